@@ -12,7 +12,7 @@ import pytest
 pytest_plugins = ["tests.support.time_limits"]
 TESTS = Path(__file__).parent / "tests"
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
-WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+N_WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS"):
     os.environ.setdefault(name, "1")
@@ -21,12 +21,16 @@ sys.dont_write_bytecode = False
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Half as many processes again as cores: a good part of what tests do is to wait for other processes."""
+    """Returns 1.5 times the number of cores, since tests often wait for other processes; None if the environment sets
+    the number."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else cores + (cores + 1) // 2
+    return cores + (cores + 1) // 2
 
 
 FOLDERS = pytest.StashKey[list[pytest.Item | pytest.Collector]]()
+"""The folders of tests, in the order in which pytest found them."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -37,15 +41,25 @@ def pytest_make_collect_report(
     compiled by the other workers; in the same order, all would compile every module at the same time."""
     report = yield
     if collector.path == TESTS and isinstance(collector, pytest.Dir | pytest.Package):
-        folders = collector.config.stash[FOLDERS] = report.result
-        first = len(folders) * int(WORKER.removeprefix("gw")) // WORKERS
+        folders = report.result
+        collector.config.stash[FOLDERS] = folders
+        worker_number = int(WORKER.removeprefix("gw"))
+        first = len(folders) * worker_number // N_WORKERS
         report.result = folders[first:] + folders[:first]
     return report
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The tests run in the order of their folders nevertheless, which has to be the same for all workers."""
-    if folders := config.stash.get(FOLDERS, []):
-        place = {folder: number for number, folder in enumerate(folders)}
-        items.sort(key=lambda item: min(place.get(node, len(place)) for node in item.listchain()))
+    """Sorts the tests by their folders: the order of the tests, unlike that of the imports, has to be the same for all
+    workers."""
+    folders = config.stash.get(FOLDERS, [])
+    if not folders:
+        return
+    place_of_folder = {folder: place for place, folder in enumerate(folders)}
+
+    def place(item: pytest.Item) -> int:
+        """Returns the place of the folder that holds the test; other tests come last."""
+        return min(place_of_folder.get(node, len(folders)) for node in item.listchain())
+
+    items.sort(key=place)

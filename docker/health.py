@@ -12,11 +12,11 @@ import sys
 import urllib.error
 import urllib.request
 
-SECONDS = 10
+SECONDS = 10  # longest wait for an address to answer
 
 
 def ledger(worker: bool) -> str | None:
-    """What is wrong, or None."""
+    """Returns what is wrong, or None. worker: whether a worker of this host has to be there, too."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from sciagent.errors import SciagentError
@@ -30,19 +30,22 @@ def ledger(worker: bool) -> str | None:
         path = sqlite_path(engine)
         if path is not None and not path.exists():
             return f"there is no ledger at {path}"
-        if (at := migrate.current(engine)) != migrate.HEAD:
-            return f"the ledger is at revision {at or 'none'}, this sciagent needs {migrate.HEAD}"
+        revision = migrate.current(engine)
+        if revision != migrate.HEAD:
+            return f"the ledger is at revision {revision or 'none'}, this sciagent needs {migrate.HEAD}"
         if worker:
             with read_only(engine) as connection:
-                hosts = {one.host for one in workers.alive(connection)}
+                hosts = {alive.host for alive in workers.alive(connection)}
             if socket.gethostname() not in hosts:
                 return "no worker of this host has spoken to the ledger lately"
     except (SciagentError, SQLAlchemyError, OSError) as error:
-        return f"the ledger does not answer: {type(error).__name__}"  # not its words: they may name the address
+        # the words of the error are left out, since they may hold the ledger's address
+        return f"the ledger does not answer: {type(error).__name__}"
     return None
 
 
 def http(url: str) -> str | None:
+    """Returns what is wrong, or None."""
     try:
         with urllib.request.urlopen(url, timeout=SECONDS) as answer:
             answer.read(1)
@@ -54,7 +57,7 @@ def http(url: str) -> str | None:
 def main(arguments: list[str]) -> int:
     match arguments:
         case ["ledger" | "worker" as kind]:
-            wrong = ledger(kind == "worker")
+            wrong = ledger(worker=kind == "worker")
         case ["http", url]:
             wrong = http(url)
         case _:

@@ -152,7 +152,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Returns `; did you mean "x"?` or an empty string. A name that differs only in case or spaces comes first."""
     names = list(known)
     plain = "".join(name.split()).casefold()
-    near = [candidate for candidate in names if candidate.casefold() == plain] or difflib.get_close_matches(
-        name, names, n=1, cutoff=0.6
-    )
+    near = [candidate for candidate in names if candidate.casefold() == plain]
+    if not near:
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f'; did you mean "{near[0]}"?' if near else ""

@@ -6,10 +6,10 @@ output shows that it is the program. A file name is not enough: `orca` is also t
 A Python package that cannot share an environment with sciagent, such as GPAW, is a program too: the Python interpreter
 that can import it.
 
-The module that runs a program describes it by a `Program`, and the verifiers that need it declare that. Nothing else
-names a program: `sciagent doctor` lists what the installed verifiers declare.
+The module that runs a program describes it by a `Program`, and a verifier that needs a program declares it. Nothing
+else names a program: `sciagent doctor` lists what the installed verifiers declare.
 
-Python environments of engines that cannot share one with sciagent: a TOML file with the interpreter of each.
+An engine that cannot share a Python environment with sciagent has one of its own. A TOML file lists the interpreters:
 
     [mace]
     python = "/home/me/mace/bin/python"
@@ -71,7 +71,7 @@ class Program:
 
     def environment(self, folder: Path) -> dict[str, str]:
         """Returns the environment variables with which the program is started in a folder."""
-        variables = foreign(os.environ) if self.is_python else dict(os.environ)
+        variables = without_python_variables(os.environ) if self.is_python else dict(os.environ)
         if self.scratch_variable:
             variables[self.scratch_variable] = str(folder)
         return variables
@@ -92,7 +92,17 @@ def interpreter(module: str, title: str, variable: str, source: str) -> Program:
     question = ("-c", f"import {module}; print('{module}', {module}.__version__)")
     answer = rf"(?m)^{module} (\d\S*)$"
     names = ("python3", "python")
-    return Program(module, title, variable, names, question, answer, source, is_python=True, patience=IMPORT_PATIENCE)
+    return Program(
+        name=module,
+        title=title,
+        variable=variable,
+        commands=names,
+        question=question,
+        answer=answer,
+        source=source,
+        is_python=True,
+        patience=IMPORT_PATIENCE,
+    )
 
 
 class _SilentError(Exception):
@@ -105,13 +115,13 @@ def find(program: Program) -> FoundProgram:
     for file in _files(program):
         try:
             size, modified = _state(file)
-            found, printed = _asked(program, str(file), size, modified)
+            found, what_it_does = _asked_for_version(program, str(file), size, modified)
         except _SilentError:  # asked again the next time: the machine may have been busy
             found = None
-            printed = f"it prints no version within {program.patience:g} s"
+            what_it_does = f"it prints no version within {program.patience:g} s"
         if found is not None:
             return found
-        strangers.append(f"{file} is not {program.title}: {printed}")
+        strangers.append(f"{file} is not {program.title}: {what_it_does}")
     named = path(program.variable)
     if named is not None and not strangers:
         strangers = [f"{program.variable} names {named}, which is no executable file"]
@@ -141,7 +151,7 @@ def _state(file: Path) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=64)
-def _asked(program: Program, file: str, size: int, modified: int) -> tuple[FoundProgram | None, str]:
+def _asked_for_version(program: Program, file: str, size: int, modified: int) -> tuple[FoundProgram | None, str]:
     """Runs a file for its version. Returns (program, empty text), or (None, what the file did instead).
 
     size, modified: state of the file; they are part of the key under which the result is kept.
@@ -171,7 +181,7 @@ def _asked(program: Program, file: str, size: int, modified: int) -> tuple[Found
     return FoundProgram(Path(file), " ".join(match.groups())), ""
 
 
-NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}", re.ASCII)
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}", re.ASCII)  # of an environment
 ANSWER_PATIENCE = 120  # seconds for the imports of another environment from a cold disk
 INSTALL = "pip install --no-deps sciagent && pip install pydantic numpy psutil ase pymatgen"
 """The packages that an environment needs beside its engine, for crystals; for molecules rdkit instead of pymatgen."""
@@ -216,7 +226,8 @@ def inspect(python: Path) -> Mapping[str, str]:
     if it cannot run the process of a job."""
     imports = "import json, platform, sciagent.verification.sandbox.nursery; from importlib.metadata import version"
     shown = "print(json.dumps({'python': platform.python_version(), 'sciagent': version('sciagent')}))"
-    versions: Mapping[str, str] = json.loads(ask(python, "-c", f"{imports}; {shown}"))
+    printed = printed_by(python, "-c", f"{imports}; {shown}")
+    versions: Mapping[str, str] = json.loads(printed)
     if versions["sciagent"] != version("sciagent"):
         raise UsageError(
             f"{python} has sciagent {versions['sciagent']}, and this is {version('sciagent')}; install the same there"
@@ -238,13 +249,13 @@ def _inspected(python: Path, modified: int, size: int) -> tuple[tuple[str, str],
     return tuple(sorted(inspect(python).items()))
 
 
-def ask(python: Path, *arguments: str, stdin: str = "") -> str:
+def printed_by(python: Path, *arguments: str, stdin: str = "") -> str:
     """Returns the last line that the interpreter prints. Raises UsageError if it fails, with the last line of its
     error."""
     try:
         done = subprocess.run(
-            [str(python), "-P", *arguments],
-            env=foreign(os.environ),
+            [str(python), "-P", *arguments],  # -P: imports nothing from the working folder
+            env=without_python_variables(os.environ),
             input=stdin,
             capture_output=True,
             text=True,
@@ -263,7 +274,7 @@ def ask(python: Path, *arguments: str, stdin: str = "") -> str:
     return done.stdout.strip().splitlines()[-1]
 
 
-def foreign(variables: Mapping[str, str]) -> dict[str, str]:
+def without_python_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables without those that would lead another Python to the packages of this one."""
     return {name: value for name, value in variables.items() if not name.startswith("PYTHON")}
 

@@ -179,7 +179,7 @@ def _over_tables(
         put_json({"tables": results, "summary": {"rival": rival, "schedulers": summary}})
         return
     table = plain_table(
-        f"cost of 90 % of the hits, as a multiple of {rival}'s", "scheduler", *results, "geometric mean"
+        "scheduler", *results, "geometric mean", title=f"cost of 90 % of the hits, as a multiple of {rival}'s"
     )
     for name, comparison in summary.items():
         ratios = [comparison["ratios"].get(table_name) for table_name in results]
@@ -273,7 +273,7 @@ def _print(schedulers: Mapping[str, Any]) -> None:
     for key, title in (("recall", "recall at a cost"), ("cost_to", "cost of a recall, %")):
         columns = next(iter(schedulers.values()))[key]
         if columns:
-            table = plain_table(title, "scheduler", *(f"{100 * float(at):g} %" for at in columns))
+            table = plain_table("scheduler", *(f"{100 * float(at):g} %" for at in columns), title=title)
             for name, outcome in schedulers.items():
                 table.add_row(name, *(_cell(outcome[key].get(at), 100 if key == "cost_to" else 1) for at in columns))
             tables.append(table)

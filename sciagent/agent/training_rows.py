@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
@@ -30,8 +30,18 @@ from sciagent.store.campaign_state import proposer_trajectories
 
 DRIFT_LIMIT = 32  # tokens; text that was tokenised again is usually shorter, a stripped thought usually longer
 CONTEXT = -1  # stands for the turn of a token that was not sampled in its row
-_Mark = tuple[bool, float, float | None, int]  # mask, log-probability, behaviour and turn of a token
-_GIVEN: _Mark = (False, 0.0, None, CONTEXT)
+
+
+class _Mark(NamedTuple):
+    """What a row holds of one token besides its id; see `Row`."""
+
+    mask: bool
+    logprob: float
+    behaviour: float | None
+    turn: int
+
+
+_GIVEN = _Mark(mask=False, logprob=0.0, behaviour=None, turn=CONTEXT)  # of a token that was not sampled in its row
 
 
 class Join(StrEnum):
@@ -40,10 +50,10 @@ class Join(StrEnum):
     APPEND = "append"
     """The prompt begins with all held tokens. The added tokens are context."""
     REALIGN = "realign"
-    """The prompt differs from some place inside an answer, with at most `drift_limit` held tokens after it, since an
-    answer was parsed, rendered and tokenised again. The row continues with the prompt's tokens as context. The replaced
-    tokens move to a row of their own, after a copy of their prefix. There they are trained after what the model saw; a
-    trainer with little compute can leave such rows out (`Linearised.drifted`)."""
+    """From a place inside an answer on, the prompt has other tokens than the held ones, of which at most `drift_limit`
+    follow that place: the answer was parsed, rendered and tokenised again. The row continues with the prompt's tokens
+    as context. The replaced tokens move to a row of their own, after a copy of their prefix, and are trained there
+    after what the model saw. A trainer with little compute can leave such rows out (`Linearised.drifted`)."""
     FORK = "fork"
     """Any other case, including a prompt that only removes part of an answer. The row ends, and a new one starts with
     the whole prompt as context."""
@@ -81,7 +91,14 @@ class RecordedCall:
 
     @classmethod
     def of(cls, turn: int, tokens: Tokens) -> RecordedCall:
-        return cls(turn, tokens.prompt_ids, tokens.output_ids, tokens.logprobs, tokens.forced, tokens.behaviour)
+        return cls(
+            turn=turn,
+            prompt_ids=tokens.prompt_ids,
+            output_ids=tokens.output_ids,
+            logprobs=tokens.logprobs,
+            forced=tokens.forced,
+            behaviour=tokens.behaviour,
+        )
 
 
 @dataclass(frozen=True)
@@ -130,7 +147,7 @@ def linearise(records: Iterable[RecordedCall], drift_limit: int = DRIFT_LIMIT) -
     if drift_limit < 0:
         raise ValueError(f"drift_limit is {drift_limit}; it must be 0 or more")
     rows: list[Row] = []
-    joins = Counter(dict.fromkeys(Join, 0))
+    joins = Counter(dict.fromkeys(Join, 0))  # with an entry for each kind
     drifted = 0
     draft = _Draft()
     last = None
@@ -158,7 +175,7 @@ def linearise(records: Iterable[RecordedCall], drift_limit: int = DRIFT_LIMIT) -
 
 
 class _Draft:
-    """The row being written. Its ids are always those of the last prompt and its answer."""
+    """The row being written. It always holds the ids of the last prompt and its answer."""
 
     def __init__(self) -> None:
         self.ids: list[int] = []
@@ -180,7 +197,7 @@ class _Draft:
         self._marks += [_GIVEN] * len(context)
         drawn = record.behaviour or (None,) * len(record.output_ids)
         self._marks += [
-            (not forced, logprob, chance, record.turn)
+            _Mark(not forced, logprob, chance, record.turn)
             for forced, logprob, chance in zip(record.forced, record.logprobs, drawn, strict=True)
         ]
 
@@ -189,14 +206,14 @@ class _Draft:
         del self.ids[kept:], self._marks[kept:]
 
     def row(self, kept: int = 0) -> Row:
-        """Returns the row. With `kept` it stands aside and trains only the later tokens; those before are context."""
+        """Returns the row. With `kept` it stands aside and trains only the later tokens; earlier ones are context."""
         marks = [_GIVEN] * kept + self._marks[kept:]
         return Row(
             ids=tuple(self.ids),
-            mask=tuple(mask for mask, _, _, _ in marks),
-            logprobs=tuple(logprob for _, logprob, _, _ in marks),
-            behaviour=tuple(behaviour for _, _, behaviour, _ in marks),
-            turns=tuple(turn for _, _, _, turn in marks),
+            mask=tuple(mark.mask for mark in marks),
+            logprobs=tuple(mark.logprob for mark in marks),
+            behaviour=tuple(mark.behaviour for mark in marks),
+            turns=tuple(mark.turn for mark in marks),
             aside=kept > 0,
         )
 
@@ -210,7 +227,7 @@ def schema_of(sampling: Mapping[str, Any], tool_set: Mapping[str, Any]) -> Mappi
 def in_order(schema: Any) -> Any:
     """Returns a schema whose objects have their properties in the order of `required`, which names all of them.
 
-    A grammar follows the order of the properties, and PostgreSQL keeps the order of lists alone.
+    A grammar follows the order of the properties. PostgreSQL keeps the order of lists, but not the order of properties.
     """
     if isinstance(schema, list):
         return [in_order(each) for each in schema]
@@ -246,7 +263,9 @@ def behaviour_of(
         bits = torch.from_numpy(_allowed(policy, schema, call)).to(logits.device)
         logits = logits.masked_fill(~unpacked(bits, logits.shape[-1]), -torch.inf)
     table = torch.log_softmax(logits / sampling["temperature"], dim=-1)
-    return tuple(table[torch.arange(n), torch.tensor(call.output_ids, device=table.device)].tolist())
+    output_ids = torch.tensor(call.output_ids, device=table.device)
+    drawn = table[torch.arange(n), output_ids]
+    return tuple(drawn.tolist())
 
 
 def _allowed(policy: LocalPolicy, schema: Mapping[str, Any], call: RecordedCall) -> Any:
@@ -265,7 +284,7 @@ def recorded_calls(connection: Connection, trajectory_id: int) -> list[RecordedC
 def calls_of(turns: Sequence[Mapping[Any, Any]]) -> list[RecordedCall]:
     """Returns the calls in the turns of one trajectory. turns: all rows of the table, in order.
 
-    Of a prompt the ledger keeps only what follows the first `kept` ids of the turn before and its answer.
+    The ledger does not repeat the first `kept` ids of a prompt: the last prompt and its answer begin with them, too.
     """
     calls = list[RecordedCall]()
     held = tuple[int, ...]()
@@ -276,7 +295,14 @@ def calls_of(turns: Sequence[Mapping[Any, Any]]) -> list[RecordedCall]:
         prompt = (*held[: turn["kept"]], *turn["prompt_ids"])
         output = tuple(turn["output_ids"])
         drawn = None if turn["behaviour"] is None else tuple(turn["behaviour"])
-        call = RecordedCall(turn["number"], prompt, output, tuple(turn["logprobs"]), tuple(turn["forced"]), drawn)
+        call = RecordedCall(
+            turn=turn["number"],
+            prompt_ids=prompt,
+            output_ids=output,
+            logprobs=tuple(turn["logprobs"]),
+            forced=tuple(turn["forced"]),
+            behaviour=drawn,
+        )
         calls.append(call)
         held = (*prompt, *output)
     return calls

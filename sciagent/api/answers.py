@@ -110,6 +110,7 @@ def budget_line(status: CampaignCounts) -> str:
     control = status.control
     if control is not None:
         jobs[control.rung] = control.jobs
+        # a limit on its jobs is shown by `_limits`; without one, the runs of the control rung are shown here
         limits = status.budget.get("rungs")
         if not isinstance(limits, Mapping) or control.rung not in limits:
             parts.append(f"{control.rung}, the control: {control.jobs} runs")
@@ -154,7 +155,7 @@ class LadderResult(LadderAnswer):
         """Yields the paragraphs that `sciagent verify` prints."""
         reason = f" ({self.reason})" if self.reason else ""
         name = self.text if self.key else f"no {self.kind}"
-        yield Paragraph(f"{name}: {self.verdict}{reason}", 0)
+        yield Paragraph(f"{name}: {self.verdict}{reason}", depth=0)
         if not self.rungs:
             yield Paragraph(self.detail)
         for rung in self.rungs:
@@ -162,7 +163,7 @@ class LadderResult(LadderAnswer):
             known = ", known" if rung.reused else ""
             yield Paragraph(f"{rung.rung}: {rung.verdict}{why}{known}")
             for name, value in rung.values.items():
-                yield Paragraph(f"{name} = {value}  [{value.level}]", 2)
+                yield Paragraph(f"{name} = {value}  [{value.level}]", depth=2)
 
     def __repr__(self) -> str:
         return "\n".join("  " * paragraph.depth + paragraph.text for paragraph in self.paragraphs())
@@ -286,9 +287,8 @@ def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> Result
     def arrow(connection: Connection) -> parquet.ArrowRows:
         return parquet.candidate_rows(connection, campaigns.get(connection, name))
 
-    return ResultQuery(
-        f"Candidates of {name}", store, page, count, arrow, partial(_brief, properties=properties), _record
-    )
+    brief = partial(_brief, properties=properties)
+    return ResultQuery(f"Candidates of {name}", store, page, count, arrow, brief, record=_record)
 
 
 def _row(entry: Entry) -> CandidateRow:
@@ -297,6 +297,7 @@ def _row(entry: Entry) -> CandidateRow:
     for (rung, name), measured in entry.values.items():
         values.append(MeasuredValue.of(measured, rung=rung, property=name))
     candidate = entry.candidate
+    # `fixed` has the other fields of a row, by name
     return CandidateRow(**entry.fixed, names=candidate.names, drawn_from=candidate.drawn_from, values=tuple(values))
 
 
@@ -319,7 +320,7 @@ def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
 def _record(row: CandidateRow) -> Mapping[str, Any]:
     """Returns all cells of a candidate, for a data frame."""
     cells = {name: cell for name, cell in vars(row).items() if name not in ("names", "drawn_from", "values")}
-    cells = name_cells(row.names, tuple(row.names)) | cells
+    cells = name_cells(row.names, fields=tuple(row.names)) | cells
     for value in row.values:
         name = f"{value.rung}.{value.property}"
         cells |= {name: value.value, f"{name}.uncertainty": value.uncertainty}

@@ -1,5 +1,8 @@
 """The table of the best candidates in terminals, notebooks and pipes, the lines of notes below it, and the chances of
-hits that a priced campaign's law adds to it."""
+hits of candidates that are not decided yet.
+
+The chances are computed by the law of a priced campaign: the model by which its scheduler chooses candidates.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,7 @@ class BestTable(ResultTable[BestCandidate]):
 
     @classmethod
     def of(cls, candidates: Sequence[BestCandidate], properties: Sequence[str], title: str) -> Self:
-        """Returns the table. properties: those of the objectives. title: without the level."""
+        """Returns the table. properties: of the objectives. title: without the level."""
         levels = {_levels(candidate, properties) for candidate in candidates}
         levels.discard("")
         cells = partial(_cells, properties=properties, measured=_measured_columns(candidates, properties))
@@ -72,7 +75,7 @@ class BestTable(ResultTable[BestCandidate]):
 
     def plain_table(self) -> Table:
         """Returns the rows as a table for a file or a pipe: each uncertainty in a column of its own."""
-        return records_table(plain_records([self.plain(row) for row in self]), "")
+        return records_table(plain_records([self.plain(row) for row in self]))
 
     def notes(self) -> Iterator[str]:
         """Yields lines on candidates that miss all ranges, on candidates that relaxed to the structure of another one,
@@ -204,8 +207,8 @@ def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
 
     def relative(margin: LimitMargin) -> float:
         """Returns the distance in errors of the method; infinite for a method without an error."""
-        size = margin.method.mean_absolute_error if margin.method else 0.0
-        return margin.margin / size if size else math.copysign(math.inf, margin.margin)
+        error = margin.method.mean_absolute_error if margin.method else 0.0
+        return margin.margin / error if error else math.copysign(math.inf, margin.margin)
 
     known = [margin for margin in candidate.margins if margin.method]
     if not known:
@@ -281,7 +284,7 @@ def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
     fixed = ("hit", "contradicted", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
     cells: dict[str, Any] = {candidate.column: candidate.text}
     cells |= {name: getattr(candidate, name) for name in fixed}
-    cells = name_cells(candidate.names, tuple(candidate.names)) | cells
+    cells = name_cells(candidate.names, fields=tuple(candidate.names)) | cells
     for name, value in candidate.values.items():
         cells[name] = value.value
         for part in ("uncertainty", "unit", "level"):
@@ -303,10 +306,10 @@ def with_chances(
     if campaign_counts.n_candidates(connection, row.id) > MAX_FOR_CHANCES:
         return list(best)
     from sciagent.campaign.core.opening import open_for_people  # these take a second to import
-    from sciagent.campaign.pricing.priced_campaign import remake
+    from sciagent.campaign.pricing.priced_campaign import rebuild_with_law
 
     try:
-        campaign = remake(open_for_people(ledger, row.name), connection)
+        campaign = rebuild_with_law(open_for_people(ledger, row.name), connection)
     except (SciagentError, OSError):
         return list(best)  # files or verifiers are missing; `sciagent explain` names them
     if campaign is None or campaign.schema.aims.kind != "hits":

@@ -34,7 +34,7 @@ from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import file_of
 from sciagent.domain.ports import ProposalIn
-from sciagent.domain.quantities import Censoring, show
+from sciagent.domain.quantities import Censoring, value_text
 from sciagent.errors import SpecError, UsageError
 from sciagent.execution.backends import executor_of
 from sciagent.inputs import settings
@@ -153,10 +153,10 @@ class LedgerView:
         return ResultQuery(
             f"Evidence in {ledger_file}",
             self.store,
-            lambda connection, after: value_pages.page(connection, wanted, after or 0),
-            lambda connection: value_pages.count(connection, wanted),
-            lambda connection: _arrow(connection, wanted),
-            _brief,
+            page=lambda connection, cursor: value_pages.page(connection, wanted, cursor or 0),
+            count=lambda connection: value_pages.count(connection, wanted),
+            arrow=lambda connection: _arrow(connection, wanted),
+            brief=_brief,
         )
 
     def calc(self, verifier: str, smiles: str | Iterable[str] = (), **more: Any) -> ResultTable[CalculatedCandidate]:
@@ -210,7 +210,7 @@ def _brief(row: LedgerValue) -> Mapping[str, Any]:
     return {
         "candidate": row.text,
         "property": row.property,
-        "value": Censoring(row.censoring).sign + show(row.value, row.uncertainty, row.unit),
+        "value": Censoring(row.censoring).sign + value_text(row.value, row.uncertainty, row.unit),
         "level": row.level.split("//")[0],
         "paid by": paid_by,
     }
@@ -444,6 +444,7 @@ class Campaign:
         built = self._for_driving()
         with policy_of(built, policy) as chosen:
             drive = RolloutDrive(built, chosen, workers, say or (lambda line: None))
+            # the first signal lets running jobs finish, the second kills them, and later ones interrupt the call
             with each_signal(drive.stop, partial(drive.stop, now=True), last=raise_interrupt):
                 return drive.run(plan_of(groups, siblings, turns, chosen.name, purpose, begins, skills))
 
@@ -481,7 +482,7 @@ class Campaign:
         elif self._stepped is not None and self._stepped.is_open:
             self._stepped.close(now)
         else:
-            steering.instruct(self._store, self.name, Verb.STOP, settings.user(), reason, now)
+            steering.instruct(self._store, self.name, Verb.STOP, settings.user(), reason, now=now)
         return self.state
 
     def __enter__(self) -> Campaign:
@@ -543,9 +544,9 @@ class Campaign:
 
     def report(self, path: str | Path | None = None, top: int | None = None) -> answers.WrittenReport:
         """Writes the report as an HTML file, by default NAME.report.html. top: number of candidates that get a card."""
-        from sciagent.report.page.html_page import checked, write_report
+        from sciagent.report.page.html_page import checked_report_path, write_report
 
-        target = checked(Path(f"{self.name}.report.html" if path is None else path))
+        target = checked_report_path(Path(f"{self.name}.report.html" if path is None else path))
         write_report(self._store, self.name, target, top)
         return answers.WrittenReport(target)
 
@@ -567,7 +568,7 @@ class Campaign:
         """
         from sciagent.campaign.people.verifying import add
 
-        why = directives.reason(reason)
+        why = directives.checked_reason(reason)
         given = (replace(proposal, operation="person", rationale=why) for proposal in proposals)
         return add(self._for_people(), given, who or settings.user(), why)
 

@@ -85,7 +85,7 @@ def structure(kind: str, notation: str) -> str:
     """Returns a candidate as SVG; an empty text if it cannot be drawn."""
     from sciagent.chemistry.subjects.registry import drawn
 
-    return drawn(kind, notation, 170, 125)
+    return drawn(kind, notation, width=170, height=125)
 
 
 def structure_of(shown: object) -> str:

@@ -19,10 +19,12 @@ from sciagent.campaign.core.opening import open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.errors import LedgerAwayError
 from sciagent.execution.executor import Executor
-from sciagent.execution.worker.worker_slot import patiently
+from sciagent.execution.worker.worker_slot import retry_while_away
 from sciagent.inputs.settings import user
 from sciagent.report.page.html_page import GrowingReport
 from sciagent.training.evaluation.evaluation_spec import EvaluatedCampaign, EvaluationAnswer
+
+MAX_WARNING = 200  # characters of an error in a warning
 
 
 class Drive:
@@ -54,13 +56,15 @@ class Drive:
                     self._run_driver(self._driver, growing)
                     break
                 except LedgerAwayError as error:
+                    # a SQLite file that is gone does not come back by itself
                     if built.ledger.engine.dialect.name == "sqlite" or self._stopped.is_set():
                         raise
-                    reason = str(error).splitlines()[0][:200]
+                    first_line = str(error).splitlines()[0]
+                    reason = first_line[:MAX_WARNING]
                     self._view.warn(f"the ledger is away; the campaign goes on when it is back: {reason}")
-                    patiently(self._driver.release, self._stopped)
+                    retry_while_away(self._driver.release, self._stopped)
                     reopen = partial(open_stored, built.ledger, built.row.name, user())
-                    built = patiently(reopen, self._stopped).built
+                    built = retry_while_away(reopen, self._stopped).built
             if growing is not None:
                 growing.finish()  # inside the block, so that a signal does not interrupt the writing
         if growing is not None and growing.fault:
@@ -89,7 +93,7 @@ class Drive:
 
     def _on_first_signal(self) -> None:
         self.stop()
-        if self._driver is None:
+        if self._driver is None:  # nothing runs that could be finished
             self._view.leave()
         self._view.note("finishing what runs; Ctrl-C again stops at once (nothing is lost either way)")
 

@@ -36,7 +36,7 @@ STRUCTURE_COLUMNS = ("smiles", "structure", "candidate")
 """Columns with structures."""
 
 
-def plain_table(title: str, *columns: str, left: Iterable[str] = ()) -> Table:
+def plain_table(*columns: str, title: str = "", left: Iterable[str] = ()) -> Table:
     """Returns an empty table for narrow terminals. left: columns of text besides the first; all others are numbers."""
     table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for place, name in enumerate(columns):
@@ -46,10 +46,11 @@ def plain_table(title: str, *columns: str, left: Iterable[str] = ()) -> Table:
     return table
 
 
-def records_table(records: Records, title: str) -> Table:
+def records_table(records: Records, title: str = "") -> Table:
     """Returns a table of records, with numbers aligned right and without empty columns."""
     columns = columns_of(records)
-    table = plain_table(title, *columns, left=[name for name in columns if not is_number(records, name)])
+    text_columns = [name for name in columns if not is_number(records, name)]
+    table = plain_table(*columns, title=title, left=text_columns)
     for record in records:
         cells = []
         for name in columns:
@@ -178,7 +179,8 @@ def _text_of(part: str | Paragraph | Line, width: int | None) -> tuple[str, str]
     limit."""
     if isinstance(part, Line):
         return part.text, part.style
-    text, depth, style = (part, 0, "") if isinstance(part, str) else part
+    paragraph = Paragraph(part, depth=0) if isinstance(part, str) else part
+    text, depth, style = paragraph
     indent = "  " * depth
     lines = text.split("\n") if width is None else wrapped(text, width - len(indent))
     is_heading = isinstance(part, Paragraph) and depth == 0

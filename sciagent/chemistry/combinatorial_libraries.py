@@ -17,8 +17,10 @@ from sciagent.chemistry.normal_form import rdkit_messages
 from sciagent.domain.safe_text import cut
 from sciagent.errors import UsageError
 
-_COUNTED = 5000
-"""The largest number of combinations of a reaction whose products are counted."""
+MAX_COUNTED = 5000
+"""Largest number of combinations of a reaction whose products are counted."""
+MAX_PRODUCTS = 1000
+"""Largest number of products of one combination, before equal ones are joined."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +57,18 @@ class Combinations(Protocol):
         """Returns the products of a combination as SMILES. number: from 0 to `size` - 1."""
 
     def names(self, number: int) -> Mapping[str, str]:
-        """Returns the names of the blocks of a combination, after the name of the whole if there are several."""
+        """Returns the names of the blocks of a combination, by the column that keeps them. With several blocks, the
+        first entry is the name of their product."""
 
 
 class _Lists:
     """Lists of blocks, from which combinations are taken by number."""
 
-    def __init__(self, lists: Mapping[str, Sequence[Block]], between: str) -> None:
-        """lists: by the column under which a product carries the name of its block. between: what stands between the
+    def __init__(self, lists: Mapping[str, Sequence[Block]], separator: str) -> None:
+        """lists: by the column under which a product carries the name of its block. separator: the text between the
         names of the blocks in the name of a product."""
         self._lists = lists
-        self._between = between
+        self._separator = separator
 
     @property
     def size(self) -> int:
@@ -76,7 +79,7 @@ class _Lists:
         labels = [chosen.label for chosen in self.chosen(number)]
         names = {}
         if len(labels) > 1:
-            names["name"] = self._between.join(labels)
+            names["name"] = self._separator.join(labels)
         names.update(zip(self._lists, labels, strict=True))
         return {field: cut(name, MAX_NAME) for field, name in names.items()}
 
@@ -103,7 +106,7 @@ class ScaffoldLibrary(_Lists):
         self._numbers = sorted(groups)
         blocks = chain.from_iterable(groups[number] for number in self._numbers)
         self._groups = {block.smiles: group_of(block.smiles) for block in blocks}
-        super().__init__({f"R{number}": groups[number] for number in self._numbers}, ", ")
+        super().__init__({f"R{number}": groups[number] for number in self._numbers}, separator=", ")
 
     @property
     def n_products(self) -> int:
@@ -118,7 +121,7 @@ class ScaffoldLibrary(_Lists):
         scaffold = Chem.RWMol(self._scaffold)
         points = [atom for atom in scaffold.GetAtoms() if not atom.GetAtomicNum()]
         fragments = []
-        for label, point in enumerate(points, start=1):  # equal labels mark what `molzip` joins
+        for label, point in enumerate(points, start=1):  # `molzip` joins atoms with equal labels
             group = Chem.Mol(group_of_point[point.GetAtomMapNum()])
             _dummy(group).SetAtomMapNum(label)
             point.SetAtomMapNum(label)
@@ -153,16 +156,21 @@ class ReactionLibrary(_Lists):
         lists = {}
         for number in templates:
             template = self._reaction.GetReactantTemplate(number - 1)
-            reacting = [b for b in reactants[number] if self._molecules[b.smiles].HasSubstructMatch(template)]
+            reacting = []
+            for reactant in reactants[number]:
+                if self._molecules[reactant.smiles].HasSubstructMatch(template):
+                    reacting.append(reactant)
             if not reacting:
                 raise UsageError(f"no reactant {number} has the group that the reaction needs there")
             lists[f"reactant {number}"] = reacting
-            self.left_out[f"reactant {number}"] = [b for b in reactants[number] if b not in reacting]
-        super().__init__(lists, " + ")
+            self.left_out[f"reactant {number}"] = [
+                reactant for reactant in reactants[number] if reactant not in reacting
+            ]
+        super().__init__(lists, separator=" + ")
 
     @cached_property
     def n_products(self) -> int | None:
-        if self.size > _COUNTED:
+        if self.size > MAX_COUNTED:
             return None
         return sum(len(self.products(number)) for number in range(self.size))
 
@@ -173,10 +181,10 @@ class ReactionLibrary(_Lists):
         smiles_of_products = set()
         molecules = tuple(self._molecules[chosen.smiles] for chosen in self.chosen(number))
         with rdkit_messages():
-            for products in self._reaction.RunReactants(molecules, maxProducts=1000):
+            for (product,) in self._reaction.RunReactants(molecules, maxProducts=MAX_PRODUCTS):
                 try:
-                    Chem.SanitizeMol(products[0])
-                    written = Chem.MolToSmiles(products[0])
+                    Chem.SanitizeMol(product)
+                    written = Chem.MolToSmiles(product)
                     smiles_of_products.add(Chem.MolToSmiles(Chem.MolFromSmiles(written)))
                 except (ValueError, RuntimeError, TypeError):  # TypeError: the SMILES that was written cannot be read
                     continue

@@ -28,12 +28,17 @@ from sciagent.errors import InvalidCandidateError, UsageError
 
 FINGERPRINT_VERSION = "1"
 SYMPREC = 0.01  # angstrom
-ANGLES = -1.0  # spglib's own rule, by SYMPREC; pymatgen's 5 degrees make iron of c/a 1.06 cubic
+# tolerance of angles: -1 leaves it to spglib, which derives it from SYMPREC; with the 5 degrees of pymatgen, iron that
+# is stretched to c/a = 1.06 would count as cubic
+ANGLES = -1.0
 RADIUS = 6.0  # angstrom
 BIN = 0.02  # angstrom
-EDGE = BIN * (math.sqrt(5) - 1) / 2  # keeps decimal lengths, such as half of 5.63, away from the edges of bins
+# shift of the bins: an irrational one keeps decimal lengths, such as half of 5.63, away from the edges of bins
+BIN_SHIFT = BIN * (math.sqrt(5) - 1) / 2
 MIN_DISTANCE = 0.5  # angstrom; the bond of H2 has 0.74
+MIN_VOLUME = 1.0  # angstrom**3 per atom
 MAX_SITES = 500
+MAX_DETAIL = 300  # characters of an error
 NO_PYMATGEN = "crystals need pymatgen; install it with: pip install 'sciagent[crystals]'"
 
 
@@ -42,12 +47,15 @@ class Crystal:
     """A perfect crystal in its standardised primitive cell. Crystals are equal if their fingerprints are."""
 
     identity: str
+    """Version, formula, number of the space group, and hash of the fingerprint."""
     formula: str = field(compare=False)
     """Reduced formula."""
     space_group: str = field(compare=False)
+    """Short Hermann-Mauguin symbol."""
     lattice: tuple[tuple[float, ...], ...] = field(compare=False)
     """Lattice vectors as rows, in angstrom."""
     species: tuple[str, ...] = field(compare=False)
+    """Symbol of the element of each site."""
     coordinates: tuple[tuple[float, ...], ...] = field(compare=False)
     """Fractional coordinates of the sites."""
     charge: int = 0
@@ -92,8 +100,8 @@ class Crystal:
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> Crystal:
-        """Returns the crystal with these fields, as JSON has them, without computing its identity. Other fields are
-        ignored. Raises InvalidCandidateError for a missing or odd field."""
+        """Returns the crystal with these fields, as read from JSON; its identity is not computed again. Other fields
+        are ignored. Raises InvalidCandidateError for a missing field or one of a wrong type."""
         try:
             return cls(
                 identity=str(fields["identity"]),
@@ -107,7 +115,7 @@ class Crystal:
             )
         except (KeyError, ValueError, TypeError) as error:
             detail = f"not a crystal's record: {type(error).__name__}: {error}"
-            raise InvalidCandidateError(Reason.UNPARSABLE, detail[:300]) from error
+            raise InvalidCandidateError(Reason.UNPARSABLE, detail[:MAX_DETAIL]) from error
 
 
 def crystal_from_structure(structure: Any) -> Crystal:
@@ -122,7 +130,7 @@ def crystal_from_structure(structure: Any) -> Crystal:
         primitive = SpacegroupAnalyzer(plain, SYMPREC, ANGLES).get_primitive_standard_structure()
         data = SpacegroupAnalyzer(primitive, SYMPREC, ANGLES).get_symmetry_dataset()
     except Exception as error:  # spglib and pymatgen raise several types without a common base
-        raise InvalidCandidateError(Reason.NO_IDENTITY, f"spglib finds no space group: {error}"[:300]) from error
+        raise InvalidCandidateError(Reason.NO_IDENTITY, f"spglib finds no space group: {error}"[:MAX_DETAIL]) from error
     formula = primitive.composition.reduced_formula
     digest = hashlib.sha256(json.dumps(_fingerprint(primitive, data)).encode()).hexdigest()[:32]
     return Crystal(
@@ -145,15 +153,16 @@ def _checked(structure: Any) -> Any:
         raise InvalidCandidateError(reason, f"{len(structure)} sites; between 1 and {MAX_SITES}")
     if not (np.isfinite(structure.lattice.matrix).all() and np.isfinite(structure.frac_coords).all()):
         raise InvalidCandidateError(Reason.NOT_FINITE, "the cell or a coordinate is not a finite number")
-    if any(site.species.num_atoms > 1 + 1e-6 for site in structure):
+    if any(site.species.num_atoms > 1 + 1e-6 for site in structure):  # the sum of occupancies, which may be rounded
         raise InvalidCandidateError(Reason.OVERLAPPING_ATOMS, "more than one atom shares a site")
     if not structure.is_ordered:
         raise InvalidCandidateError(Reason.UNPARSABLE, "partly occupied sites; give an ordered structure")
     if not all(Element.is_valid_symbol(site.specie.symbol) for site in structure):
         raise InvalidCandidateError(Reason.UNKNOWN_ELEMENT, "a site holds no element")
     bare = Structure(structure.lattice, [site.specie.symbol for site in structure], structure.frac_coords)
-    if bare.volume / len(bare) < 1.0:
-        raise InvalidCandidateError(Reason.OVERLAPPING_ATOMS, f"{bare.volume / len(bare):.3g} angstrom**3 per atom")
+    volume_per_atom = bare.volume / len(bare)
+    if volume_per_atom < MIN_VOLUME:
+        raise InvalidCandidateError(Reason.OVERLAPPING_ATOMS, f"{volume_per_atom:.3g} angstrom**3 per atom")
     first, second, _, distances = bare.get_neighbor_list(MIN_DISTANCE, exclude_self=True)
     if len(distances):
         detail = f"sites {first[0] + 1} and {second[0] + 1} are {distances[0]:.3f} angstrom apart"
@@ -162,11 +171,13 @@ def _checked(structure: Any) -> Any:
 
 
 def _fingerprint(primitive: Any, data: Any) -> list[Any]:
-    """Returns the volume bin and, sorted, per orbit: element, site symmetry, sites, counts of neighbours by bin.
+    """Returns the bin of the volume and a sorted list of the orbits, each with element, site symmetry, number of sites,
+    and counts of neighbours by element and bin of distance.
 
     Wyckoff letters and the directions of site symmetries are left out, since they depend on origin and axes.
-    Multiplicities are those of the primitive cell.
+    Sites are counted in the primitive cell.
     """
+    # neighbours are looked for a bin beyond RADIUS, so that the last bins that count are complete
     centres, neighbours, _, distances = primitive.get_neighbor_list(RADIUS + BIN, exclude_self=True)
     symbols = [site.specie.symbol for site in primitive]
     shells: list[Counter[tuple[str, int]]] = [Counter() for _ in symbols]
@@ -181,13 +192,13 @@ def _fingerprint(primitive: Any, data: Any) -> list[Any]:
         site_symmetry = "".join(sorted(data.site_symmetry_symbols[site]))
         neighbour_counts = sorted([symbol, place, n] for (symbol, place), n in shells[site].items())
         entries.append([symbols[site], site_symmetry, size, neighbour_counts])
-    volume_bin = _bin((primitive.volume / len(symbols)) ** (1 / 3))
+    volume_bin = _bin((primitive.volume / len(symbols)) ** (1 / 3))  # a volume is binned as a length
     return [volume_bin, sorted(entries)]
 
 
 def _bin(length: float) -> int:
     """Returns the number of the bin of a length in angstrom."""
-    return math.floor((length + EDGE) / BIN)
+    return math.floor((length + BIN_SHIFT) / BIN)
 
 
 def needs_pymatgen() -> None:
@@ -207,4 +218,4 @@ def _structure(payload: Mapping[str, Any]) -> Any:
         return Structure(Lattice(payload["lattice"]), list(payload["species"]), payload["coordinates"])
     except (KeyError, ValueError, TypeError, AttributeError, ArithmeticError) as error:
         detail = f"not a crystal's payload: {type(error).__name__}: {error}"
-        raise InvalidCandidateError(Reason.UNPARSABLE, detail[:300]) from error
+        raise InvalidCandidateError(Reason.UNPARSABLE, detail[:MAX_DETAIL]) from error

@@ -1,21 +1,18 @@
 """Fingerprints that compare molecules, and families of molecules by scaffold or ring system.
 
+`family` and `ring_families` put the stereoisomers, isotopologues and tautomers of a compound into one family. They are
+different candidates, and their rings may be drawn differently: a chiral ring fusion, a labelled ring atom,
+2-hydroxypyridine and 2-pyridone. Scaffold and ring systems are therefore taken from the structure that the standard
+InChI without stereochemistry describes. It is the same for all of them, since this InChI leaves mobile hydrogens open.
+Tautomers that differ by a moved C-H, such as ketone and enol, stay different.
+
 Sources: Bemis and Murcko, J. Med. Chem. 39, 2887 (1996), scaffolds, in RDKit's form with exocyclic double bonds; Rogers
-and Hahn, J. Chem. Inf. Model. 50, 742 (2010), counts of atom environments, and ECFP4 with 2048 bits.
-
-In a family, no other drawing of a compound passes for another compound.
-
-Stereoisomers, isotopologues and tautomers have keys of their own, and their rings may be drawn differently: a chiral
-ring fusion, a labelled ring atom, 2-hydroxypyridine and 2-pyridone. The standard InChI without stereochemistry is the
-same for all of them, since it leaves mobile hydrogens open. So the scaffold is taken from the structure that it stands
-for, and so are the ring systems. Tautomers by a moved C-H, such as ketone and enol, stay different.
-
-Sources: Bemis and Murcko, J. Med. Chem. 39, 2887 (1996), scaffolds; Heller et al., J. Cheminf. 7, 23 (2015), InChI.
+and Hahn, J. Chem. Inf. Model. 50, 742 (2010), counts of atom environments, and ECFP4 with 2048 bits; Heller et al., J.
+Cheminf. 7, 23 (2015), InChI.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
 from collections import Counter
@@ -37,6 +34,7 @@ RADIUS = 2
 # divisors of the traits: about their spread in a library of small organic molecules
 SIZE_SPREAD = 0.3
 RINGS_SPREAD = 1.0
+HYDROGENS_SPREAD = 0.5
 SHARE_SPREAD = 0.25
 UNSATURATED = (Chem.HybridizationType.SP, Chem.HybridizationType.SP2)
 
@@ -61,7 +59,7 @@ class Features:
     family_hash: str
     """SHA-256 of `family`, for look-up."""
     bits: Any
-    """The fingerprint: of a molecule an RDKit ExplicitBitVect, ECFP4 with 2048 bits."""
+    """Of a molecule the fingerprint, an RDKit ExplicitBitVect (ECFP4 with 2048 bits); of a crystal the Crystal."""
 
 
 @cache
@@ -75,13 +73,14 @@ def structure_of(smiles: str) -> StructureFingerprint | None:
         mol = Chem.MolFromSmiles(smiles)
     if mol is None or not mol.GetNumAtoms():
         return None
-    return StructureFingerprint(_generator().GetSparseCountFingerprint(mol).GetNonzeroElements(), _traits(mol))
+    counts = _generator().GetSparseCountFingerprint(mol).GetNonzeroElements()
+    return StructureFingerprint(counts, _traits(mol))
 
 
 def _traits(mol: Any) -> tuple[float, ...]:
     """Returns the traits of `StructureFingerprint`."""
     atoms = list(mol.GetAtoms())
-    heavy = [a for a in atoms if a.GetAtomicNum() > 1] or atoms
+    heavy = [a for a in atoms if a.GetAtomicNum() > 1] or atoms  # dihydrogen has no heavy atoms
     n = len(heavy)
     elements = Counter(a.GetAtomicNum() for a in heavy)
     shares = (
@@ -94,7 +93,7 @@ def _traits(mol: Any) -> tuple[float, ...]:
     hydrogens = sum(a.GetTotalNumHs(includeNeighbors=True) for a in heavy) / n
     rings = mol.GetRingInfo().NumRings()
     scaled_shares = [share / SHARE_SPREAD for share in shares]
-    return (math.log(n) / SIZE_SPREAD, rings / RINGS_SPREAD, hydrogens / (2 * SHARE_SPREAD), *scaled_shares)
+    return (math.log(n) / SIZE_SPREAD, rings / RINGS_SPREAD, hydrogens / HYDROGENS_SPREAD, *scaled_shares)
 
 
 @lru_cache(maxsize=REMEMBERED_FINGERPRINTS)
@@ -103,14 +102,14 @@ def features(smiles: str) -> Features:
     one candidate must never end a campaign."""
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
-    frame: Any = MurckoScaffold.GetScaffoldForMol
+    scaffold_of: Any = MurckoScaffold.GetScaffoldForMol
     scaffold = ""
     bits = ExplicitBitVect(N_BITS)
-    with rdkit_messages(), contextlib.suppress(RuntimeError, ValueError):
+    with rdkit_messages(), suppress(RuntimeError, ValueError):
         mol = Chem.MolFromSmiles(smiles)
         if mol is not None:
             bits = _generator().GetFingerprint(mol)
-            scaffold = str(Chem.MolToSmiles(frame(mol)))
+            scaffold = str(Chem.MolToSmiles(scaffold_of(mol)))
     return Features(scaffold, hashlib.sha256(scaffold.encode()).hexdigest(), bits)
 
 
@@ -138,7 +137,9 @@ def ring_families(smiles: str) -> tuple[str, ...]:
     if mol is None:
         return (smiles,)
     symbols = [atom.GetSymbol().lower() if atom.GetIsAromatic() else atom.GetSymbol() for atom in atoms_of(mol)]
-    systems = {str(Chem.MolFragmentToSmiles(mol, sorted(s), atomSymbols=symbols)) for s in ring_systems(mol)}
+    systems = set()
+    for system in ring_systems(mol):
+        systems.add(str(Chem.MolFragmentToSmiles(mol, sorted(system), atomSymbols=symbols)))
     return tuple(sorted(systems)) or ("",)
 
 
@@ -155,17 +156,19 @@ def _plain(mol: Any) -> Any:
     """Returns the molecule as its standard InChI without stereochemistry describes it. Changes `mol`."""
     for atom in atoms_of(mol):
         atom.SetIsotope(0)
-    inchi = rdinchi.MolToInchi(mol, "/SNon")[0]
-    read: Any = rdinchi.InchiToMol(inchi)[0]
-    if read is None:  # InChI does not describe it, or RDKit cannot read what it says
+    inchi, *_ = rdinchi.MolToInchi(mol, "/SNon")  # SNon: without stereochemistry
+    described: Any = rdinchi.InchiToMol(inchi)[0]
+    if described is None:  # InChI does not describe it, or RDKit cannot read what it says
         Chem.RemoveStereochemistry(mol)
         return mol
-    return read
+    return described
 
 
 def _scaffold(mol: Any) -> str:
     """Returns the Murcko scaffold as SMILES; empty without rings."""
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
-    frame: Any = MurckoScaffold.GetScaffoldForMol
-    return str(Chem.MolToSmiles(frame(mol))) if mol.GetRingInfo().NumRings() else ""
+    if not mol.GetRingInfo().NumRings():
+        return ""
+    scaffold_of: Any = MurckoScaffold.GetScaffoldForMol
+    return str(Chem.MolToSmiles(scaffold_of(mol)))

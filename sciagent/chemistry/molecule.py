@@ -28,16 +28,16 @@ MAX_DEPTH = 100  # nested branches
 MAX_HEAVY_ATOMS = 300
 MAX_CYCLES = 64  # independent rings; C60 has 31
 REMEMBERED = 1 << 15  # number of cached texts, about a kilobyte each
-MAX_ATOM_CHARGE = 9  # InChI wraps around above 127
+MAX_ATOM_CHARGE = 9  # far below 127, above which InChI wraps around
 IDENTITY_OPTIONS = "/FixedH /RecMet"
 
-_BRACKET = re.compile(r"\[([^\[\]]*)\]?")
+_BRACKET = re.compile(r"\[([^\[\]]*)\]?")  # the content of a bracket, which may lack its end
 _SYMBOL = re.compile(r"\d*([A-Za-z][a-z]?)")
-_QUERY = re.compile(r"[*,;!&$~?]")
-_NOT_SMILES = re.compile(r"[^ -~]")
+_QUERY = re.compile(r"[*,;!&$~?]")  # a character of a SMARTS pattern
+_NOT_SMILES = re.compile(r"[^ -~]")  # not printable ASCII
 # only elements, hydrogens, chirality and charges below ten: no wildcard, isotope or map number
 _PLAIN = re.compile(r"(?:[A-Za-z0-9()=#/\\@.%:+-]|\[[A-Za-z][a-z]?@{0,2}(?:H\d?)?(?:[+-]\d?)?\])+")
-_LARGE_CHARGE = re.compile(r"\[[^\]]*[+-]\d{2,}")  # RDKit keeps only eight bits
+_LARGE_CHARGE = re.compile(r"\[[^\]]*[+-]\d{2,}")  # two digits or more; RDKit keeps only eight bits
 
 
 @dataclass(frozen=True)
@@ -95,13 +95,14 @@ def parse_molecule(
     Raises InvalidCandidateError, with a Reason, for any text that is not a molecule.
     """
     smiles = _bounded(text)
-    if type(multiplicity) not in (int, NoneType):
+    if type(multiplicity) not in (int, NoneType):  # `isinstance` would let True pass
         raise _invalid(Reason.MULTIPLICITY, f"multiplicity {ascii(multiplicity)[:20]}; it is a whole number")
     result = _parsed(smiles, standardise, multiplicity)
     if isinstance(result, tuple):
         raise InvalidCandidateError(*result)
-    copy = replace(result)  # so that cached properties of the copy (`mol`) are not kept with the text
-    vars(copy)["key"] = result.key
+    # the caller gets a copy, so that `mol`, once it is computed, is not kept in the cache of texts
+    copy = replace(result)
+    vars(copy)["key"] = result.key  # computed once for each text
     return copy
 
 
@@ -167,7 +168,8 @@ def _build(smiles: str, standardise: str, multiplicity: int | None, messages: li
     atoms = atoms_of(mol)
     spin = _multiplicity(atoms, charge, multiplicity)
     canonical = _bounded(Chem.MolToSmiles(mol))
-    if canonical != smiles and _whole(canonical) is None:  # it fails for some aromatic systems of many fused rings
+    # RDKit cannot read what it writes for some aromatic systems of many fused rings
+    if canonical != smiles and _sanitised(canonical) is None:
         raise _invalid(Reason.UNPARSABLE, _unreadable(whole, atoms))
     identity, _, message, *_ = rdinchi.MolToInchi(mol, IDENTITY_OPTIONS)
     if not identity:
@@ -208,7 +210,8 @@ def _bounded(text: object) -> str:
             raise _invalid(Reason.NOT_TEXT, f"control character U+{ord(character):04X} at position {place}")
         raise _invalid(Reason.UNPARSABLE, f"{character!a} at position {place} is not used in SMILES")
     depth_changes = {"(": 1, ")": -1}
-    deepest = max(accumulate(depth_changes.get(character, 0) for character in smiles))
+    depths = accumulate(depth_changes.get(character, 0) for character in smiles)
+    deepest = max(depths)
     if deepest > MAX_DEPTH:
         raise _invalid(Reason.TOO_DEEP, f"branches nested {deepest} deep; the limit is {MAX_DEPTH}")
     return smiles
@@ -230,8 +233,9 @@ def _read(smiles: str, messages: list[str]) -> Any:
     if graph is None:
         raise _not_smiles(smiles, messages)
     has_hydrogens = _check_graph(graph, smiles)
-    mol = _whole(smiles)
-    if has_hydrogens or mol is None:  # explicit hydrogens count for the valences too
+    mol = _sanitised(smiles)
+    # the graph as it was written shows why there is no molecule, and whether explicit hydrogens exceed a valence
+    if has_hydrogens or mol is None:
         try:
             Chem.SanitizeMol(graph)
         except (Chem.KekulizeException, Chem.AtomKekulizeException) as error:
@@ -243,7 +247,7 @@ def _read(smiles: str, messages: list[str]) -> Any:
     return mol
 
 
-def _whole(smiles: str) -> Any:
+def _sanitised(smiles: str) -> Any:
     """Returns the sanitised molecule, with explicit hydrogens made implicit; None if RDKit cannot read it."""
     from rdkit import Chem
 
@@ -263,12 +267,12 @@ def _check_graph(graph: Any, smiles: str) -> bool:
     heavy = graph.GetNumHeavyAtoms()
     if not n:
         raise _invalid(Reason.EMPTY, "there are no atoms")
-    if max(heavy, n // 4) > MAX_HEAVY_ATOMS:  # explicit hydrogens are limited too
+    if max(heavy, n // 4) > MAX_HEAVY_ATOMS:  # n // 4 limits explicit hydrogens, too
         raise _invalid(Reason.TOO_LARGE, f"{heavy} heavy atoms; the limit is {MAX_HEAVY_ATOMS}")
     cycles = graph.GetNumBonds() - n + len(Chem.GetMolFrags(graph))
     if cycles > MAX_CYCLES:
         raise _invalid(Reason.TOO_LARGE, f"{cycles} rings; the limit is {MAX_CYCLES}")
-    if _PLAIN.fullmatch(smiles):
+    if _PLAIN.fullmatch(smiles):  # the checks below find nothing in such a text
         return bool(heavy < n)
     table = Chem.GetPeriodicTable()
     for atom in atoms_of(graph):
@@ -310,6 +314,7 @@ def _not_smiles(smiles: str, messages: list[str]) -> InvalidCandidateError:
             return _invalid(Reason.WILDCARD, f"[{content}] is a query; every atom needs one element")
         if symbol is None:
             continue
+        # either both letters name the element, or the first alone
         possible_elements = {symbol[1].capitalize(), symbol[1][0].upper()}
         if not possible_elements & _elements():
             return _invalid(Reason.UNKNOWN_ELEMENT, f"[{content}] names no element")

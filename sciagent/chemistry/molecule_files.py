@@ -34,18 +34,20 @@ class StructureRecord:
     @property
     def name(self) -> str:
         """The first of the names, or an empty text."""
-        return next(iter(self.names.values()), "")
+        names = list(self.names.values())
+        return names[0] if names else ""
 
 
 def read_structures(
     path: Path, column: str = "smiles", skip: int = 0, keep: Sequence[str] | None = None
 ) -> Iterator[StructureRecord]:
-    """Yields records from number `skip` on. The name gives the format: .csv, .smi, .txt or .sdf, and .gz of these.
+    """Yields records from number `skip` on.
 
-    keep: columns of a csv, or data fields of an sdf, whose texts stay with the molecule; None: the column whose header
-    looks like an identifier. The text beside a SMILES in a smi file and the title of an sdf record are kept as `name`.
-    Raises InputFileError for an unknown format, a missing column, or bytes that are not text. A bad record is yielded
-    with its fault, so that a broken line never ends a campaign.
+    The name of the file gives its format: .csv, .smi, .txt or .sdf, or one of these with .gz. keep: columns of a csv,
+    or data fields of an sdf, whose texts stay with the molecule; None: of a csv, the column whose header looks like an
+    identifier. The text beside a SMILES in a smi file and the title of an sdf record are kept as `name`. A bad record
+    is yielded with its fault, so that a broken line never ends a campaign. Raises InputFileError for an unknown format,
+    a missing column, or bytes that are not text.
     """
     kind = Path(path.name.lower().removesuffix(".gz")).suffix
     match kind:
@@ -65,7 +67,8 @@ def read_structures(
 def _lines(path: Path) -> Iterator[str]:
     """Yields the lines of a UTF-8 file with their ends. Raises InputFileError for other bytes."""
     with open_input(path) as file:
-        for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE), b""), start=1):
+        raw_lines = iter(lambda: file.readline(MAX_LINE), b"")  # until the end of the file
+        for number, raw in enumerate(raw_lines, start=1):
             try:
                 text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
@@ -82,6 +85,7 @@ def _csv(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[Struct
         kept = identifier_columns(header, column) if keep is None else keep
         for number, row in enumerate(reader):
             text = (row.get(column) or "").strip()
+            # row 1 is the header, and the first record is number 0
             fault = "" if text else f"row {number + 2}: nothing in column {column}"
             yield StructureRecord(number, text, names_in(row, kept), fault)
     except csv.Error as error:
@@ -101,9 +105,14 @@ def check_columns(path: Path, header: Sequence[str], wanted: Sequence[str]) -> N
 
 
 def names_in(row: Mapping[str, str | None], columns: Sequence[str]) -> dict[str, str]:
-    """Returns the texts of these columns of a row, without empty ones, each cut to MAX_NAME characters."""
-    texts = {name: " ".join((row.get(name) or "").split())[:MAX_NAME] for name in columns}
-    return {name: text for name, text in texts.items() if text}
+    """Returns the texts of the columns in a row, without empty ones, each cut to MAX_NAME characters."""
+    names = {}
+    for column in columns:
+        words = (row.get(column) or "").split()
+        text = " ".join(words)[:MAX_NAME]
+        if text:
+            names[column] = text
+    return names
 
 
 def csv_fault(path: Path, lines_read: int, error: csv.Error) -> InputFileError:

@@ -25,7 +25,9 @@ class _Catch(logging.Filter):
         if messages is None:
             return True
         text = record.getMessage().strip()
-        messages.append(text.split("] ", 1)[1] if text.startswith("[") and "] " in text else text)
+        if text.startswith("[") and "] " in text:  # RDKit writes the time in brackets before the message
+            _, text = text.split("] ", 1)
+        messages.append(text)
         return False
 
 
@@ -55,6 +57,7 @@ def rdkit_messages() -> Iterator[list[str]]:
 
 STANDARDISER_VERSION = "1"
 
+# (name, reaction SMARTS)
 RULES: tuple[tuple[str, str], ...] = (
     ("nitro", "[N,P,As,Sb;X3:1](=[O,S,Se,Te:2])=[O,S,Se,Te:3]>>[*+1:1]([*-1:2])=[*:3]"),
     ("pyridine oxide", "[n:1]=[O:2]>>[n+:1][O-:2]"),
@@ -108,12 +111,13 @@ def _may_change() -> Any:
     more than three bonds. Explicit hydrogens are included, since some become implicit."""
     from rdkit import Chem
 
+    # the atomic numbers of N, P, As and Sb, with four to eight bonds
     crowded = ",".join(f"#{number}v{valence}" for number in (7, 15, 33, 51) for valence in range(4, 9))
     return Chem.MolFromSmarts(f"[!+0,#1,{crowded}]")
 
 
 def parent(mol: Any) -> Any:
     """Returns the largest organic fragment, neutralised by protons if possible; quaternary N keeps its charge."""
-    choose, uncharge = _parent_tools()
+    chooser, uncharger = _parent_tools()
     with rdkit_messages():
-        return normalise(uncharge.uncharge(choose.choose(mol)))
+        return normalise(uncharger.uncharge(chooser.choose(mol)))

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from sciagent.chemistry.subjects.base import Subject
 
 MAX_TEXT = 80  # characters of a candidate's text in a line
+MAX_REASON = 200  # characters of the reason for which the candidates of a file are added
 MAX_FAULTS = 50  # faults of a file that are printed
 KEY_DIGITS = 12  # digits of a candidate's key in a line
+NO_PARTS = ()  # of an answer whose text is all in its notes
+# COLUMN=PROPERTY[UNIT]
 _VALUE = re.compile(r"(?P<column>[^=]+)=(?P<property>[a-z0-9_]+)(\[(?P<unit>[^\]]+)\])?")
 
 
@@ -50,11 +53,11 @@ def add(
 
     if not candidates and file is None:
         raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
-    entered = Campaign.open(campaign, open_ledger(ledger))
+    opened = Campaign.open(campaign, open_ledger(ledger))
     rows = []
     counts = {"new": 0, "duplicate": 0, "refused": 0}
-    proposals = _proposals(subject_of(entered.spec.subject), candidates or [], file, column)
-    for added in entered.entering(proposals, reason, as_who):
+    proposals = _proposals(subject_of(opened.spec.subject), candidates or [], file, column)
+    for added in opened.entering(proposals, reason, as_who):  # adds them one by one
         counts[added.status] += 1
         if json:
             rows.append(vars(added))
@@ -62,8 +65,8 @@ def add(
             put(_line(added))
     notes = [f"{counts['new']} new, {counts['duplicate']} there already, {counts['refused']} refused"]
     if counts["new"]:
-        notes.append(driver_line(entered.ledger.store, entered.name))
-    put_answer({"campaign": entered.name, **counts, "candidates": rows}, json, (), *notes)
+        notes.append(driver_line(opened.ledger.store, opened.name))
+    put_answer({"campaign": opened.name, **counts, "candidates": rows}, json, NO_PARTS, *notes)
     if counts["refused"]:
         raise typer.Exit(Exit.FAILED)
 
@@ -137,15 +140,17 @@ def import_(
             "--ph": ph is not None,
             "--subject": subject != MOLECULE_KIND,
         }
-        _load_old(
-            *_rung_of_old_values(campaign, rung, others),
+        campaign_name, rung_label = _rung_of_old_values(campaign, rung, others)
+        _load_old_values(
+            campaign_name,
+            rung_label,
             file,
-            value_columns(value, uncertainty or []),
-            column or "smiles",
-            revise or "",
-            ledger,
-            as_who or user(),
-            json,
+            columns=value_columns(value, uncertainty or []),
+            structures_column=column or "smiles",
+            why=revise or "",
+            ledger=ledger,
+            who=as_who or user(),
+            json=json,
         )
         return
     if not method:
@@ -174,13 +179,14 @@ def import_(
         say(f"left out: {fault}")
     done = "would be recorded" if dry_run else f"{report.recorded} recorded, {report.known} known already"
     note = f"{report.rows} rows: {done}, {len(report.faults)} left out, {report.empty} empty cells"
-    put_answer(vars(report), json, (), note)
+    put_answer(vars(report), json, NO_PARTS, note)
 
 
 def _rung_of_old_values(campaign: str | None, rung: str | None, others: Mapping[str, object]) -> tuple[str, str]:
-    """Returns the campaign and the rung whose answers are loaded. others: options that do not go with them.
+    """Returns the campaign and the rung whose answers are loaded.
 
-    Raises UsageError.
+    others: the values of options that do not go with --campaign and --rung. Raises UsageError if one is given, or if
+    the campaign or the rung is missing.
     """
     if campaign is None or rung is None:
         raise UsageError("--campaign and --rung belong together: old values are answers of a rung of a campaign")
@@ -190,7 +196,7 @@ def _rung_of_old_values(campaign: str | None, rung: str | None, others: Mapping[
     return campaign, rung
 
 
-def _load_old(
+def _load_old_values(
     campaign: str,
     rung: str,
     file: Path,
@@ -208,7 +214,8 @@ def _load_old(
 
     built = open_for_people(open_ledger(ledger), campaign)
     old = historical_values.read_old(built, rung, file, columns, structures_column)
-    added = list(add_candidates(built, map(ProposalIn, old.structures), who, f"old values of {file.name}"[:200]))
+    reason = f"old values of {file.name}"[:MAX_REASON]
+    added = list(add_candidates(built, map(ProposalIn, old.structures), who, reason))
     keys_by_text = {candidate.text: candidate.key for candidate in added if candidate.key}
     loaded = historical_values.load(built, old, keys_by_text, who, why)
     refused = [candidate for candidate in added if not candidate.key]
@@ -236,7 +243,8 @@ def value_columns(values: list[str], uncertainties: list[str]) -> list[Any]:
         if match["unit"] is None and prop.unit != "1":
             way = f"say the unit of {prop.name}, or the column that has it: {text}[{prop.unit}]"
             raise UsageError(f"--value {text}: {way}; it takes: {', '.join(prop.units)}")
-        columns.append(Column(name, match["property"], match["unit"], uncertainty_by_column.pop(name, None)))
+        uncertainty = uncertainty_by_column.pop(name, None)
+        columns.append(Column(name, match["property"], match["unit"], uncertainty))
     if uncertainty_by_column:
         raise UsageError(f"--uncertainty names {', '.join(uncertainty_by_column)}, which no --value has")
     return columns

@@ -81,7 +81,9 @@ def _driver(status: CampaignCounts, words: Words) -> str:
     state = status.state
     if driver and driver.alive:
         where = f"driven by process {driver.pid} on {driver.host}"
-        return f"{where}; go on with: sciagent resume {name}" if state == "paused" else where
+        if state == "paused":
+            where += f"; go on with: sciagent resume {name}"
+        return where
     if state in ("running", "paused"):
         host = f" on {driver.host} (process {driver.pid})" if driver else ""
         return f"its driver{host} died: nothing is running. Nothing is lost; go on with: sciagent resume {name}"
@@ -93,7 +95,7 @@ def _driver(status: CampaignCounts, words: Words) -> str:
 
 
 def _before_resume(status: CampaignCounts, words: Words) -> str:
-    """Returns the words, for a campaign that has ended, that stand before the command `sciagent resume NAME`."""
+    """Returns the words before the command `sciagent resume NAME`, for a campaign that has ended."""
     from sciagent.domain.states import NOTHING_LEFT, CampaignState
 
     name = status.campaign
@@ -156,16 +158,16 @@ def trace(
 
     with open_ledger(ledger).read() as connection:
         row = campaigns.get(connection, campaign)
-        if episode is not None:
-            story = answers.episode(connection, row, episode)
-            put_answer(story, json, map(_cut, _episode(story)))
-            return
-        listed = answers.listed_episodes(connection, row)
+        story = None if episode is None else answers.episode(connection, row, episode)
+        listed = answers.listed_episodes(connection, row) if episode is None else ()
+    if story is not None:
+        put_answer(story, json, map(_cut, _episode(story)))
+        return
     rows = []
     for listed_episode in listed:
         columns = {name: listed_episode[name] for name in ("proposer", "state", "turns", "new")}
         rows.append({"episode": listed_episode["number"], **columns, "ended": listed_episode["why"]})
-    put_answer(listed, json, [records_table(rows, "")])
+    put_answer(listed, json, [records_table(rows)])
 
 
 def _cut(paragraph: Paragraph) -> Paragraph:
@@ -179,9 +181,9 @@ def _cut(paragraph: Paragraph) -> Paragraph:
 def _episode(episode: Mapping[str, Any]) -> Iterator[Paragraph]:
     ended = f", {episode['why']}" if episode["why"] else ""
     title = f"{episode['campaign']}, episode {episode['number']} by {episode['proposer']}"
-    yield Paragraph(f"{title}: {episode['state']}{ended}", 0)
+    yield Paragraph(f"{title}: {episode['state']}{ended}", depth=0)
     for message in episode["opening"]:
-        yield Paragraph(message["role"], 0, "dim")
+        yield Paragraph(message["role"], depth=0, style="dim")
         yield Paragraph(message["content"])
     for turn in episode["turns"]:
         message = turn["message"] or {}
@@ -189,17 +191,18 @@ def _episode(episode: Mapping[str, Any]) -> Iterator[Paragraph]:
         tokens = ""
         if "output_tokens" in sampling:
             tokens = f", {sampling['output_tokens']} tokens in {sampling['seconds']:.1f} s"
-        yield Paragraph("", 0)
-        yield Paragraph(f"turn {turn['number']} ({turn['policy']}{tokens})", 0)
+        yield Paragraph("", depth=0)
+        yield Paragraph(f"turn {turn['number']} ({turn['policy']}{tokens})", depth=0)
         for name, style in (("thinking", "italic dim"), ("content", "")):
             if message.get(name):
-                yield Paragraph(message[name], 1, style)
+                yield Paragraph(message[name], style=style)
         for call in message.get("calls", ()):
             yield Paragraph(f"{call['name']} {call['arguments']}")
         for answer in turn["observations"]:
-            yield Paragraph(str(answer.get("content") or answer.get("status") or ""), 1, "cyan")
+            text = str(answer.get("content") or answer.get("status") or "")
+            yield Paragraph(text, style="cyan")
         for proposal in turn["proposals"]:
-            yield Paragraph(_proposal(proposal), 1, "green" if proposal["hit"] else "dim")
+            yield Paragraph(_proposal(proposal), style="green" if proposal["hit"] else "dim")
 
 
 def _proposal(proposal: Mapping[str, Any]) -> str:
@@ -294,7 +297,7 @@ def compare(
 def _differences(comparison: Comparison) -> Iterator[Part]:
     first, second = comparison.campaigns
     lines = comparison.differences
-    yield Paragraph(f"{first} -> {second}", 0)
+    yield Paragraph(f"{first} -> {second}", depth=0)
     yield from (Paragraph(line) for line in lines[:MAX_DIFFERENCES])
     if len(lines) > MAX_DIFFERENCES:
         yield Paragraph(f"and {len(lines) - MAX_DIFFERENCES} more; see --json")
@@ -306,14 +309,15 @@ def _differences(comparison: Comparison) -> Iterator[Part]:
 
 
 def _totals(comparison: Comparison) -> Iterator[Part]:
-    both = comparison.status
+    both = comparison.status  # of the first and the second campaign
     shared = comparison.overlap
-    table = plain_table("what became of them", "", *comparison.campaigns)
+    table = plain_table("", *comparison.campaigns, title="what became of them")
     table.add_row("state", *(counts.state for counts in both))
     for name in ("proposals", "candidates", "hits"):
         table.add_row(name, *(str(getattr(counts, name)) for counts in both))
     table.add_row("answers reused, at no cost", *(str(counts.reused) for counts in both))
-    for resource in dict.fromkeys(name for counts in both for name in counts.spent):
+    resources = dict.fromkeys([*both[0].spent, *both[1].spent])  # each once, in order
+    for resource in resources:
         table.add_row(resource.replace("_", " "), *(f"{counts.spent.get(resource, 0.0):.1f}" for counts in both))
     table.add_row("core seconds to the first hit", *map(_number, comparison.cost_of_first_hit))
     yield table
@@ -324,9 +328,10 @@ def _totals(comparison: Comparison) -> Iterator[Part]:
 
 def _funnel(comparison: Comparison) -> Table:
     first, second = comparison.campaigns
-    table = plain_table("the ladders: passed of done, core seconds", "rung", first, "", second, " ")
+    table = plain_table("rung", first, "", second, " ", title="the ladders: passed of done, core seconds")
     for pair in comparison.rungs:
-        label = " / ".join(dict.fromkeys(name for name in pair.rungs if name))
+        names = [name for name in pair.rungs if name]
+        label = " / ".join(dict.fromkeys(names))  # one name if both rungs have the same
         is_in_both = None not in pair.rungs
         mark = " (another calculation)" if is_in_both and not pair.same_calculation else ""
         cells: list[str] = []
@@ -340,7 +345,7 @@ def _funnel(comparison: Comparison) -> Table:
 
 
 def _hits(comparison: Comparison) -> Iterator[Part]:
-    table = plain_table("hits at equal cost", "core seconds", *comparison.campaigns)
+    table = plain_table("core seconds", *comparison.campaigns, title="hits at equal cost")
     for mark in comparison.hits_against_cost:
         cost_text = "in all" if mark.core_seconds is None else _number(mark.core_seconds)
         table.add_row(cost_text, *map(str, mark.hits))
@@ -352,7 +357,7 @@ def _hits(comparison: Comparison) -> Iterator[Part]:
 def _values(comparison: Comparison) -> Iterator[Part]:
     for compared in comparison.values:
         title = f"{compared.property}, as the deciding rung measured it"
-        table = plain_table(title, "", "n", "lowest", "mean", "highest", "unit", "level")
+        table = plain_table("", "n", "lowest", "mean", "highest", "unit", "level", title=title)
         for name, spreads in zip(comparison.campaigns, compared.measured, strict=True):
             for spread in spreads:
                 numbers = (f"{number:.4g}" for number in (spread.low, spread.mean, spread.high))

@@ -59,13 +59,14 @@ def build(
     All episodes of a goal are in one split. Episodes that were made to evaluate a model are left out.
     """
     from sciagent.report.export.crate import licence
-    from sciagent.training.building import build as built
+    from sciagent.training.building import build as build_dataset
 
     command = shlex.join(["sciagent", *sys.argv[1:]])
     settings = settings_of(DatasetSettings, stated, kind=kind, command=command)
     if settings.license is not None:
-        licence(settings.license)  # raises UsageError
-    answer = built(open_ledger(ledger), settings, out, _show if sys.stderr.isatty() else None)
+        licence(settings.license)  # raises UsageError for a licence that is not known
+    progress = _show if sys.stderr.isatty() else None
+    answer = build_dataset(open_ledger(ledger), settings, out, progress)
     if sys.stderr.isatty():
         sys.stderr.write(CLEAR_LINE)
     put_answer(answer, json, _parts(answer))
@@ -83,9 +84,10 @@ def export(
     From sft and hindsight: trl-sft, verl, skyrl. From rows: trl-grpo, verl, skyrl. From preference: trl-dpo. From
     unpaired: trl-kto. From all: huggingface.
     """
-    from sciagent.training.exports.exporting import export as exported
+    from sciagent.training.exports.exporting import export as export_dataset
 
-    answer = exported(folder, to.value, out, shlex.join(["sciagent", *sys.argv[1:]]))
+    command = shlex.join(["sciagent", *sys.argv[1:]])
+    answer = export_dataset(folder, to.value, out, command)
     put_answer(answer, json, _exported(answer))
 
 
@@ -113,9 +115,9 @@ def _parts(answer: BuiltDataset) -> Iterator[Part]:
     yield Paragraph(f"{answer.folder}/README.md says what is in it and what is missing")
 
 
-def _numbers(what: str, title: str, numbers: Mapping[str, int]) -> Part:
+def _numbers(name_column: str, number_column: str, numbers: Mapping[str, int]) -> Part:
     """Returns a table of numbers by name."""
-    table = plain_table("", what, title)
+    table = plain_table(name_column, number_column)
     for name, n in numbers.items():
         table.add_row(name, str(n))
     return table

@@ -44,7 +44,7 @@ def stop(
     json: options.Json = False,
 ) -> None:
     """End a running campaign: what runs may finish, its driver ends, and `sciagent resume` goes on later."""
-    _tell("stop", name, reason, ledger, as_who, json, now)
+    _tell("stop", name, reason, ledger, as_who, json, now=now)
 
 
 def _tell(
@@ -55,14 +55,14 @@ def _tell(
 
     opened = open_ledger(ledger)
     campaign = Campaign.open(name, opened).name
-    driver, running = instruct(opened, campaign, Verb(verb), as_who or user(), reason, now)
+    driver, running = instruct(opened, campaign, Verb(verb), as_who or user(), reason, now=now)
     where = f"{driver.host}:{driver.pid}" if driver else None
-    lines = [f"nothing will take up {campaign} now; hand it in again with: sciagent run {campaign} --submit"]
-    if verb == Verb.PAUSE:
-        lines = [
-            f"{campaign} is paused: its tasks are off the list; hand it in again with: sciagent run {campaign} --submit"
-        ]
-    if driver:
+    if driver is None:
+        state = f"nothing will take up {campaign} now"
+        if verb == Verb.PAUSE:
+            state = f"{campaign} is paused: its tasks are off the list"
+        lines = [f"{state}; hand it in again with: sciagent run {campaign} --submit"]
+    else:
         ends = "kills" if now else "finishes"
         rest = f"{ends} {plural(running, 'running job')}" if running else "has nothing running"
         lines = [f"told the driver at {driver.host} (process {driver.pid}) to {verb}; it {rest}"]
@@ -94,9 +94,10 @@ def amend(
     from sciagent.inputs.yaml_document import read_text
     from sciagent.store.campaign_state import directives
 
-    if bool(budget or goal_count or workers) == (file is not None):
+    has_options = bool(budget or goal_count or workers)
+    if has_options == (file is not None):  # both, or neither
         raise UsageError("say what to change: --budget, --goal-count and --workers, or --file with the edited YAML")
-    why = directives.reason(reason) if reason else "amended"
+    why = directives.checked_reason(reason) if reason else "amended"
     opened = open_ledger(ledger)
     with opened.read() as connection:
         row = pick_campaign(connection, name)
@@ -106,12 +107,13 @@ def amend(
     else:
         source = steering.amended_source(row, budget=budget or (), goal_count=goal_count, workers=workers)
         spec, changes = steering.differences(row, source, f"{row.name} (amended)", Path(row.base))
-    written = bool(changes) and not dry_run
-    if written:
+    must_write = bool(changes) and not dry_run
+    if must_write:
         steering.amend(opened, spec, source, as_who or user(), why, changes)
-    unwritten = "nothing was written (--dry-run)" if changes else "nothing changes"
-    note = driver_line(opened, row.name) if written else unwritten
-    put_answer({"campaign": row.name, "changes": changes, "written": written}, json, map(Line, changes), note)
+        note = driver_line(opened, row.name)
+    else:
+        note = "nothing was written (--dry-run)" if changes else "nothing changes"
+    put_answer({"campaign": row.name, "changes": changes, "written": must_write}, json, map(Line, changes), note)
 
 
 def hold(
@@ -169,6 +171,7 @@ def _steer(
     json: bool,
     **more: str | None,
 ) -> None:
+    """Calls the function of `steering` that has the verb's name. more: its further arguments."""
     from sciagent.api.open_ledger import pick_campaign
     from sciagent.campaign.core.opening import open_for_people
     from sciagent.campaign.people import steering
@@ -176,13 +179,15 @@ def _steer(
     from sciagent.campaign.people.steering import driver_line
     from sciagent.store.campaign_state import directives
 
-    why = directives.reason(reason)
+    why = directives.checked_reason(reason)
     opened = open_ledger(ledger)
     with opened.read() as connection:
         row = pick_campaign(connection, campaign)
         named = resolve(connection, row, candidate_text(text))
-    result = getattr(steering, verb)(open_for_people(opened, row.name), named, as_who or user(), why, **more)
-    lines = [f"{DONE[verb]}: {named}" + (f"; {result.detail}" if result.detail else "")]
+    act = getattr(steering, verb)
+    result = act(open_for_people(opened, row.name), named, as_who or user(), why, **more)
+    detail = f"; {result.detail}" if result.detail else ""
+    lines = [f"{DONE[verb]}: {named}{detail}"]
     if result.cancelled:
         lines.append(f"  cancelled: its job at {', '.join(result.cancelled)}, which nobody had begun")
     if result.running:

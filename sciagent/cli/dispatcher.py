@@ -38,19 +38,20 @@ def dispatcher(
     set_up(log_format)
     opened = open_ledger(ledger, create=True)
     host = socket.gethostname()
-    chosen = executor_of(executor, opened, site)
-    if chosen is None:
+    job_executor = executor_of(executor, opened, site)
+    if job_executor is None:
         raise UsageError("--executor local: a dispatcher runs no jobs itself; start sciagent worker beside it")
     reports.mkdir(parents=True, exist_ok=True)
     name = f"dispatcher:{host}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
-    registration = NewWorker(name, host, os.getpid(), "dispatcher", TIERS, 0)  # 0 slots: it runs no jobs itself
-    # The dispatcher alone submits to Slurm; the drivers that it starts only queue their jobs in the ledger.
+    # it registers as a worker without slots, since it runs no jobs itself
+    registration = NewWorker(name=name, host=host, pid=os.getpid(), executor="dispatcher", queues=TIERS, slots=0)
+    # the dispatcher alone submits to Slurm; the drivers that it starts only queue their jobs in the ledger
     executor_of_drivers = "ledger" if executor == "slurm" else executor
 
     def command(campaign: str) -> list[str]:
         return [sys.executable, "-m", "sciagent", "resume", campaign, "--executor", executor_of_drivers, "--quiet"]
 
-    hosting = Host(opened, registration, chosen, command, reports.resolve())
+    hosting = Host(opened, registration, job_executor, command, reports.resolve())
 
     def finish() -> None:
         hosting.request_stop()

@@ -22,7 +22,6 @@ from sciagent.cli import options
 from sciagent.cli.shared import Exit, plural, put_answer
 from sciagent.errors import SciagentError, SimulatorError, UsageError
 from sciagent.inputs.settings import ledger_address
-from sciagent.programs import find
 
 ENGINES = ("rdkit", "ase", "tblite", "pyscf", "pyscf-dispersion", "sqlalchemy", "alembic")
 EXTRAS = {
@@ -80,9 +79,9 @@ def doctor(
     if site is not None:
         check_site(site, seconds, memory, cores, gpus, json)
         return
-    parts = *_packages(), *_properties(), *_verifiers(), *_proposers(), *_programs(), *_engines(), *_extras()
+    checks = [*_packages(), *_properties(), *_verifiers(), *_proposers(), *_programs(), *_engines(), *_extras()]
     address = ledger_address(ledger)
-    checks = [*parts, _ledger(address), *_exposed_files(address), _machine()]
+    checks += [_ledger(address), *_exposed_files(address), _machine()]
     lines = []
     for check in checks:
         mark = "BROKEN" if check.state == "broken" else check.state
@@ -119,15 +118,16 @@ def _properties() -> Iterator[Check]:
 def _verifiers() -> Iterator[Check]:
     from sciagent.verification.availability import catalogue
 
-    for found in sorted(catalogue({}), key=itemgetter("name")):
-        broken = found["error"]
-        missing = found.get("missing")
+    entries = catalogue(samples={})  # without costs of examples
+    for entry in sorted(entries, key=itemgetter("name")):
+        broken = entry["error"]
+        missing = entry.get("missing")
         if broken:
-            yield Check(found["name"], "broken", broken)
+            yield Check(entry["name"], "broken", broken)
         elif missing:
-            yield Check(found["name"], "absent", missing)
+            yield Check(entry["name"], "absent", missing)
         else:
-            yield Check(found["name"], "ok", f"{found['tier']}, from {found['package']}")
+            yield Check(entry["name"], "ok", f"{entry['tier']}, from {entry['package']}")
 
 
 def _proposers() -> Iterator[Check]:
@@ -148,7 +148,7 @@ def _programs() -> Iterator[Check]:
 
     for program in declared_programs():
         try:
-            found = find(program)
+            found = programs.find(program)
             check = Check(f"program {program.name}", "ok", f"{found.version}, {found.path}")
         except SimulatorError as error:
             check = Check(f"program {program.name}", "absent", error.detail)
@@ -172,7 +172,10 @@ def _engines() -> Iterator[Check]:
 
 def _extras() -> Iterator[Check]:
     for extra, packages in EXTRAS.items():
-        missing = [name for name in packages if not (_version(name) or _version(INSTEAD.get(name, name)))]
+        missing = []
+        for name in packages:
+            if not _version(name) and not _version(INSTEAD.get(name, name)):
+                missing.append(name)
         detail = f"lacks {', '.join(missing)}; pip install 'sciagent[{extra}]'" if missing else "installed"
         if missing and extra in INSTEAD:
             detail += f", without a GPU {INSTEAD[extra]}; or in an environment of its own (docs/agent.md)"
@@ -236,11 +239,11 @@ def check_site(profile: Path, seconds: float, memory: int, cores: int, gpus: int
 
     seconds: wall time; memory: in MB; cores, gpus: of the example job. Raises typer.Exit if something does not fit.
     """
-    from sciagent.execution.slurm import profile_check as checking
+    from sciagent.execution.slurm import profile_check
     from sciagent.execution.slurm.site import Need, load_site
 
     site = load_site(profile)
-    result = checking.check(site, Need(seconds, memory, cores, gpus))
+    result = profile_check.check(site, Need(seconds, memory_mb=memory, cores=cores, gpus=gpus))
     asked = result.request
     request = None if asked is None else {**vars(asked), "partition": asked.partition.name}
     answer = {
@@ -316,7 +319,7 @@ def _list_environments(json: bool) -> None:
             row["error"] = str(error)
         rows.append(row)
     nothing = Line("no environment is listed; add one: sciagent engines NAME --python PATH")
-    put_answer(rows, json, [records_table(rows, "")] if rows else [nothing])
+    put_answer(rows, json, [records_table(rows)] if rows else [nothing])
 
 
 def _versions(found: object) -> dict[str, str | None]:

@@ -63,7 +63,7 @@ def serve(
         raise UsageError("this needs an extra: pip install 'sciagent[environment]'")
     from sciagent.training.environment.http_environment import EnvironmentServer, checked_origin, guarded, hosts_of
 
-    make = _application(protocol)
+    make_application = _application(protocol)
     token = secret("SCIAGENT_ENVIRONMENT_TOKEN")
     hosts = hosts_of(host, token)
     origins = [checked_origin(text) for text in allow_origin or ()]
@@ -72,11 +72,13 @@ def serve(
     limits = {"turns": turns, "most": most, "idle_seconds": idle_seconds, "workers": workers}
     environment = campaign.environment(rewards, **limits)  # type: ignore[arg-type]
     server = EnvironmentServer(host, port)
-    with each_signal(environment.stop, partial(environment.stop, now=True), last=raise_interrupt), environment:
+    stop_now = partial(environment.stop, now=True)  # at the second signal
+    with each_signal(environment.stop, stop_now, last=raise_interrupt), environment:
         put(f"serving {environment.campaign} at {server.url}")
         sys.stdout.flush()
-        server.serve(guarded(make(environment), token, hosts, origins), environment)
-        say(f"{environment.left}; running jobs may finish")
+        application = guarded(make_application(environment), token, hosts, origins)
+        server.serve(application, environment)
+        say(f"{environment.why_closed}; running jobs may finish")
 
 
 def _application(protocol: str) -> Callable[[Environment], Any]:
@@ -132,9 +134,9 @@ def rollout(
     campaign = Campaign.from_yaml(file, ledger, enter=False)
     say_upgraded(campaign.ledger.store)
     answer = campaign.rollout(
-        groups,
-        siblings,
-        turns,
+        groups=groups,
+        siblings=siblings,
+        turns=turns,
         policy=policy,
         purpose=purpose,  # type: ignore[arg-type]  # checked there
         begins=begins,
@@ -149,7 +151,7 @@ def rollout(
 
 
 def _parts(answer: RolloutAnswer) -> list[Part]:
-    table = plain_table("", "group", "state", "episodes", "turns", "proposals", "new", "snapshot", left=["state"])
+    table = plain_table("group", "state", "episodes", "turns", "proposals", "new", "snapshot", left=["state"])
     for row in answer.groups:
         cells = (row.group, row.state, row.siblings, row.turns, row.proposals, row.new, row.snapshot)
         table.add_row(*map(str, cells))

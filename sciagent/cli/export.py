@@ -44,10 +44,10 @@ class What(StrEnum):
     SERIES = "series"
 
 
-ENDINGS = {f".{each}": each for each in Format} | {".db": Format.ASE, ".zip": Format.ROCRATE}
-TEXT_FORMATS = (Format.CSV, Format.JSONL, Format.SDF, Format.CIF)
-WITH_COLUMNS = (Format.CSV, Format.XLSX)
-OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)
+ENDINGS = {f".{format}": format for format in Format} | {".db": Format.ASE, ".zip": Format.ROCRATE}
+TEXT_FORMATS = (Format.CSV, Format.JSONL, Format.SDF, Format.CIF)  # may go to a terminal
+WITH_COLUMNS = (Format.CSV, Format.XLSX)  # go with --columns
+OF_PROPOSALS = (Format.CSV, Format.JSONL, Format.PARQUET)  # for proposals, too
 
 
 def export(
@@ -86,15 +86,15 @@ def export(
         if what is What.SERIES and output is not None:
             say(_write_series(opened.artifacts, connection, row, hits, output))
         elif output is None:
-            _write(opened.artifacts, connection, row, wanted, None)
+            _write(opened.artifacts, connection, row, wanted, path=None)
         elif chosen is Format.ROCRATE:
             url = licence(license)
             people = [author(text) for text in authors or [user()]]
             n = write_crate(connection, row, opened.artifacts, output, people, url)
             say(f"{n} files described in {output}")
         else:
-            with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as folder:
-                part = Path(folder) / "part"
+            with tempfile.TemporaryDirectory(dir=output.parent, prefix=".export-") as temporary:
+                part = Path(temporary) / "part"
                 summary = _write(opened.artifacts, connection, row, wanted, part)
                 part.replace(output)
             say(f"{summary} in {output}")
@@ -114,15 +114,15 @@ class Wanted(NamedTuple):
 def _check(wanted: Wanted, output: Path | None) -> None:
     """Raises UsageError for options that do not go together, and for a file that cannot be written."""
     chosen = wanted.format
-    proposed = wanted.what is What.PROPOSALS
+    of_proposals = wanted.what is What.PROPOSALS
     if wanted.what is What.SERIES:
         _check_series(wanted, output)
-    if proposed and chosen not in OF_PROPOSALS:
+    if of_proposals and chosen not in OF_PROPOSALS:
         raise UsageError(f"--what proposals goes with --format {', '.join(OF_PROPOSALS)}, not {chosen}")
-    if wanted.columns is not None and (proposed or chosen not in WITH_COLUMNS):
+    if wanted.columns is not None and (of_proposals or chosen not in WITH_COLUMNS):
         formats = " or ".join(WITH_COLUMNS)
         raise UsageError(f"--columns goes with candidates as {formats}; other formats have all values")
-    if wanted.hits and (proposed or chosen is Format.ROCRATE):
+    if wanted.hits and (of_proposals or chosen is Format.ROCRATE):
         raise UsageError("--hits goes with candidates in a table or a file of structures")
     if output is not None:
         _check_output(output)
@@ -132,7 +132,9 @@ def _check(wanted: Wanted, output: Path | None) -> None:
 
 def _check_series(wanted: Wanted, output: Path | None) -> None:
     """Raises UsageError unless the series are to be written as csv into a new folder."""
-    if output is None or output.exists() or wanted.format is not Format.CSV or wanted.columns is not None:
+    is_new = output is not None and not output.exists()
+    is_csv = wanted.format is Format.CSV and wanted.columns is None
+    if not (is_new and is_csv):
         raise UsageError("--what series writes csv files into a new folder: name it with --output")
 
 
@@ -140,7 +142,7 @@ def _check_output(output: Path) -> None:
     """Raises UsageError if the file cannot be written."""
     if not output.parent.is_dir():
         raise UsageError(f"{output}: the folder {output.parent} does not exist")
-    if output.exists() and not (output.is_file() or output.is_dir()):
+    if output.exists() and not (output.is_file() or output.is_dir()):  # a device or a pipe
         raise UsageError(f"{output} is no regular file; without --output, text goes to stdout")
 
 
@@ -148,40 +150,44 @@ def _write_series(artifacts: ArtifactStore, connection: Connection, row: Campaig
     """Writes the series into a new folder. Returns what was written."""
     from sciagent.report.export.spreadsheets import write_series
 
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as part:
-        inside = Path(part) / "series"
-        inside.mkdir()
-        n = write_series(connection, row, artifacts, inside, hits)
-        inside.rename(folder)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as temporary:
+        part = Path(temporary) / "series"
+        part.mkdir()
+        n = write_series(connection, row, artifacts, part, hits)
+        part.rename(folder)
     return f"{n} series in {folder}"
 
 
 def _write(
     artifacts: ArtifactStore, connection: Connection, row: CampaignRow, wanted: Wanted, path: Path | None
 ) -> str:
-    """Writes a file, or to stdout without a path. Returns what was written."""
+    """Writes a file. Returns what was written. path: None means stdout, for a text format only."""
     from sciagent.report.export import parquet
     from sciagent.report.export.spreadsheets import write_csv, write_excel
     from sciagent.report.export.structure_files import write_ase, write_cif, write_sdf
     from sciagent.report.parts.export_rows import write_jsonl
 
     chosen, what, columns, hits = wanted
-    proposed = what is What.PROPOSALS
+    of_proposals = what is What.PROPOSALS
     if path and chosen is Format.ASE:
-        n, without = write_ase(connection, row, artifacts, path, hits)
-        return f"{n} candidates with a geometry ({without} without a geometry are left out)"
+        n, n_left_out = write_ase(connection, row, artifacts, path, hits)
+        return f"{n} candidates with a geometry ({n_left_out} without a geometry are left out)"
     if path and chosen is Format.XLSX:
         return f"{write_excel(connection, row, path, columns, hits)} {what}"
     if path and chosen is Format.PARQUET:
-        rows = parquet.proposal_rows(connection, row) if proposed else parquet.candidate_rows(connection, row, hits)
+        if of_proposals:
+            rows = parquet.proposal_rows(connection, row)
+        else:
+            rows = parquet.candidate_rows(connection, row, hits)
         return f"{rows.write(path)} {what}"
-    with path.open("w", encoding="utf-8", newline="") if path else nullcontext(sys.stdout) as file:
+    output = path.open("w", encoding="utf-8", newline="") if path else nullcontext(sys.stdout)
+    with output as file:
         if chosen is Format.SDF:
-            n, solid = write_sdf(connection, row, artifacts, file, hits)
-            return f"{n} molecules, {solid} of them in three dimensions,"
+            n, n_three_dimensional = write_sdf(connection, row, artifacts, file, hits)
+            return f"{n} molecules, {n_three_dimensional} of them in three dimensions,"
         if chosen is Format.CIF:
-            n, relaxed = write_cif(connection, row, artifacts, file, hits)
-            return f"{n} crystals, {relaxed} of them with a relaxed cell,"
+            n, n_relaxed = write_cif(connection, row, artifacts, file, hits)
+            return f"{n} crystals, {n_relaxed} of them with a relaxed cell,"
         if chosen is Format.JSONL:
-            return f"{write_jsonl(connection, row, file, proposed, hits)} {what}"
-        return f"{write_csv(connection, row, file, proposed, columns, hits)} {what}"
+            return f"{write_jsonl(connection, row, file, of_proposals, hits)} {what}"
+        return f"{write_csv(connection, row, file, of_proposals, columns, hits)} {what}"

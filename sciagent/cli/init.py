@@ -58,7 +58,7 @@ def init(
 
     if list_:
         known = [{"name": each.name, "description": each.description} for each in templates().values()]
-        put_answer(known, json, [records_table(known, "")])
+        put_answer(known, json, [records_table(known)])
         return
     if folder is None:
         raise UsageError("name the folder to make: sciagent init DIR, or see the templates: sciagent init --list")
@@ -126,7 +126,8 @@ class Template:
 def templates_folder() -> Path:
     """Returns the folder of the example campaigns, in the installed package or the checkout. Raises UsageError."""
     with as_file(files("sciagent") / "campaigns") as packaged:
-        for place in (packaged, packaged.parent.parent / "campaigns"):
+        in_checkout = packaged.parent.parent / "campaigns"
+        for place in (packaged, in_checkout):
             if (place / "quickstart.yaml").is_file():
                 return place
     raise UsageError("the ready campaigns are not installed with this sciagent; install it again from its wheel")
@@ -142,7 +143,8 @@ def templates() -> dict[str, Template]:
         without_comments = re.sub("#.*", "", text)
         words = dict.fromkeys(re.findall(r"[\w.-]+", without_comments))  # each once, in order
         possible_files = (path.with_name(word) for word in words if Path(word).suffix in _DATA)
-        description = " ".join(str(YAML(typ="safe", pure=True).load(text).get("description", "")).split())
+        document = YAML(typ="safe", pure=True).load(text)
+        description = " ".join(str(document.get("description", "")).split())
         data_files = tuple(file for file in possible_files if file.is_file())
         by_name[path.stem] = Template(path.stem, path, description, data_files)
     return by_name
@@ -159,8 +161,10 @@ def write_template(target: Path, template: str, name: str | None = None) -> list
         raise UnknownNameError("template", template, known)
     chosen = known[template]
     name = name or chosen.name
-    lines = [line for line in chosen.path.read_text(encoding="utf-8").splitlines() if not line.startswith(_EDITOR)]
-    lines = [f"campaign: {name}" if line.startswith("campaign:") else line for line in lines]
+    lines = []
+    for line in chosen.path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith(_EDITOR):
+            lines.append(f"campaign: {name}" if line.startswith("campaign:") else line)
     contents = {f"{name}.yaml": "\n".join(lines).encode() + b"\n", "README.md": _readme(chosen, name).encode()}
     for data_file in chosen.data:
         contents[data_file.name] = data_file.read_bytes()
@@ -207,29 +211,21 @@ def plan(
 
     Nothing is started or written. A ledger is not needed; an existing ledger teaches what rungs cost and tell.
     """
-    from sciagent.campaign.core.product_libraries import left_out
+    from sciagent.campaign.core.product_libraries import unused_reactants
     from sciagent.campaign.file.campaign_spec import load_spec
-    from sciagent.campaign.planning.plan import plan as planned
+    from sciagent.campaign.planning.plan import plan as plan_campaign
 
     spec = load_spec(file)
-    answer = planned(spec, _ledger(ledger))
-    title = Line(f"{answer.campaign}: what its budget is likely to buy", "bold")
-    assumed = [Paragraph("Assumed", 0), *map(Paragraph, answer.assumptions)]
-    put_answer(
-        answer,
-        json,
-        [
-            title,
-            "",
-            *_rungs(answer),
-            *_cases(answer),
-            *answer.sentences,
-            *answer.calibrations,
-            *left_out(spec),
-            "",
-            *assumed,
-        ],
-    )
+    answer = plan_campaign(spec, _ledger(ledger))
+    parts: list[Part] = [Line(f"{answer.campaign}: what its budget is likely to buy", "bold"), ""]
+    parts += _rungs(answer)
+    parts += _cases(answer)
+    parts += answer.sentences
+    parts += answer.calibrations
+    parts += unused_reactants(spec)
+    parts += ["", Paragraph("Assumed", depth=0)]
+    parts += map(Paragraph, answer.assumptions)
+    put_answer(answer, json, parts)
 
 
 def _ledger(url: str | None) -> Ledger | None:
@@ -244,7 +240,7 @@ def _ledger(url: str | None) -> Ledger | None:
 
 def _rungs(plan: Plan) -> Iterator[Part]:
     title = "the rungs (core seconds: median and 90 % of the sample)"
-    table = plain_table(title, "rung", "core s", "correlation", "from", "hits it brings", "verdict")
+    table = plain_table("rung", "core s", "correlation", "from", "hits it brings", "verdict", title=title)
     for rung in plan.rungs:
         table.add_row(*_cells(rung))
     yield table
@@ -256,7 +252,7 @@ def _rungs(plan: Plan) -> Iterator[Part]:
 
 def _cells(rung: PlannedRung) -> tuple[str, ...]:
     """Returns a row of the table of rungs."""
-    from sciagent.campaign.planning.plan import brings
+    from sciagent.campaign.planning.plan import gain_text
 
     cost = rung.costs.get("core_seconds")
     amount = "–" if cost is None else f"{cost.median:.3g}–{cost.p90:.3g}"
@@ -266,7 +262,7 @@ def _cells(rung: PlannedRung) -> tuple[str, ...]:
     # A rung that decides a property has the correlation 1.
     ranges = "\n".join("1" if tell.kind == "decides" else f"{tell.low:.2f}–{tell.high:.2f}" for tell in tells)
     kinds = "\n".join(tell.kind for tell in tells)
-    return rung.rung, amount, ranges, kinds, brings(rung.delta) or "–", rung.verdict or ""
+    return rung.rung, amount, ranges, kinds, gain_text(rung.delta) or "–", rung.verdict or ""
 
 
 def _remarks(rung: PlannedRung, molecules: int) -> Iterator[str]:
@@ -280,21 +276,23 @@ def _remarks(rung: PlannedRung, molecules: int) -> Iterator[str]:
 
 
 def _cases(plan: Plan) -> Iterator[Part]:
-    labels = [rung.rung for rung in plan.rungs if any(rung.rung in (case.runs or ()) for case in plan.cases)]
+    runs_of_cases = [case.runs for case in plan.cases if case.runs is not None]
+    labels = [rung.rung for rung in plan.rungs if any(rung.rung in runs for runs in runs_of_cases)]
     if not labels:
         return
     table = plain_table(
-        "what is bought, by the share of candidates that are hits",
         "hits among candidates",
         *(f"{label}, runs" for label in labels),
         "hits",
         "low–high",
         f"{labels[-1]} alone",
+        title="what is bought, by the share of candidates that are hits",
     )
     for case in plan.cases:
         if case.runs is not None:
+            origin = " (learnt)" if case.hit_rate_is == "learnt" else ""
             table.add_row(
-                f"{100 * case.hit_rate:.3g} %" + (" (learnt)" if case.hit_rate_is == "learnt" else ""),
+                f"{100 * case.hit_rate:.3g} %{origin}",
                 *(_number(case.runs[label]) for label in labels),
                 _number(case.hits.middle),
                 f"{_number(case.hits.low)}–{_number(case.hits.high)}",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 GAVE_UP = ("failed", "quarantined")  # states of the jobs that `retry --campaign` tries again by default
 MAX_BULK = 10_000  # jobs that one call of `retry --campaign` tries again
+KEY_DIGITS = 12  # digits of a candidate's key in a line
 WIDE = 110  # width in characters of a terminal that has room for all columns
 JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", help="Numbers, as sciagent jobs shows.")]
 
@@ -45,23 +46,24 @@ def jobs(
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import job_lists
 
-    states = _states(state or job_lists.STATE_ORDER, job_lists.STATE_ORDER)
+    states = _states(state or job_lists.STATE_ORDER, allowed=job_lists.STATE_ORDER)
     with open_ledger(ledger).read() as connection:
         names = [campaign] if campaign else campaigns.names(connection)
         ids = [campaigns.get(connection, name).id for name in names]
         rung_ids = _rung_ids(connection, ids, rung) if rung else None
         if after is not None and not job_lists.job_standings(connection, [after]):
             raise UsageError(f"--after {after}: there is no such job in this ledger")
+        # one more than is shown tells whether there is a next page
         listed = job_lists.page(connection, ids, limit + 1, states=states, rung_ids=rung_ids, after=after)
         counts = job_lists.counts(connection, ids, rung_ids)
-    following = listed[limit - 1].id if len(listed) > limit else None
+    last_shown = listed[limit - 1].id if len(listed) > limit else None  # the next page is behind it
     if json:
-        put_json({"jobs": listed[:limit], "counts": counts, "next": following})
+        put_json({"jobs": listed[:limit], "counts": counts, "next": last_shown})
         return
     _print(listed[:limit], with_campaign=campaign is None and len(names) > 1)
     put(", ".join(f"{n} {name}" for name, n in counts.items()) or "no jobs")
-    if following is not None:
-        say(f"more: --after {following}")
+    if last_shown is not None:
+        say(f"more: --after {last_shown}")
 
 
 def cancel(
@@ -82,14 +84,17 @@ def cancel(
     from sciagent.campaign.people import cancelling
     from sciagent.store.campaign_state import directives
 
-    why = directives.reason(reason) if reason else ""
-    if bool(numbers) == bool(candidate):
+    why = directives.checked_reason(reason) if reason else ""
+    if bool(numbers) == bool(candidate):  # both, or neither
         raise UsageError("name jobs by their numbers, or a candidate with --candidate (and its --campaign)")
     opened = open_ledger(ledger)
     person = as_who or user()
-    chosen = _of_candidate(opened, campaign, candidate) if candidate else _named(opened, numbers or [], campaign)
+    if candidate:
+        ids_by_campaign = _of_candidate(opened, campaign, candidate)
+    else:
+        ids_by_campaign = _named(opened, numbers or [], campaign)
     changes = []
-    for name, ids in chosen.items():
+    for name, ids in ids_by_campaign.items():
         changes += cancelling.cancel(open_for_people(opened, name), ids, person, why)
     put_answer(changes, json, _cancelled(changes))
     _fail_if_nothing_changed(changes)
@@ -100,7 +105,7 @@ def _cancelled(changes: Sequence[JobChange]) -> Iterator[Line]:
     for change in changes:
         text = words.get(change.done, f"left as it is: {change.why}")
         yield Line(f"job {change.job_id} ({change.rung}, {change.smiles}): {text}")
-    keys = list(dict.fromkeys(change.key[:12] for change in changes if change.held))
+    keys = list(dict.fromkeys(change.key[:KEY_DIGITS] for change in changes if change.held))
     if keys:
         yield Line(f"held: {', '.join(keys)}; to let it go on: sciagent hold {keys[0]} --undo --reason ...")
 
@@ -124,27 +129,33 @@ def retry(
     from sciagent.campaign.people import cancelling
     from sciagent.campaign.people.steering import driver_line
 
-    if bool(numbers) == bool(campaign):
+    if bool(numbers) == bool(campaign):  # both, or neither
         raise UsageError("name jobs by their numbers, or all that gave up in a campaign with --campaign")
     if state and numbers:
         raise UsageError("--state goes with --campaign; jobs that are named are tried again whatever ended them")
     opened = open_ledger(ledger)
     person = as_who or user()
-    chosen = _gave_up(opened, campaign, state or GAVE_UP) if campaign else _named(opened, numbers or [], None)
+    if campaign:
+        ids_by_campaign = _gave_up(opened, campaign, state or GAVE_UP)
+    else:
+        ids_by_campaign = _named(opened, numbers or [], campaign=None)
     named = not campaign
     changes = []
-    for name, ids in chosen.items():
-        changes += cancelling.retry(open_for_people(opened, name), ids, person, named)
+    for name, ids in ids_by_campaign.items():
+        changes += cancelling.retry(open_for_people(opened, name), ids, person, named=named)
     n_retried = len([change for change in changes if change.done])
     notes = [f"these were the first {MAX_BULK}; call it again for the rest"] if len(changes) >= MAX_BULK else []
-    notes += [driver_line(opened, name) for name in chosen if n_retried]
+    if n_retried:
+        notes += [driver_line(opened, name) for name in ids_by_campaign]
     answer = {"queued": n_retried, "left": len(changes) - n_retried, "jobs": changes}
     put_answer(answer, json, _retried(changes, n_retried, named), *notes)
     _fail_if_nothing_changed(changes)
 
 
 def _retried(changes: Sequence[JobChange], n_retried: int, named: bool) -> Iterator[Line]:
-    """Yields the lines on a retry. named: whether to list the retried jobs; jobs left as they are always are."""
+    """Yields a line for each job that was left as it is, and a last line with the numbers of jobs.
+
+    named: whether the jobs that are tried again have lines, too."""
     for change in changes:
         if named or change.why:
             yield Line(f"job {change.job_id} ({change.rung}, {change.smiles}): {change.why or 'is tried again'}")
@@ -164,7 +175,7 @@ def _print(listed: Sequence[JobRow], with_campaign: bool) -> None:
     wide = console.width >= WIDE or not console.is_terminal
     if listed:
         rows = [_cells(job, wide, with_campaign) for job in listed]
-        show(records_table(rows, ""), console=console)
+        show(records_table(rows), console=console)
 
 
 def _cells(job: JobRow, wide: bool, with_campaign: bool) -> Mapping[str, object]:
@@ -222,7 +233,7 @@ def _gave_up(ledger: Ledger, campaign: str, states: Sequence[str]) -> dict[str, 
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import job_lists
 
-    wanted = _states(states, cancelling.GAVE_UP)
+    wanted = _states(states, allowed=cancelling.GAVE_UP)
     with ledger.read() as connection:
         row = campaigns.get(connection, campaign)
         stuck = job_lists.in_states(connection, row.id, wanted, MAX_BULK)
@@ -230,7 +241,10 @@ def _gave_up(ledger: Ledger, campaign: str, states: Sequence[str]) -> dict[str, 
 
 
 def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict[str, list[int]]:
-    """Returns {campaign: job ids}. Raises UsageError for an unknown number or a job of another campaign."""
+    """Returns {campaign: ids of the jobs with the numbers}. campaign: None means any.
+
+    Raises UsageError for an unknown number or a job of another campaign.
+    """
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import job_lists
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Work of people: what to measure next, and what was measured.", no_args_is_help=True)
 STATES = {"waiting": "to be approved", "queued": "free"}  # words for states of tasks; others stand as they are
+MAX_KEY = 64  # characters of --key
 COLUMNS = ("campaign", "candidate", "measure", "state", "due", "why")
 Task = Annotated[
     int, typer.Argument(metavar="TASK", min=1, max=2**63 - 1, help="Number of the task in `sciagent lab list`.")
@@ -45,18 +46,19 @@ def list_(
     from sciagent.store.lab import tasks
 
     opened = open_ledger(ledger)
-    who = (as_who or user()) if mine else None
+    claimed_by = (as_who or user()) if mine else None
     with opened.read() as connection:
-        id_ = None if campaign is None else campaigns.get(connection, campaign).id
-        listed = tasks.listed(connection, campaign_id=id_, claimed_by=who, limit=limit)
+        campaign_id = None if campaign is None else campaigns.get(connection, campaign).id
+        listed = tasks.listed(connection, campaign_id=campaign_id, claimed_by=claimed_by, limit=limit)
         shown = TaskReader(opened).shown(connection, listed)
     put_answer(shown, json, [_table(shown)] if shown else [Line("nothing is to be measured now")])
 
 
 def _table(shown: Sequence[LabTaskAnswer]) -> Table:
-    table = plain_table("", "task", "campaign", "candidate", "measure", "state", "due", "why", left=COLUMNS)
+    table = plain_table("task", "campaign", "candidate", "measure", "state", "due", "why", left=COLUMNS)
     for each in shown:
-        measure = f"{', '.join(asked.property for asked in each.asks)} ({each.method})"
+        properties = ", ".join(asked.property for asked in each.asks)
+        measure = f"{properties} ({each.method})"
         state = STATES.get(each.state, each.state.replace("_", " "))
         if each.claimed_by:
             state += f" by {each.claimed_by}"
@@ -89,12 +91,12 @@ def claim(
         raise UsageError("--take-over and --give-back exclude each other")
     opened = open_ledger(ledger)
     who = as_who or user()
-    reader, found = _found(opened, task)
+    reader, lab_task = _reader_and_task(opened, task)
     if give_back is not None:
-        _give_back(reader, found, who, give_back, json)
+        _give_back(reader, lab_task, who, give_back, json)
         return
-    claiming.claim(reader.built(found.campaign), task, who, take_over=take_over)
-    said = f"task {task} is yours: {found.text}; then: sciagent lab enter {task} --value PROPERTY='VALUE UNIT'"
+    claiming.claim(reader.built(lab_task.campaign), task, who, take_over=take_over)
+    said = f"task {task} is yours: {lab_task.text}; then: sciagent lab enter {task} --value PROPERTY='VALUE UNIT'"
     put_answer(LabClaimed(task=task, state="claimed", claimed_by=who), json, [Line(said)])
 
 
@@ -103,7 +105,7 @@ def _give_back(reader: TaskReader, task: LabTask, who: str, why: str, json: bool
     from sciagent.lab.task_list import LabClaimed
     from sciagent.store.campaign_state import directives
 
-    is_cost_given_back = claiming.release(reader.built(task.campaign), task.id, who, directives.reason(why))
+    is_cost_given_back = claiming.release(reader.built(task.campaign), task.id, who, directives.checked_reason(why))
     cost_text = "its cost was given back" if is_cost_given_back else "its cost stays booked"
     answer = LabClaimed(task=task.id, state="queued", claimed_by=None, cost_given_back=is_cost_given_back)
     put_answer(answer, json, [Line(f"task {task.id} is on the list again; {cost_text}")])
@@ -128,13 +130,13 @@ def sample(
     from sciagent.lab.task_list import LabSampleAnswer
 
     opened = open_ledger(ledger)
-    reader, found = _found(opened, task)
+    reader, lab_task = _reader_and_task(opened, task)
     about: dict[str, Any] = {"lot": lot, "purity": purity, "purity_how": purity_how, "made_by": made_by, "place": place}
-    made = claiming.register(reader.built(found.campaign), task, as_who or user(), form, source, **about)
+    made = claiming.register(reader.built(lab_task.campaign), task, as_who or user(), form, source, **about)
     answer = LabSampleAnswer(
-        code=made.code, task=task, kind=found.kind, text=found.text, form=made.form, source=source, **about
+        code=made.code, task=task, kind=lab_task.kind, text=lab_task.text, form=made.form, source=source, **about
     )
-    put_answer(answer, json, [Line(f"{made.code}: {found.text}, {made.form}, for task {task}")])
+    put_answer(answer, json, [Line(f"{made.code}: {lab_task.text}, {made.form}, for task {task}")])
 
 
 @app.command(epilog="Example: sciagent lab enter 4711 --value 'homo_lumo_gap=4.31 eV'")
@@ -162,8 +164,8 @@ def enter(
     from sciagent.lab.typed_answers import typed_answer
 
     opened = open_ledger(ledger)
-    reader, found = _found(opened, task)
-    built = reader.built(found.campaign)
+    reader, lab_task = _reader_and_task(opened, task)
+    built = reader.built(lab_task.campaign)
     limit = ""
     if below:
         limit = "below"
@@ -179,12 +181,12 @@ def enter(
         said["grades"] = _pairs("--grade", grade)
     if below and above:
         raise UsageError("--below and --above exclude each other")
-    key = uuid.uuid4().hex if key is None else key[:64]
+    key = uuid.uuid4().hex if key is None else key[:MAX_KEY]
     entry = answers_to_evidence.LabEntry(
         typed_answer(said), said, as_who or user(), key=key, why=why or None, sample=sample
     )
-    done = answers_to_evidence.enter(built, task, entry)
-    _put_recorded(done, json, built.row.hosted, found.campaign)
+    recorded = answers_to_evidence.enter(built, task, entry)
+    _put_recorded(recorded, json, built.row.hosted, lab_task.campaign)
 
 
 @app.command(epilog="Example: sciagent lab review 4711 --accept 12")
@@ -213,23 +215,24 @@ def review(
         raise UsageError("--accept, --send-back and --approve exclude each other")
     opened = open_ledger(ledger)
     who = as_who or user()
-    reader, found = _found(opened, task)
+    reader, lab_task = _reader_and_task(opened, task)
     if approve:
-        claiming.approve(reader.built(found.campaign), task, who)
+        claiming.approve(reader.built(lab_task.campaign), task, who)
         put_answer(LabClaimed(task=task, state="queued", claimed_by=None), json, [Line(f"task {task} is approved")])
         return
     if accept is None and not send_back:
-        _put_waiting(opened, found, json)
+        _put_waiting(opened, lab_task, json)
         return
-    built = reader.built(found.campaign)
+    built = reader.built(lab_task.campaign)
     if accept is not None:
         recorded = answers_to_evidence.accept(built, task, who, accept)
-        _put_recorded(recorded, json, built.row.hosted, found.campaign)
+        _put_recorded(recorded, json, built.row.hosted, lab_task.campaign)
         return
-    answers_to_evidence.send_back(built, task, who, directives.reason(send_back))
+    answers_to_evidence.send_back(built, task, who, directives.checked_reason(send_back))
     with opened.read() as connection:
-        now = tasks.find(connection, task) or found
-    answer = LabClaimed(task=task, state="claimed" if now.claimed_by else "answered", claimed_by=now.claimed_by)
+        task_now = tasks.find(connection, task) or lab_task
+    state: TaskState = "claimed" if task_now.claimed_by else "answered"
+    answer = LabClaimed(task=task, state=state, claimed_by=task_now.claimed_by)
     put_answer(answer, json, [Line(f"the answer of task {task} was sent back")])
 
 
@@ -249,21 +252,25 @@ def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
     put_answer(answer, json, [Line(line)], note)
 
 
-def _put_recorded(done: Recorded, json: bool, hosted: bool, campaign: str) -> None:
+def _put_recorded(recorded: Recorded, json: bool, hosted: bool, campaign: str) -> None:
     from sciagent.lab.task_list import LabEntered
 
-    state: TaskState = "in_review" if done.in_review else "answered"
+    state: TaskState = "in_review" if recorded.in_review else "answered"
     answer = LabEntered(
-        task=done.task, state=state, evidence_key=done.evidence_key, revision=done.revision, overdrawn=done.overdrawn
+        task=recorded.task,
+        state=state,
+        evidence_key=recorded.evidence_key,
+        revision=recorded.revision,
+        overdrawn=recorded.overdrawn,
     )
-    what = f"correction {done.revision}" if done.revision else "answer"
-    line = f"the {what} of task {done.task} was recorded"
-    if done.was_known:
+    what = f"correction {recorded.revision}" if recorded.revision else "answer"
+    line = f"the {what} of task {recorded.task} was recorded"
+    if recorded.was_known:
         line += " before; nothing is new"
-    if done.overdrawn:
-        line += f"; {done.overdrawn}"
-    if done.in_review:
-        put_answer(answer, json, [Line(f"{line}; it waits for another person: sciagent lab review {done.task}")])
+    if recorded.overdrawn:
+        line += f"; {recorded.overdrawn}"
+    if recorded.in_review:
+        put_answer(answer, json, [Line(f"{line}; it waits for another person: sciagent lab review {recorded.task}")])
     else:
         put_answer(answer, json, [Line(line)], *next_step(hosted, campaign))
 
@@ -273,7 +280,7 @@ def next_step(hosted: bool, campaign: str) -> list[str]:
     return [] if hosted else [f"the campaign goes on with: sciagent resume {campaign}"]
 
 
-def _found(ledger: Ledger, task_id: int) -> tuple[TaskReader, LabTask]:
+def _reader_and_task(ledger: Ledger, task_id: int) -> tuple[TaskReader, LabTask]:
     """Returns a reader and the task. Raises UsageError if there is no such task."""
     from sciagent.lab.task_list import TaskReader
     from sciagent.store.lab import tasks

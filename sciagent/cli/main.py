@@ -229,6 +229,7 @@ GROUPS = {
     "lab": (lab.app, "Laboratory", "Work of people: tasks and results"),
     "person": (person.app, "Laboratory", "Accounts of people, and their roles"),
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),
+    # the commands of `LATE` are not imported here
     "dataset": (typer.Typer(), "Learning", "Data sets for training"),
     "train": (typer.Typer(), "Learning", "Train a model on a data set"),
     "environment": (environment.app, "Learning", "The live ladder as an environment"),
@@ -278,7 +279,7 @@ def main() -> None:
         command_line()()
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
-    except BrokenPipeError:
+    except BrokenPipeError:  # the reader, such as `head`, has read enough
         sys.exit(Exit.OK)
     except Exception as error:
         message = _message(error)
@@ -294,10 +295,12 @@ def _message(error: Exception) -> str | None:
         return str(error)
     from_database = type(error).__module__.startswith(("sqlalchemy.", "sqlite3", "psycopg"))
     if isinstance(error, LedgerAwayError) or from_database:
-        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        cause = getattr(error, "orig", None) or error  # the driver's error, inside SQLAlchemy's
+        reason = str(cause).strip().splitlines()[0]
         return f"sciagent: the ledger does not answer: {reason}; `sciagent doctor --ledger URL` says more"
     if isinstance(error, SciagentError):
         return f"sciagent: {error}"
     if isinstance(error, OSError):
-        return f"sciagent: {error.filename or ''}: {error.strerror or error}".replace(": :", ":")
+        message = f"sciagent: {error.filename or ''}: {error.strerror or error}"
+        return message.replace(": :", ":")  # an error without a file
     return None

@@ -50,8 +50,7 @@ def serve_model(
 
     Prints what to write into a campaign once it answers, and runs until it is interrupted.
     """
-    from sciagent.agent.serving import served_adapters as served
-    from sciagent.agent.serving import server
+    from sciagent.agent.serving import served_adapters, server
     from sciagent.inputs.settings import cache_folder
 
     if host not in server.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
@@ -64,7 +63,7 @@ def serve_model(
     cards = [base] if base.base_sha256 else []  # a model without a known hash has no card
     for name, folder in folders.items():
         adapter_folder = Path(folder).expanduser()
-        card = served.adapter_card(name, adapter_folder, base)
+        card = served_adapters.adapter_card(name, adapter_folder, base)
         cards.append(card)
         adapters[card.name] = adapter_folder
     interpreter = server.find_vllm(python.expanduser())
@@ -87,12 +86,12 @@ def serve_model(
     url = f"http://{reachable_host}:{chosen.port}"
     log_file = log or cache_folder() / f"serving-{chosen.port}.log"
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: sys.exit(0))
+        signal.signal(number, lambda *_: sys.exit(0))  # leaves the `with` below, which ends vLLM
     say(f"{interpreter.package} {interpreter.version} loads {to_serve.folder}; what it prints: {log_file}")
     with server.VllmServer(call, environment, url, log_file.absolute()) as running:
         running.wait_until_up()
         for card in cards:
-            served.keep_card(card)
+            served_adapters.keep_card(card)
         put(f"endpoint: {url}/v1\nmodel: {to_serve.names[0]}")
         put("logprobs: processed\ngrammar: llguidance" if trainable else "logprobs: raw")
         if adapters:
@@ -122,27 +121,28 @@ def adapters(
     The name of an adapter gets the beginning of its hash, so that no name changes its weights; one that is there
     already stays as it is.
     """
-    from sciagent.agent.serving import served_adapters as served
+    from sciagent.agent.serving import served_adapters
 
     if name is None:
         if unload:
             raise UsageError("name the adapter: sciagent adapters NAME --unload")
         _list_adapters(endpoint, json)
         return
-    if unload == (folder is not None):
+    if unload == (folder is not None):  # both, or neither
         raise UsageError(f"say what to do with {name}: a FOLDER behind the name loads it, --unload takes it out")
     if folder is not None:
-        loaded = served.load_adapter(endpoint, name, folder)
+        loaded = served_adapters.load_adapter(endpoint, name, folder)
         say(f"{endpoint} answers as:")
         put(loaded)
     else:
-        say(f"{endpoint} answers as {served.unload_adapter(endpoint, name)} no more")
+        unloaded = served_adapters.unload_adapter(endpoint, name)
+        say(f"{endpoint} answers as {unloaded} no more")
 
 
 def _list_adapters(endpoint: str, json: bool) -> None:
-    from sciagent.agent.serving import served_adapters as served
+    from sciagent.agent.serving import served_adapters
 
-    loaded = served.loaded_adapters(endpoint)
+    loaded = served_adapters.loaded_adapters(endpoint)
     notes = [] if loaded else [f"{endpoint} has no adapters"]
     put_answer(loaded, json, (Line(f"{name}  on {parent}") for name, parent in loaded.items()), *notes)
 
@@ -274,7 +274,7 @@ def mcp(
         raise UsageError("this needs an extra: pip install 'sciagent[llm]'")
     opened = open_ledger(ledger)
     name = Campaign.open(campaign, opened).name
-    with McpEpisode(open_for_people(opened, name), "mcp") as served:
+    with McpEpisode(open_for_people(opened, name), client="mcp") as served:
         place = f"at http://127.0.0.1:{http}/mcp" if http else "on stdin and stdout"
         say(f"serving the tools of {name} {place}")
         import anyio
@@ -316,4 +316,5 @@ async def _serve(server: Any, port: int | None) -> None:
     import uvicorn
 
     app = server.streamable_http_app()  # rejects requests with a foreign Host header
-    await uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning")).serve()
+    config = uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning")
+    await uvicorn.Server(config).serve()

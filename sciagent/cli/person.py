@@ -59,10 +59,10 @@ def add(
 
     with open_ledger(ledger, create=True).begin() as connection:
         who = as_who or user()
-        made = persons.add(connection, who, login, name, email=email, is_admin=admin)
+        person = persons.add(connection, who, login, name, email=email, is_admin=admin)
         if role is not None:
-            persons.set_role(connection, who, made.id, role, _campaign(connection, campaign))
-        secret, _ = sessions_and_tokens.create(connection, who, made.id, sessions_and_tokens.AccessKind.INVITE)
+            persons.set_role(connection, who, person.id, role, _campaign_id(connection, campaign))
+        secret, _ = sessions_and_tokens.create(connection, who, person.id, sessions_and_tokens.AccessKind.INVITE)
     _put_link(login, url, secret, json, span="a week")
 
 
@@ -85,8 +85,8 @@ def list_(ledger: options.Ledger = None, json: options.Json = False) -> None:
             roles = persons.roles(connection, [person.id for person in page])
             for person in page:
                 role_by_campaign: dict[str, str] = {}
-                for id_, role in roles[person.id].items():
-                    campaign = EVERY_CAMPAIGN if id_ is None else campaigns.name_of(connection, id_)
+                for campaign_id, role in roles[person.id].items():
+                    campaign = EVERY_CAMPAIGN if campaign_id is None else campaigns.name_of(connection, campaign_id)
                     role_by_campaign[campaign] = str(role)
                 role_texts = ["admin"] if person.is_admin else []
                 for campaign, role_name in sorted(role_by_campaign.items()):
@@ -94,8 +94,8 @@ def list_(ledger: options.Ledger = None, json: options.Json = False) -> None:
                 roles_text = ", ".join(role_texts)
                 state = _account_state(person)
                 rows.append({"login": person.login, "name": person.name, "state": state, "roles": roles_text})
-            page = persons.listed(connection, page[-1].login)
-    put_answer(rows, json, [records_table(rows, "")] if rows else [Line("no accounts; make one: sciagent person add")])
+            page = persons.listed(connection, after=page[-1].login)
+    put_answer(rows, json, [records_table(rows)] if rows else [Line("no accounts; make one: sciagent person add")])
 
 
 def _account_state(person: Any) -> str:
@@ -147,8 +147,8 @@ def _change_role(ledger: Ledger, login: str, role: str, campaign: str | None, wh
         raise UsageError(f'"{role}" is no role; one of: {", ".join(Role)}, none')
     with ledger.begin() as connection:
         person = persons.get(connection, login)
-        id_ = _campaign(connection, campaign)
-        persons.set_role(connection, who, person.id, None if role == "none" else Role(role), id_)
+        new_role = None if role == "none" else Role(role)
+        persons.set_role(connection, who, person.id, new_role, _campaign_id(connection, campaign))
     where = f"in {campaign}" if campaign else "in all campaigns"
     put_answer({"login": login, "role": role, "campaign": campaign}, json, [Line(f"{login}: {role} {where}")])
 
@@ -201,7 +201,7 @@ def token(
     put_answer({"login": login, "label": label, "token": secret}, json, [Line(secret)])
 
 
-def _campaign(connection: Connection, name: str | None) -> int | None:
+def _campaign_id(connection: Connection, name: str | None) -> int | None:
     """Returns the id of the named campaign; None, which stands for all campaigns, without a name."""
     from sciagent.store.campaign_state import campaigns
 
@@ -238,7 +238,7 @@ def serve(
     opened = open_ledger(ledger, create=True)
     application, features, server_class = _parts()
     app_to_serve = application(opened, features, secure=secure)
-    server = server_class(app_to_serve, host, port, tls_cert, tls_key, behind_proxy)
+    server = server_class(app_to_serve, host, port, tls_cert=tls_cert, tls_key=tls_key, behind_proxy=behind_proxy)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server raises it again when it has closed
     with contextlib.ExitStack() as stack:
         if not no_dispatcher:
@@ -338,7 +338,7 @@ def _put_head(ledger: Ledger, json: bool) -> None:
     with ledger.read() as connection:
         last = trail.head(connection)
     entry = last.id if last else 0
-    hash_ = last.hash if last else trail.FIRST
+    hash_ = last.hash if last else trail.FIRST  # the hash before the first entry
     at = last.at if last else None
     put_answer({"entry": entry, "hash": hash_, "at": at}, json, [Line(f"{hash_} (entry {entry})")])
 
@@ -355,8 +355,9 @@ def _export_trail(ledger: Ledger, output: Path | None) -> None:
             for line in lines:
                 put(line)
             return
-        n = 0
+        n_written = 0
         with output.open("w", encoding="utf-8") as file:
-            for n, line in enumerate(lines, start=1):  # noqa: B007
+            for line in lines:
                 file.write(line + "\n")
-    say(f"wrote {n} entries to {output}")
+                n_written += 1
+    say(f"wrote {n_written} entries to {output}")

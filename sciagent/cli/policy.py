@@ -77,7 +77,7 @@ def policy(
 
 def _put_policies(listed: Sequence[ListedPolicy], json: bool) -> None:
     columns = ("policy", "trained by", "from", "roles", "model here")
-    table = plain_table("", *columns, left=columns)
+    table = plain_table(*columns, left=columns)
     for each in listed:
         table.add_row(each.policy, each.training or "", each.parent or "", ", ".join(each.roles), each.model or "")
     notes = () if listed else ("no policies yet; they come from training and rollouts",)
@@ -97,24 +97,24 @@ def _policy_parts(answer: ShownPolicy) -> Iterator[Part]:
     if answer.parents:
         yield Paragraph(f"trained by {policy.training}, from {', which is from '.join(answer.parents)}")
     if answer.recipe:
-        table = plain_table("Recipe", "setting", "value", left=["setting", "value"])
+        table = plain_table("setting", "value", title="Recipe", left=["setting", "value"])
         for key, value in answer.recipe.items():
             table.add_row(key, str(value))
         yield table
     if answer.evaluations:
         columns = ("evaluation", "arm", "tasks", "hits per verification", "hits per core-second", "scaffolds")
-        table = plain_table("Evaluations", *columns, left=["arm"])
+        table = plain_table(*columns, title="Evaluations", left=["arm"])
         for each in answer.evaluations:
             intervals = (each.hits_per_verification, each.hits_per_core_second, each.scaffolds_per_verification)
             table.add_row(str(each.evaluation), each.arm, str(len(each.tasks)), *map(interval_text, intervals))
         yield table
     if answer.rewards:
-        table = plain_table("Rewards", "version", "campaign", "episodes", "mean", left=["campaign"])
+        table = plain_table("version", "campaign", "episodes", "mean", title="Rewards", left=["campaign"])
         for row in answer.rewards:
             table.add_row(str(row.version), row.campaign, str(row.episodes), f"{row.mean:.4g}")
         yield table
     if answer.changes:
-        table = plain_table("Roles", "at", "role", "by", "evaluation", "why", left=["at", "role", "by", "why"])
+        table = plain_table("at", "role", "by", "evaluation", "why", title="Roles", left=["at", "role", "by", "why"])
         for change in answer.changes:
             verb = "rollback" if change.is_rollback else "promotion"
             number = "" if change.evaluation is None else str(change.evaluation)
@@ -147,10 +147,10 @@ def evaluate(
 
     Exit codes: 0 ok, 1 campaigns failed, 2 the file or the call is wrong, 130 campaigns are left to run.
     """
-    from sciagent.api.running import evaluate as evaluated
+    from sciagent.api.running import evaluate as evaluate_policies
 
     tell = None if quiet else _show_campaign
-    answer = evaluated(file, workers=workers, plot=plot, ledger=open_ledger(ledger, create=True), tell=tell)
+    answer = evaluate_policies(file, workers=workers, plot=plot, ledger=open_ledger(ledger, create=True), tell=tell)
     put_answer(answer, json, _evaluation_parts(answer), *_notes(answer))
     if answer.stopped:
         raise typer.Exit(Exit.INTERRUPTED)
@@ -165,7 +165,7 @@ def _show_campaign(campaign: EvaluatedCampaign, n_done: int, n_campaigns: int) -
 
 def _evaluation_parts(answer: EvaluationAnswer) -> Iterator[Part]:
     columns = ("hits", "per verification", "per core-second", "scaffolds", "per verification", "valid")
-    table = plain_table("", "arm", *columns, left=["arm"])
+    table = plain_table("arm", *columns, left=["arm"])
     for name, arm in answer.arms.items():
         intervals = (arm.hits_per_verification, arm.hits_per_core_second, arm.scaffolds_per_verification)
         by_verification, by_second, scaffolds = map(interval_text, intervals)
@@ -174,7 +174,7 @@ def _evaluation_parts(answer: EvaluationAnswer) -> Iterator[Part]:
     yield table
     if answer.differences:
         compared = ("per verification", "per core-second", "scaffolds")
-        table = plain_table("Differences", "arm", "minus", *compared, left=["arm", "minus"])
+        table = plain_table("arm", "minus", *compared, title="Differences", left=["arm", "minus"])
         for each in answer.differences:
             intervals = (each.hits_per_verification, each.hits_per_core_second, each.scaffolds_per_verification)
             table.add_row(each.arm, each.minus, *map(interval_text, intervals))
@@ -188,15 +188,14 @@ def _evaluation_parts(answer: EvaluationAnswer) -> Iterator[Part]:
 
 def _notes(answer: EvaluationAnswer) -> Iterator[str]:
     for arm, figures in answer.arms.items():
-        granted = answer.verifications * _n_campaigns(answer, arm)
+        n_campaigns = sum(campaign.arm == arm for campaign in answer.campaigns)
+        granted = answer.verifications * n_campaigns
         if figures.verifications < granted:
             yield f"{arm} made {figures.verifications} of {granted} verifications: it ran out of new candidates"
-        yield from (f"{arm}: {why}" for why in figures.failed)
-    yield from (f"{arm}: {why}" for arm, reasons in answer.failed.items() for why in reasons)
+        for why in figures.failed:
+            yield f"{arm}: {why}"
+    for arm, reasons in answer.failed.items():  # arms without any campaign that ended, and so without figures
+        for why in reasons:
+            yield f"{arm}: {why}"
     if answer.stopped:
         yield f"{answer.stopped}; go on with the same command"
-
-
-def _n_campaigns(answer: EvaluationAnswer, arm: str) -> int:
-    """Returns the number of campaigns of an arm."""
-    return sum(each.arm == arm for each in answer.campaigns)

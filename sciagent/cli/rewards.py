@@ -1,6 +1,6 @@
 """The commands `sciagent rewards publish` and `show`: versions of the rewards of a campaign's episodes.
 
-`parts` writes the guards of a version of rewards as text: two tables, the alarms, and how to read them.
+`parts` writes the guards of a version of rewards as text: two tables and the alarms.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import typer
 
 from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared import open_ledger, plural, put_answer, put_json
+from sciagent.cli.shared import open_ledger, plural, put_answer
 from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
 
@@ -39,10 +39,10 @@ def publish(
     If nothing has been written since, the same description gives the version that exists. A new one says whose rewards
     changed.
     """
-    from sciagent.rewards.publishing import publish as published
+    from sciagent.rewards.publishing import publish as publish_rewards
     from sciagent.rewards.reward_spec import load_rewards
 
-    answer = published(open_ledger(ledger), campaign, load_rewards(spec))
+    answer = publish_rewards(open_ledger(ledger), campaign, load_rewards(spec))
     put_answer(answer, json, _version(answer))
 
 
@@ -77,9 +77,9 @@ def show(
         guarded = show_guards(opened, version)
         put_answer(guarded, json, parts(guarded))
     else:
-        from sciagent.rewards.publishing import show as shown
+        from sciagent.rewards.publishing import show as shown_rewards
 
-        answer = shown(opened, version)
+        answer = shown_rewards(opened, version)
         put_answer(answer, json, _shown(answer))
 
 
@@ -87,10 +87,7 @@ def _put_difference(ledger: Ledger, old: int, new: int, json: bool) -> None:
     from sciagent.rewards.publishing import difference
 
     changed = difference(ledger, old, new)
-    if json:
-        put_json(changed)
-    else:
-        put_answer(changed, False, _changed(changed))
+    put_answer(changed, json, _changed(changed))
 
 
 def _version(answer: PublishedRewards) -> Iterator[Part]:
@@ -106,7 +103,7 @@ def _changed(changed: Sequence[ChangedReward]) -> Iterator[Part]:
     if not changed:
         yield Paragraph("no reward differs")
         return
-    table = plain_table("", "episode", "turn", "was", "now")
+    table = plain_table("episode", "turn", "was", "now")
     for row in changed[:MAX_ROWS]:
         table.add_row(str(row.episode), str(row.turn), number(row.was), number(row.now))
     yield table
@@ -116,7 +113,7 @@ def _changed(changed: Sequence[ChangedReward]) -> Iterator[Part]:
 
 def _shown(answer: ShownRewards) -> Iterator[Part]:
     yield Paragraph(f"{answer.campaign}: version {answer.version} at watermark {answer.watermark}, in hits or utility")
-    table = plain_table("", "episode", "sibling", "outcome", "turn", "reward", "return", "advantage", "candidates")
+    table = plain_table("episode", "sibling", "outcome", "turn", "reward", "return", "advantage", "candidates")
     for episode in answer.episodes[:MAX_ROWS]:
         for row in _turns(episode):
             table.add_row(*row)
@@ -146,21 +143,20 @@ NONE = "-"  # in a cell without a number
 
 
 def parts(answer: ShownGuards) -> Iterator[Part]:
-    """Yields the guards as text. Columns of a control, or of an index, are left out if no policy has one."""
+    """Yields the guards as text. The columns of a control, and the column of the index, are left out if no policy has
+    them."""
     yield Paragraph(f"{answer.campaign}: version {answer.version} at watermark {answer.watermark}, in hits or utility")
     columns = ["policy", "episodes", "reward"]
     if any(policy.control for policy in answer.policies):
         columns += CONTROL
     if any(policy.promise for policy in answer.policies):
         columns.append("index")
-    exploits = plain_table("", *columns)
+    exploits = plain_table(*columns)
     for policy in answer.policies:
-        cells = _exploits(policy)
+        cells = _cells(policy)
         exploits.add_row(*(cells[column] for column in columns))
     yield exploits
-    diversity = plain_table(
-        "", "policy", "proposals", f"scaffolds in {answer.sample}", "distance", "repeats", "refused"
-    )
+    diversity = plain_table("policy", "proposals", f"scaffolds in {answer.sample}", "distance", "repeats", "refused")
     for policy in answer.policies:
         diversity.add_row(policy.label, str(policy.proposals), *_diversity(policy))
     yield diversity
@@ -174,7 +170,7 @@ def parts(answer: ShownGuards) -> Iterator[Part]:
 CONTROL = ("payoff", "control", "gap", "growth")  # columns of the control
 
 
-def _exploits(policy: PolicyGuards) -> dict[str, str]:
+def _cells(policy: PolicyGuards) -> dict[str, str]:
     """Returns a row of the first table, by column."""
     control = policy.control
     promise = policy.promise
@@ -203,5 +199,6 @@ def with_error(estimate: GuardEstimate | None) -> str:
     """Returns an estimate as `0.61 ± 0.05`; a question mark stands for an error that is not known."""
     if estimate is None:
         return NONE
+    # rounded first, so that an error without meaning is shown as 0
     error = "?" if estimate.error is None else f"{round(estimate.error, 4):.2g}"
     return f"{estimate.value:.2g} ± {error}"

@@ -71,7 +71,7 @@ def run(
     130 interrupted.
     """
     if submit:
-        choices_of_a_driver = {
+        options_of_a_driver = {
             "--workers": workers,
             "--executor": executor != "local",
             "--site": site,
@@ -79,7 +79,7 @@ def run(
             "--no-report": no_report,
             "--quiet": quiet,
         }
-        given = [option for option, value in choices_of_a_driver.items() if value]
+        given = [option for option, value in options_of_a_driver.items() if value]
         if given:
             raise UsageError(
                 f"{given[0]} does not go with --submit: the dispatcher that drives the campaign chooses it"
@@ -107,7 +107,10 @@ def _submit(campaign: str, ledger: str | None, who: str, wait: bool, json: bool)
     path = Path(campaign)
     opened = open_ledger(ledger, create=True)
     is_file = path.suffix in (".yaml", ".yml") or path.exists()
-    submitted = Campaign.from_yaml(path, opened, enter=False) if is_file else Campaign.open(campaign, opened)
+    if is_file:
+        submitted = Campaign.from_yaml(path, opened, enter=False)
+    else:
+        submitted = Campaign.open(campaign, opened)
     submitted.enter(who)
     for line in submitted.amended:
         say(f"amended: {line}")
@@ -116,9 +119,10 @@ def _submit(campaign: str, ledger: str | None, who: str, wait: bool, json: bool)
     with opened.read() as connection:
         driver = campaigns.driver_of(connection, campaigns.get(connection, name).id)
         dispatchers = [worker for worker in workers.alive(connection) if worker.executor == "dispatcher"]
-    is_driven = driver is not None and driver.alive
+    if driver is not None and not driver.alive:
+        driver = None  # it died, and drives nothing
     lines = [f"submitted {name}; see: sciagent status {name}"]
-    if driver is not None and driver.alive:
+    if driver is not None:
         lines.append(f"process {driver.pid} on {driver.host} drives it already")
     elif not dispatchers:
         lines.append(NOT_DRIVEN)
@@ -126,7 +130,7 @@ def _submit(campaign: str, ledger: str | None, who: str, wait: bool, json: bool)
         say("\n".join(lines))
         _follow(submitted, json)
     else:
-        answer = {"campaign": name, "dispatchers": len(dispatchers), "driven": is_driven}
+        answer = {"campaign": name, "dispatchers": len(dispatchers), "driven": driver is not None}
         put_answer(answer, json, map(Line, lines))
 
 
@@ -136,24 +140,27 @@ def _follow(campaign: Campaign, json: bool) -> None:
     Raises typer.Exit with the exit codes of `sciagent run`.
     """
     from sciagent.api.progress import Progress
-    from sciagent.execution.worker.worker_slot import patiently
+    from sciagent.execution.worker.worker_slot import retry_while_away
     from sciagent.store.campaign_state import campaigns
 
+    name = campaign.name
+    foot = "Ctrl-C looks away; the campaign goes on"
+
     def is_hosted() -> bool:
+        """Whether a dispatcher is to drive the campaign, which is so until the campaign ends."""
         with campaign.ledger.store.read() as connection:
             return campaigns.get(connection, name).hosted
 
-    name = campaign.name
     try:
-        with Progress(campaign.ledger.store, name, json, "Ctrl-C looks away; the campaign goes on") as progress:
-            while patiently(is_hosted):
-                patiently(progress.step)
+        with Progress(campaign.ledger.store, name, quiet=json, foot=foot) as progress:
+            while retry_while_away(is_hosted):
+                retry_while_away(progress.step)
                 time.sleep(LOOK_SECONDS)
-        status = patiently(campaign.status)
+        status = retry_while_away(campaign.status)
     except KeyboardInterrupt:
         say(f"{name} goes on; see: sciagent status {name}")
         raise typer.Exit(Exit.INTERRUPTED) from None
-    conclude(progress, campaign, status, None, json)
+    conclude(progress, campaign, status, report=None, json=json)
 
 
 def resume(
@@ -192,7 +199,7 @@ def _drive(
 ) -> None:
     from sciagent.api.progress import Progress
     from sciagent.campaign.core.opening import EntryKind
-    from sciagent.report.page.html_page import checked
+    from sciagent.report.page.html_page import checked_report_path
 
     if report and no_report:
         raise UsageError("--report and --no-report exclude each other")
@@ -204,7 +211,7 @@ def _drive(
     if spec.safety_note:
         say(spec.safety_note)
     name = campaign.name
-    target = None if no_report else checked(report or Path(f"{name}.report.html"))
+    target = None if no_report else checked_report_path(report or Path(f"{name}.report.html"))
     is_quiet = quiet or json
     if not is_quiet:
         begins = "starting" if entered.entry is EntryKind.CREATED else "going on with"
@@ -212,7 +219,7 @@ def _drive(
         say(_who_proposes(spec))
         for line in (*entered.left_out, *entered.calibrations):
             say(line)
-    progress = Progress(campaign.ledger.store, name, is_quiet, leave=end_at_once)
+    progress = Progress(campaign.ledger.store, name, quiet=is_quiet, leave=end_at_once)
     status = campaign.run(workers=workers, executor=executor, site=site, report=target, progress=progress)
     conclude(progress, campaign, status, target, json)
 
@@ -244,10 +251,10 @@ def conclude(progress: Progress, campaign: Campaign, status: Status, report: Pat
 
 def _who_proposes(spec: CampaignSpec) -> str:
     """Returns a line on the proposers; for a script, also how to use a language model."""
-    (_, proposer), *others = spec.proposers
-    if others:
+    if len(spec.proposers) > 1:
         listed = ", ".join(f"{name} ({_in_words(each)})" for name, each in spec.proposers)
         return f"candidates are proposed side by side by {listed}"
+    _, proposer = spec.proposers[0]
     line = f"candidates are proposed by {_in_words(proposer)}"
     if proposer.kind != "llm":
         line += ", a script; a language model does it with proposer: {kind: llm, model: NAME} in the YAML"
@@ -258,4 +265,4 @@ def _in_words(proposer: OneProposerSpec) -> str:
     if proposer.kind != "llm":
         return proposer.kind
     what = f"the policy {proposer.policy}" if proposer.policy else f"the model {proposer.model}"
-    return what + (f" at {proposer.endpoint}" if proposer.endpoint else "")
+    return f"{what} at {proposer.endpoint}" if proposer.endpoint else what

@@ -1,10 +1,8 @@
 """Helpers of all commands: opening the ledger, output on stdout and stderr, exit codes.
 
-Structures on the command line: a text, or the name of a file that holds one.
-
-Docstrings in Markdown as parts of the output: paragraphs, tables and lists.
-
-Logging of long-running commands: text on a terminal, JSON elsewhere, both with the fields of the event.
+`structure` reads a structure that is given on the command line, as a text or as the name of a file that holds one.
+`parts_of` turns a docstring in Markdown into parts of the output: paragraphs, tables and lists. `set_up` makes
+long-running commands log: text on a terminal, JSON elsewhere, both with the fields of the event.
 """
 
 from __future__ import annotations
@@ -46,9 +44,9 @@ class Exit(IntEnum):
 
 def open_ledger(url: str | None, create: bool = False, idle_seconds: float | None = None) -> Ledger:
     """Opens the ledger; prints a line if a SQLite file was copied and upgraded. Parameters as in `api.ledger`."""
-    from sciagent.api.open_ledger import open_ledger as opened
+    from sciagent.api.open_ledger import open_ledger as open_quietly
 
-    ledger = opened(url, create, idle_seconds)
+    ledger = open_quietly(url, create, idle_seconds)
     say_upgraded(ledger)
     return ledger
 
@@ -136,7 +134,9 @@ def candidate_text(text: str) -> str:
     Raises UsageError for a file that does not hold exactly one structure that can be read.
     """
     subject = _subject_of_file(text)
-    return text if subject is None or not Path(text).is_file() else _only_structure(subject, Path(text))
+    if subject is None or not Path(text).is_file():
+        return text
+    return _only_structure(subject, Path(text))
 
 
 def _subject_of_file(text: str) -> Subject | None:
@@ -148,7 +148,10 @@ def _subject_of_file(text: str) -> Subject | None:
 
     path = Path(text)
     is_poscar = path.name.startswith(("POSCAR", "CONTCAR"))
-    if "\n" in text or not (path.suffix or is_poscar) or path.name.lower().removesuffix(".gz").endswith(".csv"):
+    is_csv = path.name.lower().removesuffix(".gz").endswith(".csv")
+    if "\n" in text or is_csv:
+        return None
+    if not path.suffix and not is_poscar:
         return None
     for name in subject_names():
         subject = subject_of(name)
@@ -159,7 +162,7 @@ def _subject_of_file(text: str) -> Subject | None:
 
 def _only_structure(subject: Subject, path: Path) -> str:
     """Returns the only structure of a file, read as a proposer reads it. Raises UsageError for none or several."""
-    records = list(islice(subject.records(path), 2))
+    records = list(islice(subject.records(path), 2))  # the second tells that there are several
     if len(records) != 1:
         many = "more than one" if records else "no"
         raise UsageError(f"{path} holds {many} structure; name a file with a single one")
@@ -170,8 +173,9 @@ def _only_structure(subject: Subject, path: Path) -> str:
 
 def parts_of(text: str, depth: int = 1) -> Iterator[Part]:
     """Yields a paragraph for each block of lines, a table for each table, and a paragraph for each item of a list."""
-    for block in text.split("\n\n") if text.strip() else ():
-        for is_table, lines in groupby(map(str.strip, block.splitlines()), lambda line: line.startswith("|")):
+    for block in text.split("\n\n"):
+        stripped_lines = map(str.strip, block.splitlines())
+        for is_table, lines in groupby(stripped_lines, lambda line: line.startswith("|")):
             if is_table:
                 yield from _table(list(lines))
             else:
@@ -191,9 +195,14 @@ def _items(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _table(lines: Sequence[str]) -> Iterator[Part]:
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    header, *body = (row for row in rows if not all(set(cell) <= set("-: ") and cell for cell in row))
-    table = plain_table("", *header)
+    rows = []
+    for line in lines:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        is_rule = all(cell and set(cell) <= set("-: ") for cell in cells)  # the line below the header
+        if not is_rule:
+            rows.append(cells)
+    header, *body = rows
+    table = plain_table(*header)
     for row in body:
         table.add_row(*(Text(cell) for cell in row))
     yield table
@@ -229,9 +238,12 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        of = about(record)
-        first = {"time": at, "level": record.levelname.lower(), "event": of.pop("event", None)}
-        line = {k: v for k, v in first.items() if v} | {"message": record.getMessage()} | of | {"logger": record.name}
+        fields = about(record)
+        event = fields.pop("event", None)
+        line: dict[str, object] = {"time": at, "level": record.levelname.lower()}
+        if event:
+            line["event"] = event
+        line |= {"message": record.getMessage(), **fields, "logger": record.name}
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=str)
@@ -243,6 +255,10 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
-        more = " ".join(f"{name}={value}" for name, value in about(record).items() if name != "event")
-        text = f"{at} {level}{record.getMessage()}" + (f"  [{more}]" if more else "")
-        return text + ("\n" + self.formatException(record.exc_info) if record.exc_info else "")
+        text = f"{at} {level}{record.getMessage()}"
+        fields = " ".join(f"{name}={value}" for name, value in about(record).items() if name != "event")
+        if fields:
+            text += f"  [{fields}]"
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        return text

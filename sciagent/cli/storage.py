@@ -31,7 +31,7 @@ KINDS = {
     "checkpoint": "checkpoints of jobs that are over",
 }
 MAX_SHOWN = 1000  # items of a list
-FEW_FILES = 10  # so many unnamed files are removed without --mine, however few files are named
+FEW_FILES = 10  # up to this many unnamed files are removed without --mine
 
 
 def gc(
@@ -39,7 +39,9 @@ def gc(
     delete: bool = typer.Option(False, "--delete", help="Remove it; default: only show what would go."),
     reason: str = typer.Option("", "--reason", "-r", help="Why; it is kept with each file of evidence."),
     mine: bool = typer.Option(
-        False, "--mine", help="The artifact folder is this ledger's alone, though most is unnamed."
+        False,
+        "--mine",
+        help="Confirm that no other ledger uses the artifact folder, though most of its files are unnamed.",
     ),
     show: bool = typer.Option(False, "--list", help="Show each file and folder."),
     ledger: options.Ledger = None,
@@ -56,19 +58,22 @@ def gc(
 
     opened = open_ledger(ledger)
     waste_items, n_named, n_unnamed = housekeeping.find_waste(opened, keep_days)
-    sizes = {kind: [waste.size for waste in waste_items if waste.kind == kind] for kind in KINDS}
+    sizes = dict[str, list[int]]()  # in bytes, by kind
+    for kind in KINDS:
+        sizes[kind] = [waste.size for waste in waste_items if waste.kind == kind]
     total = sum(map(sum, sizes.values()))
-    unnamed = len(sizes["unnamed"])
-    is_mostly_unnamed = unnamed > max(FEW_FILES, n_named)
+    n_unnamed_waste = len(sizes["unnamed"])  # a file younger than an hour is unnamed, but no waste
+    is_mostly_unnamed = n_unnamed_waste > max(FEW_FILES, n_named)
     if delete and not mine and is_mostly_unnamed:
         raise UsageError(
-            f"{unnamed} of {n_named + n_unnamed} files in {opened.artifacts.root} are named by no row of this "
+            f"{n_unnamed_waste} of {n_named + n_unnamed} files in {opened.artifacts.root} are named by no row of this "
             "ledger: another ledger may keep its files there. If none does, say so with --mine"
         )
     removed = 0
     removed_bytes = 0
     if delete:
-        why = directives.reason(reason or "cleared up" + ("" if keep_days is None else f" after {keep_days:g} days"))
+        default_reason = "cleared up" if keep_days is None else f"cleared up after {keep_days:g} days"
+        why = directives.checked_reason(reason or default_reason)
         removed, removed_bytes = housekeeping.remove_waste(opened, waste_items, as_who or user(), why)
         note = f"removed {removed} of {len(waste_items)}, {decimal(removed_bytes)}"
     else:
@@ -79,11 +84,13 @@ def gc(
         "removed": removed,
         "removed_bytes": removed_bytes,
         "bytes": total,
-        "kinds": {kind: {"n": len(each), "bytes": sum(each)} for kind, each in sizes.items()},
+        "kinds": {kind: {"n": len(kind_sizes), "bytes": sum(kind_sizes)} for kind, kind_sizes in sizes.items()},
         "artifacts": {"named": n_named, "unnamed": n_unnamed},
         "items": _items(waste_items),
     }
-    lines = [*_totals(sizes), *(_listed(waste_items) if show else ())]
+    lines = list(_totals(sizes))
+    if show:
+        lines += _listed(waste_items)
     put_answer(answer, json, map(Line, lines), note)
 
 

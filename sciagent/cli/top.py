@@ -21,12 +21,12 @@ from rich.text import Text
 from sciagent.api.terminal import Records, records_table
 from sciagent.cli import options
 from sciagent.cli.shared import open_ledger, plural, put_answer
-from sciagent.cli.workers import DEFAULT, serve_ledger_metrics, short_owner
+from sciagent.cli.workers import EXAMPLE_ADDRESS, serve_ledger_metrics, short_owner
 from sciagent.domain.safe_text import ago
 from sciagent.errors import LedgerAwayError, UsageError
 
 if TYPE_CHECKING:
-    from sciagent.report.live import Frame, Sparing, Watched
+    from sciagent.report.live import CachedQueries, Frame, Watched
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.job_queue.workers import RunningJob
     from sciagent.store.views.overview import Failure, Queue
@@ -43,7 +43,10 @@ def top(
     interval: float = typer.Option(2.0, "--interval", "-i", min=0.2, max=3600, help="Seconds between looks."),
     once: bool = typer.Option(False, "--once", help="Print a single look, and end."),
     listen: str | None = typer.Option(
-        None, "--listen", metavar="HOST:PORT", help=f"Serve the figures to Prometheus, as at {DEFAULT}; port 0: any."
+        None,
+        "--listen",
+        metavar="HOST:PORT",
+        help=f"Serve the figures to Prometheus, as at {EXAMPLE_ADDRESS}; port 0: any.",
     ),
     ledger: options.Ledger = None,
     json: options.Json = False,
@@ -61,40 +64,43 @@ def top(
             raise UsageError("--listen serves until it is interrupted; --once and --json print a single look")
         serve_ledger_metrics(listen, ledger)
         return
-    from sciagent.report.live import Sparing
+    from sciagent.report.live import CachedQueries
 
     opened = open_ledger(ledger)
-    sparing = Sparing()
+    cached_queries = CachedQueries()  # repeats the slow counts of large campaigns less often
     console = Console()
     if once or json:
-        snapshot = _look(opened, sparing)
+        snapshot = _look(opened, cached_queries)
         width = console.width if console.is_terminal else WIDE
-        put_answer(snapshot, json, frame(snapshot, width, None).renderables)
+        put_answer(snapshot, json, display(snapshot, width, height=None).renderables)
         return
     import sqlalchemy as sa
     from rich.live import Live
 
-    with _keys() as quits, Live(console=console, screen=True, auto_refresh=False) as live:
+    with _quit_key() as wait_for_q, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             begun = time.monotonic()
             try:
-                live.update(frame(_look(opened, sparing), console.width, console.height), refresh=True)
+                shown = display(_look(opened, cached_queries), console.width, console.height)
+                live.update(shown, refresh=True)
             except (sa.exc.SQLAlchemyError, LedgerAwayError) as error:  # the ledger may come back
-                why = str(getattr(error, "orig", None) or error).strip()[:300]
+                cause = getattr(error, "orig", None) or error  # the driver's error, inside SQLAlchemy's
+                why = str(cause).strip()[:300]
                 live.update(Text(f"the ledger does not answer: {why}", style="bold red"), refresh=True)
-            if quits(max(0.05, interval - (time.monotonic() - begun))):
+            left_of_interval = interval - (time.monotonic() - begun)
+            if wait_for_q(max(0.05, left_of_interval)):
                 return
 
 
-def _look(opened: Ledger, sparing: Sparing) -> Frame:
-    from sciagent.report.live import look
+def _look(opened: Ledger, cached_queries: CachedQueries) -> Frame:
+    from sciagent.report.live import read_snapshot
 
     with opened.read() as connection:
-        return look(connection, sparing)
+        return read_snapshot(connection, cached_queries)
 
 
 @contextlib.contextmanager
-def _keys() -> Iterator[Callable[[float], bool]]:
+def _quit_key() -> Iterator[Callable[[float], bool]]:
     """Yields a function that waits a number of seconds and returns whether `q` was typed; another key ends the wait."""
     if not sys.stdin.isatty():  # only a signal ends it
         yield threading.Event().wait
@@ -112,13 +118,14 @@ def _keys() -> Iterator[Callable[[float], bool]]:
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
-def frame(snapshot: Frame, width: int, height: int | None) -> Group:
+def display(snapshot: Frame, width: int, height: int | None) -> Group:
     """Returns the whole display. height: number of lines of the terminal, or None for no limit."""
     wide = width >= WIDE
     now = snapshot.at
     troubled = [campaign for campaign in snapshot.campaigns if campaign.trouble][:MAX_TROUBLES]
     troubles = [Text(f"{campaign.name}: {campaign.trouble}", style="bold red") for campaign in troubled]
     failures = [_failure(failure, now, wide) for failure in snapshot.failures]
+    # (title, rows, share of the lines that are left, text in place of an empty table)
     tables: list[tuple[str, Records, float, str]] = [
         ("campaigns", [_campaign(campaign, wide) for campaign in snapshot.campaigns], 0.3, "no campaign runs"),
         ("queues", _queues(snapshot.queues, now), 0.4, ""),
@@ -126,8 +133,8 @@ def frame(snapshot: Frame, width: int, height: int | None) -> Group:
         ("failed last", failures, 1.0, "nothing failed lately"),
     ]
     parts: list[RenderableType] = [_head(snapshot)]
-    lines_left = (height or sys.maxsize) - 3 * len(troubles) - OTHER_LINES
-    for title, rows, share, empty in tables:  # each table takes at most its share of the lines that are left
+    lines_left = (height or sys.maxsize) - 3 * len(troubles) - OTHER_LINES  # a warning may take three lines
+    for title, rows, share, empty in tables:
         limit = min(len(rows), max(2, int(lines_left * share)))
         lines_left = max(0, lines_left - limit)
         if rows:
@@ -213,27 +220,28 @@ def _queues(queues: list[Queue], now: datetime) -> Records:
             "waiting": queue.depth,
             "oldest": ago(now, queue.oldest) if queue.oldest else "",
             "slots": queue.slots,
-            "": Text("nobody serves it", style="bold red") if queue.depth and not queue.slots else None,
+            "": None if _is_served(queue) else Text("nobody serves it", style="bold red"),
         }
         for queue in sorted(queues, key=_is_served)
     ]
 
 
 def _is_served(queue: Queue) -> bool:
-    """Whether the queue has a worker or no waiting jobs."""
-    return queue.slots > 0 or not queue.depth
+    """Whether the queue has slots of workers, or no waiting jobs."""
+    return bool(queue.slots) or not queue.depth
 
 
 def _workers(snapshot: Frame, wide: bool) -> Records:
-    """Returns a row for each running job and for each idle worker."""
+    """Returns a row for each running job and for each idle worker. The column "" has remarks."""
     jobs: dict[str, list[RunningJob]] = defaultdict(list)
     for job in snapshot.running:
         jobs[job.worker].append(job)
     workers = {worker.name: worker for worker in snapshot.workers}
     rows: list[dict[str, Any]] = []
     for name in dict.fromkeys((*jobs, *workers)):
-        about: dict[str, Any] = {"seen": None, "slots": None, "": Text("driver", style="dim")}
         worker = workers.get(name)
+        # jobs that no worker runs are run by the driver of a campaign
+        about: dict[str, Any] = {"seen": None, "slots": None, "": Text("driver", style="dim")}
         if worker is not None:
             state = Text("draining", style=STATES["draining"]) if worker.draining else None
             about[""] = state if worker.slots else Text(worker.executor, style="dim")
@@ -251,8 +259,9 @@ def _workers(snapshot: Frame, wide: bool) -> Records:
             }
             for job in jobs.get(name, ())
         ]
-        first, *others = runs or [{"campaign": Text("idle", style="dim")}]
-        rows += [{"worker": short_owner(name)} | first | about, *others]
+        first_run, *other_runs = runs or [{"campaign": Text("idle", style="dim")}]
+        rows.append({"worker": short_owner(name), **first_run, **about})
+        rows += other_runs
     return rows
 
 

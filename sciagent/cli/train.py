@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared import Exit, open_ledger, put, put_answer, say, say_upgraded
+from sciagent.cli.shared import Exit, open_ledger, plural, put, put_answer, say, say_upgraded
 from sciagent.cli.training_options import settings_of, with_options
 from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
@@ -78,7 +78,7 @@ def put_trained(answer: TrainedPolicy | RecipeAnswer, json: bool, parts: Iterabl
     if json:
         put(jsons.dumps(answer.model_dump()))
     else:
-        put_answer(answer, False, parts)
+        put_answer(answer, json=False, parts=parts)
     if answer.stopped_by == "interrupt":
         say("stopped; go on with the same command")
         raise typer.Exit(Exit.INTERRUPTED)
@@ -109,7 +109,9 @@ class TrainGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         is_recipe = Path(args[0]).suffix in (".yaml", ".yml")
-        return super().resolve_command(ctx, [RECIPE_COMMAND, *args] if is_recipe else args)
+        if is_recipe:
+            args = [RECIPE_COMMAND, *args]
+        return super().resolve_command(ctx, args)
 
 
 def recipe(
@@ -147,9 +149,14 @@ def recipe(
 
     store = open_ledger(ledger, create=True)
     folder = out or Path(spec.recipe)
-    first_of_names = name or folder.resolve().name
-    command = shlex.join(["sciagent", *sys.argv[1:]])
-    settings = RecipeRunSettings(file.resolve().parent, folder, first_of_names, threads, workers, command)
+    settings = RecipeRunSettings(
+        folder=file.resolve().parent,
+        out=folder,
+        name=name or folder.resolve().name,
+        threads=threads,
+        workers=workers,
+        command=shlex.join(["sciagent", *sys.argv[1:]]),
+    )
     with _recipe_output(json) as output:
         run = RecipeRun(spec, settings, store, output)
         with each_signal(run.stop, last=raise_interrupt):
@@ -180,13 +187,13 @@ class _Bar:
 
     def __init__(self, bar: Any) -> None:
         self._bar = bar
-        self._tasks = dict[str, Any]()
+        self._tasks = dict[str, Any]()  # the bar of the present stage, by the stage's name
 
     def say(self, line: str) -> None:
         self._bar.console.print(line, markup=False, highlight=False)
 
     def step(self, stage: str, step: TrainedStep, of: int) -> None:
-        if stage not in self._tasks:
+        if stage not in self._tasks:  # its bar takes the place of the one before
             for task in self._tasks.values():
                 self._bar.remove_task(task)
             self._tasks = {stage: self._bar.add_task("")}
@@ -208,12 +215,16 @@ def _recipe_output(json: bool) -> Iterator[_Lines | _Bar]:
 
 
 def _recipe_parts(answer: RecipeAnswer) -> Iterator[Part]:
-    table = plain_table("", "stage", "steps", "hits by verification", "difference", "policy", left=["policy"])
+    table = plain_table("stage", "steps", "hits by verification", "difference", "policy", left=["policy"])
     for stage in answer.stages:
-        hits = "" if stage.after is None else f"{stage.after[0]:.3g}"
+        hits = ""
+        if stage.after is not None:
+            mean, _, _ = stage.after
+            hits = f"{mean:.3g}"
         difference = ""
         if stage.difference is not None:
-            difference = "{:+.3g} ({:+.3g} to {:+.3g})".format(*stage.difference)
+            mean, low, high = stage.difference
+            difference = f"{mean:+.3g} ({low:+.3g} to {high:+.3g})"
         note = "" if stage.taken else " (not taken over)"
         policy = f"{stage.policy or ''}{note}"
         table.add_row(stage.stage, str(stage.steps or ""), hits, difference, policy)
@@ -304,7 +315,8 @@ def _train_policy(
         for source in sources:
             if not source.is_file():
                 raise UsageError(f"{source} is no file of a campaign")
-        tasks = [*(TaskShare(file=source) for source in sources), *stated.get("tasks", ())]
+        tasks = [TaskShare(file=source) for source in sources]
+        tasks += stated.get("tasks", ())
         live = settings_of(LiveSettings, stated, TrainingSettings, training=training, tasks=tasks)
         _train_live(live, ledger, json)
     elif len(sources) > 1:
@@ -362,11 +374,11 @@ def _train(settings: TrainingSettings, ledger: str | None, json: bool) -> None:
     check_extra()
     from sciagent.training.learner.training_run import processes, train
 
-    main = processes().is_main_process
+    is_main = processes().is_main_process  # the only process that writes
     with shown(json, settings.out) as tell:
-        answer = train(settings, _ledger(ledger) if main else None, tell)
+        answer = train(settings, _ledger(ledger) if is_main else None, tell)
     processes().destroy_process_group()
-    if main:
+    if is_main:
         _put(settings, answer, json)
     elif answer.stopped_by == "interrupt":
         raise typer.Exit(Exit.INTERRUPTED)
@@ -413,11 +425,11 @@ def _ledger(given: str | None) -> Ledger | None:
 
 def _parts(answer: TrainedPolicy) -> Iterator[Part]:
     if answer.left_out:
-        table = plain_table("", "left out", "number")
+        table = plain_table("left out", "number")
         for why, n in answer.left_out.items():
             table.add_row(why, str(n))
         yield table
-    steps = f"{answer.steps} step{'' if answer.steps == 1 else 's'}, ended by {answer.stopped_by}"
+    steps = f"{plural(answer.steps, 'step')}, ended by {answer.stopped_by}"
     if answer.why is not None:
         yield Paragraph(f"stopped by the guard {answer.stopped_by}: {answer.why}")
     if answer.policy is None:

@@ -22,13 +22,14 @@ class FieldOption(NamedTuple):
     """An option, and the field whose value it states."""
 
     model: type[SettingsGroup]
-    """The settings of the command."""
+    """The settings that have the field."""
     path: tuple[str, ...]
     """Name of the field. For a field of settings within settings, the names of the outer and of the inner field."""
     field: FieldInfo
     names: tuple[str, ...]
     """The option as it is typed."""
     mark: Option
+    """How the field is stated on the command line, where that does not follow from its name and type."""
     counts_for: tuple[str, ...]
     """The trainings, or kinds of data sets, for which it counts; empty: all."""
 
@@ -40,11 +41,11 @@ def options_of(model: type[SettingsGroup]) -> Iterator[FieldOption]:
         mark = option_marks[0] if option_marks else Option()
         counts_for_marks = [mark for mark in field.metadata if isinstance(mark, CountsFor)]
         counts_for = counts_for_marks[0].kinds if counts_for_marks else ()
-        kind, _ = _type_and_bounds(field.annotation, field.metadata)
+        type_, _ = _type_and_bounds(field.annotation, field.metadata)
         if any(isinstance(mark, NoOption) for mark in field.metadata):
             continue
-        if mark.parse is None and isinstance(kind, type) and issubclass(kind, SettingsGroup):
-            for inner in options_of(kind):
+        if mark.parse is None and isinstance(type_, type) and issubclass(type_, SettingsGroup):
+            for inner in options_of(type_):
                 yield inner._replace(model=model, path=(name, *inner.path), counts_for=counts_for)
         else:
             names = mark.names or (f"--{name.replace('_', '-')}",)
@@ -57,9 +58,9 @@ def with_options(
     """Returns a decorator for commands: their parameter `stated` is replaced by options for the fields of settings.
 
     The command gets the values of the options that were typed, by field. kind: of the training; options that do not
-    count for it are hidden, and the settings refuse them. without: settings whose options the command does not have.
+    count for it are hidden, and are refused by the settings. without: settings whose options the command does not have.
     """
-    offered: dict[str, list[FieldOption]] = {}
+    offered: dict[str, list[FieldOption]] = {}  # {name of the parameter: its option in each model that has it}
     for model in models:
         for option in options_of(model):
             if without is None or option.path[0] not in without.model_fields:
@@ -134,30 +135,31 @@ def settings_of(
     return model.model_validate({**stated, **given}, context={"name_of": name_of})
 
 
-def _parameter(name: str, same: Sequence[FieldOption], is_shared: bool, kind: str | None) -> inspect.Parameter:
+def _parameter(name: str, variants: Sequence[FieldOption], is_shared: bool, kind: str | None) -> inspect.Parameter:
     """Returns the parameter of a command for an option.
 
-    same: the option in each model that has it. is_shared: whether all models of the command have it. kind: of the
+    variants: the option in each model that has it. is_shared: whether all models of the command have it. kind: of the
     training; None for all kinds.
     """
-    option = same[0]
+    option = variants[0]
     field = option.field
     type_, bounds = _type_and_bounds(field.annotation, field.metadata)
     has_text = option.mark.parse is not None
     is_repeated = has_text or get_origin(type_) is tuple
-    descriptions = {each.field.description for each in same}
-    default = None
+    descriptions = {each.field.description for each in variants}
+    default = None  # where the descriptions differ, each of them states its default
     if len(descriptions) == 1 and not is_repeated and not field.is_required():
         default = field.get_default(call_default_factory=True)
     if is_repeated:
         type_ = list[str] if has_text else list[get_args(type_)[0]]  # type: ignore[misc]
+    # the other required options are missed only when the settings are made
     if field.is_required() and is_shared and len(option.path) == 1:
         default = inspect.Parameter.empty
     is_hidden = kind is not None and bool(option.counts_for) and kind not in option.counts_for
     panel = None if is_shared else f"Options for {getattr(option.model, 'SOURCE', '')}"
     typer_option = typer.Option(
         *option.names,
-        help=_help(same, is_repeated, kind),
+        help=_help(variants, is_repeated, kind),
         metavar=option.mark.metavar,
         min=bounds.get("min"),
         max=bounds.get("max"),
@@ -170,11 +172,11 @@ def _parameter(name: str, same: Sequence[FieldOption], is_shared: bool, kind: st
     return inspect.Parameter(name, kind_of_parameter, default=default, annotation=Annotated[type_, typer_option])
 
 
-def _help(same: Sequence[FieldOption], is_repeated: bool, kind: str | None) -> str:
+def _help(variants: Sequence[FieldOption], is_repeated: bool, kind: str | None) -> str:
     """Returns the help of an option, with the description of each model that describes it in other words."""
-    option = same[0]
+    option = variants[0]
     sentences = [str(option.field.description)]
-    for other in same[1:]:
+    for other in variants[1:]:
         if other.field.description != option.field.description:
             source = getattr(other.model, "SOURCE", "")
             sentences.append(f"For {source}: {other.field.description} (default: {other.field.default})")

@@ -35,7 +35,10 @@ def verifiers(
 
     samples = samples_of()
     entries = catalogue(samples) if name is None else [entry(name, samples)]
-    broken = [f"{e['name']} does not load ({e['package']}): {e['error']}" for e in entries if e["error"]]
+    broken = []
+    for each in entries:
+        if each["error"]:
+            broken.append(f"{each['name']} does not load ({each['package']}): {each['error']}")
     if name is None:
         put_answer(entries, json, _overview(entries), *broken)
         return
@@ -52,31 +55,38 @@ def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
             continue
         if item["tier"] != tier:
             tier = item["tier"]
-            yield Paragraph(tier.replace("_", " "), 0)
-        levels = ", ".join(dict.fromkeys(m["level"].split("//")[0] for m in item["measures"]))
+            yield Paragraph(tier.replace("_", " "), depth=0)
         heading = str(item["name"])
-        if levels:
-            heading += f" at {levels}"
-        if item["cost"] and "core_seconds" in item["cost"][-1]:
-            heading += f", {_amount(item['cost'][-1]['core_seconds'])} core s"
-        yield Paragraph(heading, 1, "bold")
-        names = ", ".join(m["property"] for m in item["measures"])
+        levels = []
+        for measured in item["measures"]:
+            level, _, _ = measured["level"].partition("//")  # without the method of the geometry
+            levels.append(level)
+        levels_text = ", ".join(dict.fromkeys(levels))  # each once, in order
+        if levels_text:
+            heading += f" at {levels_text}"
+        if item["cost"]:
+            cost = item["cost"][-1]  # of the last sample
+            if "core_seconds" in cost:
+                heading += f", {_amount(cost['core_seconds'])} core s"
+        yield Paragraph(heading, style="bold")
+        names = ", ".join(measured["property"] for measured in item["measures"])
         absent = [program["title"] for program in item["programs"] if program["missing"]]
         if absent:
             said = f"needs {absent[0]}, which is not installed; sciagent doctor says how to get it"
-            yield Paragraph(said, 2, "yellow")
+            yield Paragraph(said, depth=2, style="yellow")
         elif item["missing"]:
-            yield Paragraph(item["missing"], 2, "yellow")
-        yield Paragraph(names or f"what it measures depends on its settings; needed: {', '.join(item['needs'])}", 2)
+            yield Paragraph(item["missing"], depth=2, style="yellow")
+        unknown = f"what it measures depends on its settings; needed: {', '.join(item['needs'])}"
+        yield Paragraph(names or unknown, depth=2)
     yield Line("core s: of aspirin, or of strontium titanate. More: sciagent verifiers NAME", "dim")
 
 
 def _lines(entry: Mapping[str, Any]) -> Iterator[Part]:
     """Yields the full description of a verifier; only its name if it does not load."""
     if entry["error"]:
-        yield Paragraph(entry["name"], 0)
+        yield Paragraph(entry["name"], depth=0)
         return
-    yield Paragraph(f"{entry['name']} {entry['version']}, {entry['tier'].replace('_', ' ')}", 0)
+    yield Paragraph(f"{entry['name']} {entry['version']}, {entry['tier'].replace('_', ' ')}", depth=0)
     yield from parts_of(entry["about"])
     yield Paragraph(f"from {entry['package']}")
     for program in entry["programs"]:
@@ -87,11 +97,11 @@ def _lines(entry: Mapping[str, Any]) -> Iterator[Part]:
     if entry["missing"] and not any(program["missing"] for program in entry["programs"]):
         yield Paragraph(entry["missing"])
     yield from _measures(entry)
-    yield Paragraph("Costs, as declared", 0)
+    yield Paragraph("Costs, as declared", depth=0)
     for cost in entry["cost"]:
         amounts = {name: amount for name, amount in cost.items() if name not in ("candidate", "atoms")}
         words = ", ".join(f"{_amount(amount)} {name.replace('_', ' ')}" for name, amount in amounts.items())
-        yield Paragraph(f"{cost['candidate']} ({cost['atoms']} atoms): {words}", 1)
+        yield Paragraph(f"{cost['candidate']} ({cost['atoms']} atoms): {words}")
     yield from _settings(entry)
     yield from _errors(entry["method_errors"])
     yield from _priors(entry["priors"])
@@ -99,60 +109,63 @@ def _lines(entry: Mapping[str, Any]) -> Iterator[Part]:
 
 def _measures(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
     levels = {measured["level"] for measured in entry["measures"]}
-    same = len(levels) == 1
-    yield Paragraph("Measures" + (f", at {levels.pop()}" if same else ""), 0)
+    has_one_level = len(levels) == 1
+    yield Paragraph(f"Measures, at {levels.pop()}" if has_one_level else "Measures", depth=0)
     if entry["needs"]:
-        yield Paragraph(f"what its settings say; needed: {', '.join(entry['needs'])}", 1)
+        yield Paragraph(f"what its settings say; needed: {', '.join(entry['needs'])}")
     for measured in entry["measures"]:
         unit = "" if measured["unit"] == "1" else f" [{measured['unit']}]"
-        at = "" if same else f" at {measured['level']}"
-        yield Paragraph(f"{measured['property']}{unit}{at}: {measured['description']}", 1)
+        at = "" if has_one_level else f" at {measured['level']}"
+        yield Paragraph(f"{measured['property']}{unit}{at}: {measured['description']}")
 
 
 def _settings(entry: Mapping[str, Any]) -> Iterator[Part]:
-    yield Paragraph("Settings", 0)
+    yield Paragraph("Settings", depth=0)
     yield from parts_of(entry["settings_about"])
     for setting in entry["settings"]:
         value = setting["default"]
         shown = "nothing" if value is None else dumps(value, ensure_ascii=False).replace('"', "")
         default = "; required" if setting["required"] else f"; default {shown}"
-        yield Paragraph(f"{setting['name']}: {setting['takes']}" + (default if setting["takes"] != "settings" else ""))
-        yield from parts_of(setting["about"], 2)
+        if setting["takes"] == "settings":  # each of these has its own default
+            default = ""
+        yield Paragraph(f"{setting['name']}: {setting['takes']}{default}")
+        yield from parts_of(setting["about"], depth=2)
     if not entry["settings"]:
-        yield Paragraph("none", 1)
+        yield Paragraph("none")
 
 
 def _errors(errors: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
     """Yields the declared errors of the methods against experiment, computed minus measured."""
-    yield Paragraph("Errors against experiment, from benchmarks", 0)
+    yield Paragraph("Errors against experiment, from benchmarks", depth=0)
     for error in errors:
         unit = "" if error["unit"] == "1" else f" {error['unit']}"
         level = Level(error["method"], error["basis"], error["phase"]).label
         figures = f"mean absolute {error['mean_absolute_error']:.3g}{unit}, mean {error['mean_error']:+.3g}{unit}"
         where = f"n = {error['n']}, {error['chemistry']}"
         beside = "" if error["reference"] == "experiment" else f"; beside {error['reference']}"
-        yield Paragraph(f"{error['property']} at {level}: {figures} ({where}{beside}); {error['source']}", 1)
+        yield Paragraph(f"{error['property']} at {level}: {figures} ({where}{beside}); {error['source']}")
     if not errors:
-        yield Paragraph("none is declared", 1)
+        yield Paragraph("none is declared")
 
 
 def _priors(priors: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
-    yield Paragraph("Expected to tell, before any data", 0)
+    yield Paragraph("Expected to tell, before any data", depth=0)
     for prior in priors:
         spread = "" if prior["residual"] is None else f", residual {prior['residual']:g}"
         rank = f"Spearman {prior['spearman']:g}{spread} (n = {prior['n']})"
-        yield Paragraph(f"{prior['property']} at {prior['level']}: {rank}; {prior['source']}", 1)
+        yield Paragraph(f"{prior['property']} at {prior['level']}: {rank}; {prior['source']}")
     if not priors:
-        yield Paragraph("nothing is declared", 1)
+        yield Paragraph("nothing is declared")
 
 
 def _amount(value: float) -> str:
     """Returns a number with two digits, since a declared cost is not more precise."""
-    return f"{value:.2g}" if value < 100 else f"{float(f'{value:.2g}'):.0f}"
+    two_digits = f"{value:.2g}"
+    return two_digits if value < 100 else f"{float(two_digits):.0f}"  # without an exponent
 
 
-SLOW = 1.0
-EVERY = 100  # a line of progress for a molecule that took this many core-seconds, and for each hundredth
+SLOW = 1.0  # core-seconds from which a molecule gets a line of progress
+EVERY = 100  # each molecule with such a number gets one, too
 
 
 def calc(
@@ -189,11 +202,19 @@ def calc(
     units = pairs("--unit", unit or [], "PROPERTY=UNIT")
     opened = open_ledger(ledger, create=True)
     answers = []
-    for answer in answers_of(verifier, structures(smiles), given, units, file, column, keep, opened):
+    stream = answers_of(
+        verifier, structures(smiles), settings=given, units=units, file=file, column=column, keep=keep, ledger=opened
+    )
+    for answer in stream:
         answers.append(answer)
         _progress(answer, len(answers))
-    failures = [f"{a.text or 'nothing'}: {a.outcome} ({a.reason}): {a.detail}" for a in answers if a.outcome != "ok"]
-    remarks = [f"{a.text}: {a.detail}" for a in answers if a.outcome == "ok" and a.detail]
+    failures = []
+    remarks = []
+    for answer in answers:
+        if answer.outcome != "ok":
+            failures.append(f"{answer.text or 'nothing'}: {answer.outcome} ({answer.reason}): {answer.detail}")
+        elif answer.detail:
+            remarks.append(f"{answer.text}: {answer.detail}")
     reused = sum(answer.reused for answer in answers)
     notes = [f"{plural(reused, 'candidate')} known already, at no cost"] if reused else []
     put_answer(answers, json, _parts(verifier, answers), *failures, *remarks, *notes)
@@ -214,12 +235,16 @@ def _parts(verifier: str, answers: Sequence[CalculatedCandidate]) -> Iterator[Pa
     if not any(answer.values for answer in answers):
         return
     if not on_terminal():
-        yield records_table([calculating.record(answer, as_text=True) for answer in answers], "")
+        records = [calculating.record(answer, as_text=True) for answer in answers]
+        yield records_table(records)
         return
     if calculating.side_by_side(answers):
         yield calculating.result_table(verifier, answers).table()
     else:
-        yield records_table([row for answer in answers for row in calculating.rows(answer)], "")
+        rows = list[Mapping[str, Any]]()
+        for answer in answers:
+            rows += calculating.rows(answer)
+        yield records_table(rows)
     yield Line(f"level: {', '.join(calculating.levels_of(answers))}")
 
 
@@ -232,7 +257,7 @@ def nested(texts: list[str]) -> Mapping[str, Any]:
 
     settings: dict[str, Any] = {}
     for key, value in pairs("--set", texts, "KEY=VALUE").items():
-        document = read(f"value: {value}", "a setting", "value: 1")
+        document = read(f"value: {value}", kind="a setting", opens="value: 1")
         if document.faults:
             raise UsageError(f'--set {key}: "{value}" is no value: {document.faults[0].message}')
         *path, last = key.split(".")

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 LOCAL = "127.0.0.1"  # address that only this machine reaches
-DEFAULT = f"{LOCAL}:9464"  # an example of --listen
+EXAMPLE_ADDRESS = f"{LOCAL}:9464"  # of --listen
 MAX_PORT = 65535
-MAX_DIGITS = 8  # of the number of a resource
+MAX_DIGITS = 8  # digits of the number of a resource
 
 
 def serve_ledger_metrics(listen: str, ledger: str | None) -> None:
@@ -78,7 +78,7 @@ def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     is_port = port.isdecimal() and len(port) <= 5 and int(port) <= MAX_PORT
     if not colon or not is_port:
-        raise UsageError(f'--listen "{text}": give a host and a port, such as {DEFAULT}')
+        raise UsageError(f'--listen "{text}": give a host and a port, such as {EXAMPLE_ADDRESS}')
     return host.strip("[]") or LOCAL, int(port)
 
 
@@ -137,7 +137,8 @@ def worker(
         from sciagent.execution.slurm.array_element import read_task, run_element
 
         element = read_task(elements)
-        ran = run_element(opened, element, scratch or Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}")
+        scratch_of_user = Path(tempfile.gettempdir()) / f"sciagent-{os.getuid()}"
+        ran = run_element(opened, element, scratch or scratch_of_user)
         say(f"{element.name} ran {plural(ran, 'job')}")
         return
     resources = _resources(resource or [])
@@ -166,18 +167,18 @@ def worker(
         return
     if executor != "ledger":
         raise UsageError(f'--executor "{executor}": use ledger or celery')
-    station = PollingWorker(opened, new, scratch_folder, idle_exit=idle_exit, max_jobs=max_jobs)
+    polling_worker = PollingWorker(opened, new, scratch_folder, idle_exit=idle_exit, max_jobs=max_jobs)
 
     def finish() -> None:
-        station.request_stop()
+        polling_worker.request_stop()
         say("finishing what runs; once more gives it back")
 
     if metrics_port is not None:
-        collector = collectors().WorkerCollector(unique_name, lambda: station.ran)
+        collector = collectors().WorkerCollector(unique_name, lambda: polling_worker.ran)
         _, at = serve_metrics(collector, LOCAL, metrics_port)
         say(f"metrics at http://{at}/metrics")
-    with each_signal(finish, station.abort, last=end_at_once):
-        ran = station.serve()
+    with each_signal(finish, polling_worker.abort, last=end_at_once):
+        ran = polling_worker.serve()
     say(f"{unique_name} ran {plural(ran, 'job')}")
 
 
@@ -195,7 +196,7 @@ def _resources(texts: list[str]) -> dict[str, int]:
             raise UsageError(f'--resource "{text[:60]}": NAME=N, such as gpu=2, each name once')
         resources[name] = int(n)
     try:
-        states.check(resources)
+        states.check_needs(resources)
     except ValueError as error:
         raise UsageError(f"--resource {error}") from None
     check_gpus(resources.get(states.GPU, 0))
@@ -255,7 +256,7 @@ def _drain(worker: str, undo: bool, ledger: str | None, json: bool) -> None:
         known = {row.name: row for row in store.alive(connection)}
         if worker not in known:
             raise UnknownNameError("worker", worker, known)
-        store.drain(connection, worker, not undo)
+        store.drain(connection, worker, draining=not undo)
         running = [job for job in store.running_jobs(connection) if job.worker == worker]
     work_left = f"it finishes {plural(len(running), 'job')}" if running else "it runs nothing"
     lines = [f"{worker} takes nothing new; {work_left}", f"to undo it: sciagent workers --drain {worker} --undo"]
@@ -308,7 +309,7 @@ def _queue_lines(queues: Sequence[Queue], now: datetime) -> Iterator[str]:
 
 
 def _unserved(queues: Sequence[Queue]) -> list[str]:
-    """Returns the command that starts a worker, for each queue with waiting jobs and no worker."""
+    """Returns a line with the command that starts a worker, for each queue with waiting jobs and no worker."""
     names = [queue.queue for queue in queues if queue.depth and not queue.slots]
     return [f"nobody serves queue {name}: sciagent worker --tier {name}" for name in names]
 
@@ -316,4 +317,6 @@ def _unserved(queues: Sequence[Queue]) -> list[str]:
 def short_owner(owner: str) -> str:
     """Returns the readable part of a lease's owner: worker and slot, or the driver's host and process."""
     parts = owner.rsplit(":", 3)
-    return ":".join(parts[:2]) if len(parts) == 4 else owner
+    if len(parts) < 4:  # without the parts that make it unique
+        return owner
+    return ":".join(parts[:2])

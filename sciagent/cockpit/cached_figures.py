@@ -16,7 +16,7 @@ from sciagent.report import answers
 from sciagent.report.parts import charts
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results.evidence import know_properties
+from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import campaign_counts
 from sciagent.store.views.progress_and_comparisons import ProgressStep, progress
 
@@ -41,7 +41,7 @@ class CampaignFigures:
     """Hits, or the best utility, against the booked cost."""
     at: datetime
     tick: int
-    """Tick of the ledger at that moment."""
+    """Number of the ledger's state at that moment; it grows when the ledger changes."""
     took: float
     """Seconds that counting and drawing took."""
 
@@ -51,8 +51,8 @@ class CampaignFigures:
         return (datetime.now(UTC) - self.at).total_seconds()
 
     @property
-    def rests(self) -> float:
-        """Returns the seconds from one count to the next."""
+    def seconds_to_next_count(self) -> float:
+        """Returns the seconds from this count to the next."""
         share = LARGE_SHARE if self.status.candidates >= LARGE else SHARE
         return min(MAX_AGE_SECONDS, self.took / share)
 
@@ -77,13 +77,13 @@ class Figures:
         """Draws once, so that matplotlib is loaded before the first count and does not add to its time."""
         steps = [ProgressStep(0.0, 0, None), ProgressStep(1.0, 1, None)]
         with _DRAWING:
-            charts.progress({"": steps}, True)
+            charts.progress({"": steps}, counts_hits=True)
 
     def wait(self, figures: CampaignFigures, tick: int) -> float | None:
         """Returns the seconds after which a page asks again; None if the figures are of the present tick."""
         if figures.tick == tick:
             return None
-        return max(MIN_WAIT_SECONDS, figures.rests - figures.age)
+        return max(MIN_WAIT_SECONDS, figures.seconds_to_next_count - figures.age)
 
     def of(self, campaign: str, tick: int) -> CampaignFigures:
         """Returns the figures of a campaign. tick: the present one.
@@ -96,7 +96,7 @@ class Figures:
         before = kept.figures
         if before is not None and before.tick == tick:
             return replace(before, at=datetime.now(UTC))  # nothing has changed since
-        if before is not None and before.age < before.rests:
+        if before is not None and before.age < before.seconds_to_next_count:
             return before
         must_wait = before is None  # without earlier figures
         if kept.lock.acquire(blocking=must_wait):
@@ -105,25 +105,28 @@ class Figures:
                     kept.figures = self._count(campaign, tick)
             finally:
                 kept.lock.release()
-        return kept.figures or self._count(campaign, tick)
+        if kept.figures is None:  # the thread that counted has failed
+            return self._count(campaign, tick)
+        return kept.figures
 
     def _count(self, campaign: str, tick: int) -> CampaignFigures:
         """Reads the figures of a campaign from the ledger, and draws its chart."""
         began = time.monotonic()
         at = datetime.now(UTC)
         with self._ledger.read() as connection:
-            know_properties(connection)
+            register_ledger_properties(connection)
             row = campaigns.get(connection, campaign)
             status = campaign_counts.counts(connection, row)
             best = answers.best(connection, row, MAX_BEST)
-            terminal = next(rung for rung in campaigns.rungs(connection, row.id) if rung.name == row.spec["terminal"])
+            rungs = {rung.name: rung for rung in campaigns.rungs(connection, row.id)}
+            terminal = rungs[row.spec["terminal"]]
             steps = progress(connection, row, terminal, points=MAX_STEPS)
         objective_names = {objective["property"] for objective in row.spec["objectives"]}
         best = [candidate for candidate in best if not objective_names.isdisjoint(candidate.values)]
         counted = time.monotonic()
         with _DRAWING:  # may wait until matplotlib is loaded
             drawing = time.monotonic()
-            chart = charts.progress({"": steps}, row.has_limits)
+            chart = charts.progress({"": steps}, counts_hits=row.has_limits)
         drawn = time.monotonic()
         took = (counted - began) + (drawn - drawing)  # without waiting for the lock
         return CampaignFigures(status, best, chart=Markup(chart), at=at, tick=tick, took=took)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import open_for_people
 from sciagent.campaign.people import steering
-from sciagent.campaign.people.find_candidate import Named, resolve
+from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.cockpit.cached_figures import Figures
 from sciagent.domain.answers.explanation import Explanation
@@ -24,17 +24,17 @@ from sciagent.report.explaining import explain_named
 from sciagent.report.explanation_text import paragraphs
 from sciagent.store.campaign_state import directives
 from sciagent.store.lab import tasks
-from sciagent.store.results.evidence import know_properties
+from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import overview
 from sciagent.store.views.candidates import candidates_in_order, hits_best_first
 from sciagent.web.app import Feature
 from sciagent.web.route_rules import Pages, RouteRule
-from sciagent.web.site import WebSite, campaign_of, site_of, texts, to, visitor
+from sciagent.web.site import WebSite, campaign_of, redirect_to, site_of, texts, visitor
 
 PAGE = 24  # campaigns, candidates or tasks on a page
 LARGEST = 2**31 - 1  # largest integer of PostgreSQL
 MAX_NAMED = 2000  # characters of a text that names a candidate
-STEER: dict[str, Callable[[Built, Named, str, str], steering.SteeringResult]] = {
+STEER: dict[str, Callable[[Built, FoundCandidate, str, str], steering.SteeringResult]] = {
     "hold": steering.hold,
     "release": steering.release,
     "veto": steering.veto,
@@ -49,16 +49,17 @@ POSSIBLE = {
     Standing.SETTLED: ("veto",),
 }
 """The decisions that a person can make on a candidate, by its standing."""
-READ, DECIDE = (RouteRule(right, of="campaign") for right in (Right.READ, Right.DECIDE))
+READ = RouteRule(Right.READ, of="campaign")
+DECIDE = RouteRule(Right.DECIDE, of="campaign")
 pages = Pages()
 
 
 @pages.get("/", RouteRule(Right.READ))
 def start(request: Request) -> Response:
-    """Shows what the person's role is about: tasks to those who measure, campaigns to the others."""
+    """Shows the tasks to a person who only measures, and the campaigns to everybody else."""
     rights = visitor(request).rights
     only_measures = rights.may(Right.WORK) and not rights.may(Right.DECIDE)
-    return to("/tasks" if only_measures else "/campaigns")
+    return redirect_to("/tasks" if only_measures else "/campaigns")
 
 
 @pages.get("/campaigns", RouteRule(Right.READ))
@@ -99,14 +100,14 @@ def candidate_list(
     """Shows the candidates as they came, or the hits, the best first, a page at a time; `find` opens one by SMILES or
     the beginning of its key.
 
-    after: sequence number of the last candidate shown, or the number of hits shown.
+    after: sequence number of the last candidate shown before, or the number of hits shown before; -1: the first page.
     """
     site = site_of(request)
     row = campaign_of(request)
     with site.ledger.read() as connection:
         if find.strip():
             named = resolve(connection, row, find[:MAX_NAMED])
-            return to(f"/campaigns/{campaign}/candidates/{named.key}")
+            return redirect_to(f"/campaigns/{campaign}/candidates/{named.key}")
         if hits:
             skip = max(after, 0)
             listed = hits_best_first(connection, row, skip, PAGE + 1)
@@ -156,12 +157,14 @@ def state(request: Request, campaign: str) -> Response:
     said = texts(request)
     verb = said.get("verb", "")
     if verb in (Verb.PAUSE, Verb.STOP):
-        steering.instruct(site.ledger, campaign, Verb(verb), who, directives.reason(said.get("why", "")))
-    elif verb == Verb.RESUME and steering.wake(site.ledger, campaign, who) is None:
-        steering.hand_in(site.ledger, campaign, who)
-    elif verb != Verb.RESUME:
+        steering.instruct(site.ledger, campaign, Verb(verb), who, directives.checked_reason(said.get("why", "")))
+    elif verb == Verb.RESUME:
+        driver = steering.wake(site.ledger, campaign, who)
+        if driver is None:
+            steering.hand_in(site.ledger, campaign, who)
+    else:
         raise UsageError(f'"{verb[:20]}" is nothing that a campaign does')
-    return to(f"/campaigns/{campaign}")
+    return redirect_to(f"/campaigns/{campaign}")
 
 
 @pages.post("/campaigns/{campaign}/candidates/{key}", DECIDE)
@@ -174,10 +177,10 @@ def steer(request: Request, campaign: str, key: str) -> Response:
         raise UsageError("say whether to hold, release, veto or promote it")
     built = open_for_people(site.ledger, campaign)
     with site.ledger.read() as connection:
-        know_properties(connection)
+        register_ledger_properties(connection)
         named = resolve(connection, built.row, key[:MAX_NAMED])
-    act(built, named, visitor(request).who, directives.reason(said.get("why", "")))
-    return to(f"/campaigns/{campaign}/candidates/{named.key}")
+    act(built, named, visitor(request).who, directives.checked_reason(said.get("why", "")))
+    return redirect_to(f"/campaigns/{campaign}/candidates/{named.key}")
 
 
 def _warm(site: WebSite) -> None:

@@ -27,7 +27,7 @@ from sciagent.domain.rung_position import Position
 
 WEEK = 7 * 86400.0  # seconds
 SLACK = 1 + 1e-9  # tolerance for rounding errors in sums
-ALWAYS = "core_seconds"  # every job takes some, even if it declares none
+ALWAYS_TAKEN = "core_seconds"  # every job takes some, even if it declares none
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,9 @@ class BudgetLimits:
 
 
 class Recent:
-    """Amounts with their booking times (seconds since the epoch, not decreasing), and the sum over the last seven days,
+    """The amounts of one resource that were booked in the last seven days, and their sum.
+
+    Booking times are seconds since the epoch and do not decrease. An amount counts at a time t if
     t - WEEK < booked <= t."""
 
     def __init__(self) -> None:
@@ -62,7 +64,7 @@ class Recent:
         self._sum = 0.0
 
     def add(self, amount: float, at: float) -> None:
-        """Books an amount; a time before that of the last booking is replaced by the latter."""
+        """Books an amount at a time, or at the time of the last booking if that is later."""
         booked_at = at
         if self._booked:
             last_booked_at, _ = self._booked[-1]
@@ -72,11 +74,14 @@ class Recent:
 
     def sum(self, now: float) -> float:
         """Returns the sum over the last seven days, and forgets older amounts."""
-        while self._booked and self._booked[0][0] <= now - WEEK:
-            _, old_amount = self._booked.popleft()
-            self._sum -= old_amount
+        while self._booked:
+            booked_at, amount = self._booked[0]
+            if booked_at > now - WEEK:
+                break
+            self._booked.popleft()
+            self._sum -= amount
         if not self._booked:
-            self._sum = 0.0
+            self._sum = 0.0  # without rounding errors
         return self._sum
 
     def falls_to(self, level: float, now: float) -> float | None:
@@ -119,12 +124,12 @@ class Budget:
         self._spent = defaultdict[str, float](float, spent or {})
         self._reserved = defaultdict[str, float](float, reserved or {})
         self._jobs = defaultdict[Position, int](int, jobs or {})
-        self._recent = {r: Recent() for r in limits.rates}
+        self._recent = {resource: Recent() for resource in limits.rates}
         for resource, amount, at in recent:
             if resource in self._recent:
                 self._recent[resource].add(amount, at)
 
-    def rest(self, seconds: float) -> None:
+    def subtract_idle_time(self, seconds: float) -> None:
         """Subtracts idle time from the wall time."""
         self._began += seconds
 
@@ -147,9 +152,11 @@ class Budget:
 
     def shortfall(self, reservation: Mapping[str, float], seconds: float | None = None) -> str | None:
         """Returns a sentence on the first limit that the reservation exceeds, with both amounts; None if it fits."""
-        for r in self._limits.amounts:
-            if self._is_short(r, reservation):
-                return f"{_amount(reservation.get(r, 0.0))} {r}, and {_amount(max(self.room(r), 0.0))} are left"
+        for resource in self._limits.amounts:
+            if self._is_short(resource, reservation):
+                asked = reservation.get(resource, 0.0)
+                left = max(self.room(resource), 0.0)
+                return f"{_amount(asked)} {resource}, and {_amount(left)} are left"
         duration = reservation.get("core_seconds", 0.0) if seconds is None else seconds
         if self._wall_seconds() + duration <= self._wall:
             return None
@@ -168,20 +175,20 @@ class Budget:
 
     def hold(self, reservation: Mapping[str, float]) -> None:
         """Holds a reservation for a job that was counted before."""
-        for r, amount in reservation.items():
-            self._reserved[r] += amount
+        for resource, amount in reservation.items():
+            self._reserved[resource] += amount
 
     def release(self, reservation: Mapping[str, float]) -> None:
         """Releases a reservation that was held."""
-        for r, amount in reservation.items():
-            self._reserved[r] = max(0.0, self._reserved[r] - amount)
+        for resource, amount in reservation.items():
+            self._reserved[resource] = max(0.0, self._reserved[resource] - amount)
 
     def spend(self, cost: Mapping[str, float]) -> None:
         """Books a cost at the current time."""
-        for r, amount in cost.items():
-            self._spent[r] += amount
-            if r in self._recent:
-                self._recent[r].add(amount, self._clock())
+        for resource, amount in cost.items():
+            self._spent[resource] += amount
+            if resource in self._recent:
+                self._recent[resource].add(amount, self._clock())
 
     def limits(self) -> dict[str, float]:
         """Returns every limit, by resource (for a rate: per seven days), `rung 3` for jobs at position 3, and
@@ -204,7 +211,7 @@ class Budget:
 
     def used_in_all(self) -> dict[str, float]:
         """Returns the amounts of the weekly limits that were spent in all weeks, or are reserved."""
-        return {r: self._spent[r] + self._reserved[r] for r in self._limits.rates}
+        return {resource: self._spent[resource] + self._reserved[resource] for resource in self._limits.rates}
 
     def exhausted(self, besides: Collection[str] = ()) -> str | None:
         """Returns a text on the limit that is used up for good; None if there is none. For rates see `resumes`.
@@ -213,7 +220,9 @@ class Budget:
         if self._wall_seconds() >= self._wall:
             return f"wall time: {self._wall_seconds() / 60:.1f} of {self._wall / 60:g} minutes"
         for resource in self._limits.stocks:
-            spent_text = None if resource in besides else self.spent_up(resource)
+            if resource in besides:
+                continue
+            spent_text = self.spent_up(resource)
             if spent_text is not None:
                 return spent_text
         return None
@@ -226,7 +235,8 @@ class Budget:
         return f"{resource}: {self._spent[resource]:.0f} of {limit:g}"
 
     def waits_until(self, reservation: Mapping[str, float]) -> tuple[float, tuple[str, ...]] | None:
-        """Returns when the reservation will fit if nothing else is spent, and the rates that delay it (none if now).
+        """Returns when the reservation will fit if nothing else is spent, and the rates that delay it (none if it fits
+        now).
 
         Returns None if it will never fit: a stock, the wall time or the whole amount of a week is too small."""
         ends_too_late = self._wall_seconds() + reservation.get("core_seconds", 0.0) > self._wall
@@ -235,19 +245,19 @@ class Budget:
         now = self._clock()
         until = now
         rates: list[str] = []
-        for r, limit in self._limits.rates.items():
-            if self._is_short(r, reservation):
-                level = limit * SLACK - self._reserved[r] - reservation.get(r, 0.0)
-                falls = self._recent[r].falls_to(level, now)
+        for resource, limit in self._limits.rates.items():
+            if self._is_short(resource, reservation):
+                level = limit * SLACK - self._reserved[resource] - reservation.get(resource, 0.0)
+                falls = self._recent[resource].falls_to(level, now)
                 if falls is None:
                     return None
                 until = max(until, falls)
-                rates.append(r)
+                rates.append(resource)
         return until, tuple(rates)
 
     def slot_at(self, cost: Mapping[str, float]) -> datetime | None:
         """Returns when the weekly limits hold a cost again; None if they hold it now, or never."""
-        rates = {r: amount for r, amount in cost.items() if r in self._limits.rates}
+        rates = {resource: amount for resource, amount in cost.items() if resource in self._limits.rates}
         wait = self.waits_until(rates) if rates else None
         if wait is None:
             return None
@@ -255,16 +265,24 @@ class Budget:
         return _minute(until) if delaying_rates else None
 
     def resumes(self, reservations: Iterable[Mapping[str, float]]) -> str | None:
-        """Returns a text: the rates that delay the first of these reservations, and until when; None without delay."""
+        """Returns a text on the delayed reservation that fits first: the rates that delay it, and until when.
+
+        None if none of the reservations is delayed."""
         delays = []
         for reservation in reservations:
             wait = self.waits_until(reservation)
-            if wait is not None and wait[1]:
-                delays.append(wait)
+            if wait is not None:
+                until, delaying_rates = wait
+                if delaying_rates:
+                    delays.append((until, delaying_rates))
         if not delays:
             return None
         until, rates = min(delays)
-        used = "; ".join(f"{r}: {_amount(self._held(r))} of {self._limits.rates[r]:g} in seven days" for r in rates)
+        texts = []
+        for resource in rates:
+            limit = self._limits.rates[resource]
+            texts.append(f"{resource}: {_amount(self._held(resource))} of {limit:g} in seven days")
+        used = "; ".join(texts)
         return f"{used}; more on {_minute(until):%Y-%m-%d %H:%M} UTC"
 
     def _held(self, resource: str) -> float:
@@ -276,7 +294,7 @@ class Budget:
     def _is_short(self, resource: str, reservation: Mapping[str, float]) -> bool:
         """Whether the limit of the resource cannot hold the reservation now."""
         amount = reservation.get(resource, 0.0)
-        if not amount and resource != ALWAYS:
+        if not amount and resource != ALWAYS_TAKEN:
             return False
         return self._held(resource) + amount > self._limits.amounts[resource] * SLACK
 

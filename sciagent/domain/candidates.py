@@ -90,7 +90,10 @@ def identifier_columns(header: Sequence[str], structure: str = "") -> tuple[str,
 
 def identifier_text(names: Names) -> str:
     """Returns the texts of the field that looks like an identifier, else of the first field; empty without names."""
-    return "; ".join(names[_identifier(list(names))]) if names else ""
+    if not names:
+        return ""
+    field = _identifier(list(names))
+    return "; ".join(names[field])
 
 
 def name_cells(names: Names, fields: Sequence[str]) -> dict[str, str]:
@@ -100,12 +103,15 @@ def name_cells(names: Names, fields: Sequence[str]) -> dict[str, str]:
     """
     if not fields:
         return {}
-    others = [field for field in fields if field != _identifier(fields)]
-    return {"name": identifier_text(names)} | {f"name.{field}": "; ".join(names.get(field, ())) for field in others}
+    cells = {"name": identifier_text(names)}
+    identifier = _identifier(fields)
+    for field in fields:
+        if field != identifier:
+            cells[f"name.{field}"] = "; ".join(names.get(field, ()))
+    return cells
 
 
 def _identifier(fields: Sequence[str]) -> str:
     """Returns the first field that looks like an identifier, else the first field."""
-    for field in identifier_columns(fields):
-        return field
-    return fields[0]
+    identifiers = identifier_columns(fields)
+    return identifiers[0] if identifiers else fields[0]

@@ -30,7 +30,7 @@ class Cost(dict[str, float]):
             if not math.isfinite(amount) or amount < 0:
                 raise ValueError(f"cost {resource} = {amount!r} is not a finite, non-negative number")
         ordered = sorted(merged.items()) if len(merged) > 1 else merged.items()
-        super().__init__({k: float(v) for k, v in ordered if v})
+        super().__init__({resource: float(amount) for resource, amount in ordered if amount})
 
     def __add__(self, other: Mapping[str, float]) -> Cost:
         """Returns the sum by resource."""
@@ -40,4 +40,5 @@ class Cost(dict[str, float]):
         return Cost({resource: self.get(resource, 0.0) + other.get(resource, 0.0) for resource in resources})
 
     def __repr__(self) -> str:
-        return f"Cost({', '.join(f'{k}={v:g}' for k, v in self.items())})"
+        amounts = ", ".join(f"{resource}={amount:g}" for resource, amount in self.items())
+        return f"Cost({amounts})"

@@ -1,8 +1,8 @@
 """Derived properties: values that a campaign computes from other values of the same candidate, by a formula.
 
 A formula has names, numbers with units, + - * / and parentheses. It is parsed into a tree of these operations and never
-evaluated as Python. Values enter in base units of the SI, one particle for a mole, so that eV and kJ/mol can be mixed;
-the result is in base units too.
+evaluated as Python. Values enter in base units of the SI, with amounts per mole taken per particle, so that eV and
+kJ/mol can be mixed; the result is in base units, too.
 """
 
 from __future__ import annotations
@@ -61,11 +61,15 @@ class Formula:
         """Returns the dimension of the result. units: the unit of each part. Raises UsageError for a sum of different
         dimensions, UnitError for an unknown unit."""
 
-        def leaf(held: str | tuple[float, str]) -> _Term:
-            unit = units[held] if isinstance(held, str) else held[1]
-            shown = "no unit" if unit == "1" else unit
-            words = f"{held} ({shown})" if isinstance(held, str) else f"{held[0]:g} ({shown})"
-            return _Term(in_base_units(unit).dimension, words)
+        def leaf(name_or_number: str | tuple[float, str]) -> _Term:
+            if isinstance(name_or_number, str):
+                text = name_or_number
+                unit = units[name_or_number]
+            else:
+                number, unit = name_or_number
+                text = f"{number:g}"
+            unit_text = "no unit" if unit == "1" else unit
+            return _Term(in_base_units(unit).dimension, f"{text} ({unit_text})")
 
         def joined(sign: str, left: _Term, right: _Term) -> _Term:
             if sign in "+-" and left.dimension != right.dimension:
@@ -74,19 +78,22 @@ class Formula:
             words = f"{left.words} {sign} {right.words}"
             if sign in "+-":
                 return _Term(left.dimension, words)
-            product = sign == "*"
-            dimension = left.dimension * right.dimension if product else left.dimension / right.dimension
+            dimension = left.dimension * right.dimension if sign == "*" else left.dimension / right.dimension
             return _Term(dimension, f"[{words}]")
 
-        return self._walked(self._tree, leaf, joined, lambda term: term).dimension
+        def negated(term: _Term) -> _Term:
+            return term  # a sign changes no dimension
+
+        return self._walked(self._tree, leaf, joined, negated).dimension
 
     def evaluate(self, values: Mapping[str, float]) -> FormulaResult:
         """Returns the result. values: each part in base units. Raises ZeroDivisionError or OverflowError."""
 
-        def leaf(held: str | tuple[float, str]) -> FormulaResult:
-            if isinstance(held, str):
-                return FormulaResult(values[held], {held: 1.0})
-            return FormulaResult(held[0] * in_base_units(held[1]).factor, {})
+        def leaf(name_or_number: str | tuple[float, str]) -> FormulaResult:
+            if isinstance(name_or_number, str):
+                return FormulaResult(values[name_or_number], {name_or_number: 1.0})
+            number, unit = name_or_number
+            return FormulaResult(number * in_base_units(unit).factor, {})
 
         def negated(result: FormulaResult) -> FormulaResult:
             return FormulaResult(-result.value, _scaled(result.slopes, -1.0))
@@ -100,11 +107,15 @@ class Formula:
         joined: Callable[[str, T, T], T],
         negated: Callable[[T], T],
     ) -> T:
-        """Returns the result of a node: `leaf` gives that of a name or number, the other two combine results."""
+        """Returns the result of a node of the tree.
+
+        leaf: returns the result of a name or a number. joined: returns the result of an operation from its sign and the
+        results of its two sides. negated: returns the result of a negative sign."""
         if isinstance(node, ast.Name):
             return leaf(self._leaves[node.id])
         if isinstance(node, ast.BinOp):
-            left, right = (self._walked(side, leaf, joined, negated) for side in (node.left, node.right))
+            left = self._walked(node.left, leaf, joined, negated)
+            right = self._walked(node.right, leaf, joined, negated)
             return joined(_OPERATIONS[type(node.op)], left, right)
         assert isinstance(node, ast.UnaryOp)
         value = self._walked(node.operand, leaf, joined, negated)
@@ -145,12 +156,15 @@ def read_formula(text: str) -> Formula:
     leaves: dict[str, str | tuple[float, str]] = {}
 
     def placeholder(token: re.Match[str]) -> str:
-        held: str | tuple[float, str] = token["name"] or (float(token["number"]), token["unit"] or "1")
-        if not isinstance(held, str) and not math.isfinite(held[0]):
-            raise UsageError(f'"{text}": {token["number"]} is too large')
-        name = f"_{len(leaves)}"
-        leaves[name] = held
-        return f" {name} "
+        placeholder_name = f"_{len(leaves)}"
+        if token["name"]:
+            leaves[placeholder_name] = token["name"]
+        else:
+            number = float(token["number"])
+            if not math.isfinite(number):
+                raise UsageError(f'"{text}": {token["number"]} is too large')
+            leaves[placeholder_name] = (number, token["unit"] or "1")
+        return f" {placeholder_name} "
 
     replaced = _TOKEN.sub(placeholder, text)
     try:
@@ -159,12 +173,16 @@ def read_formula(text: str) -> Formula:
         raise UsageError(_not_read(text)) from None
     if not all(_is_allowed(node, leaves) for node in ast.walk(tree)):
         raise UsageError(_not_read(text))
-    for held in leaves.values():
-        if not isinstance(held, str):
-            in_base_units(held[1])
-    parts = tuple(dict.fromkeys(held for held in leaves.values() if isinstance(held, str)))
-    if not parts:
+    names = []
+    for name_or_number in leaves.values():
+        if isinstance(name_or_number, str):
+            names.append(name_or_number)
+        else:
+            _, unit = name_or_number
+            in_base_units(unit)  # raises UnitError
+    if not names:
         raise UsageError(f'"{text}" names no property')
+    parts = tuple(dict.fromkeys(names))  # each once, in order
     return Formula(text, parts, tree, leaves)
 
 
@@ -174,6 +192,7 @@ def _is_allowed(node: ast.AST, leaves: Collection[str]) -> bool:
         return node.id in leaves
     if isinstance(node, ast.UnaryOp):
         return isinstance(node.op, ast.USub | ast.UAdd)
+    # `ast.Load` is in the tree beside each name
     return isinstance(node, ast.Load | ast.BinOp | ast.USub | ast.UAdd) or type(node) in _OPERATIONS
 
 
@@ -183,7 +202,11 @@ def _not_read(text: str) -> str:
 
 def with_names(text: str, replacement: Callable[[str], str]) -> str:
     """Returns a formula with each name replaced."""
-    return _TOKEN.sub(lambda token: replacement(token["name"]) if token["name"] else token[0], text)
+
+    def replaced(token: re.Match[str]) -> str:
+        return replacement(token["name"]) if token["name"] else token[0]
+
+    return _TOKEN.sub(replaced, text)
 
 
 DERIVED_VERIFIER = "derived.formula"
@@ -191,6 +214,7 @@ DERIVED_VERIFIER = "derived.formula"
 VERSION = "1"
 """Version of the rules in this module."""
 PROVIDER = "a campaign's file"
+DESCRIPTION = "derived by the formula of its campaign"
 
 Part = tuple[Position, str]
 """Position of a rung, and a property that it measures."""
@@ -222,22 +246,24 @@ class DerivedProperty:
         """Returns the value; None if a part is missing, the formula divides by zero, or bounds on parts contradict.
 
         values: by part, in canonical units. The uncertainty is of first order. Values of different rungs err
-        independently. Those of one rung come from the same evidence and may err together, so the absolute amounts that
-        they contribute are added, which is the largest uncertainty that any correlation gives. One unknown uncertainty
-        makes that of the result unknown.
+        independently. Values of one rung come from the same evidence and may err together, so the absolute amounts that
+        they contribute are added, which is the largest uncertainty that any correlation gives. If the uncertainty of
+        one part is unknown, so is the uncertainty of the result.
         """
-        held = {name: values[part] for name, part in self.parts.items() if part in values}
-        if len(held) < len(self.parts):
+        quantities = {name: values[part] for name, part in self.parts.items() if part in values}
+        if len(quantities) < len(self.parts):
             return None
-        scale = {name: in_base_units(quantity.unit).factor for name, quantity in held.items()}
+        scale = {name: in_base_units(quantity.unit).factor for name, quantity in quantities.items()}
+        in_base = {name: quantity.value * scale[name] for name, quantity in quantities.items()}
         try:
-            result = self.formula.evaluate({name: held[name].value * scale[name] for name in held})
+            result = self.formula.evaluate(in_base)
         except (ZeroDivisionError, OverflowError):
             return None
         to_unit = 1 / in_base_units(self.definition.unit).factor
-        slopes: dict[Part, float] = {}
+        slopes: dict[Part, float] = {}  # in canonical units; two names may stand for one part
         for name, slope in result.slopes.items():
-            slopes[self.parts[name]] = slopes.get(self.parts[name], 0.0) + slope * scale[name] * to_unit
+            part = self.parts[name]
+            slopes[part] = slopes.get(part, 0.0) + slope * scale[name] * to_unit
         censoring = _censoring([(slope, values[part].censoring) for part, slope in slopes.items()])
         if censoring is None or not math.isfinite(result.value * to_unit):
             return None
@@ -273,7 +299,10 @@ def _kind(parts: Sequence[Quantity]) -> str | None:
 def _censoring(parts: Sequence[tuple[float, Censoring]]) -> Censoring | None:
     """Returns on which side the true result lies; None if the bounds on the parts contradict each other."""
     opposite = {Censoring.BELOW: Censoring.ABOVE, Censoring.ABOVE: Censoring.BELOW}
-    sides = {side if slope > 0 else opposite[side] for slope, side in parts if slope and side is not Censoring.NONE}
+    sides = set()
+    for slope, side in parts:
+        if slope and side is not Censoring.NONE:
+            sides.add(side if slope > 0 else opposite[side])
     if not sides:
         return Censoring.NONE
     if len(sides) > 1:
@@ -283,8 +312,8 @@ def _censoring(parts: Sequence[tuple[float, Censoring]]) -> Censoring | None:
 
 
 def level_of(levels: Sequence[Level]) -> Level:
-    """Returns the level of a value that is derived from parts at these levels: their own if it is the same for all,
-    else one that names each."""
+    """Returns the level of a value that is derived from parts at the levels: the level of the parts if all have the
+    same, else a level that names each."""
     distinct = list(dict.fromkeys(levels))
     if len(distinct) == 1:
         return distinct[0]
@@ -294,8 +323,11 @@ def level_of(levels: Sequence[Level]) -> Level:
 def property_of(name: str, unit: str) -> Property:
     """Returns the definition of a derived property. It takes the units of the built-in properties that have this unit;
     the canonical unit is theirs, so that two campaigns that choose eV and kJ/mol define the same property."""
-    alike = [prop.units for prop in BUILT_IN if unit in prop.units and not prop.conversions and unit != "1"]
-    return Property(name, max(alike, key=len, default=(unit,)), "derived by the formula of its campaign")
+    if unit == "1":
+        return Property(name, (unit,), DESCRIPTION)
+    units_of_built_in = [prop.units for prop in BUILT_IN if unit in prop.units and not prop.conversions]
+    units = max(units_of_built_in, key=len, default=(unit,))
+    return Property(name, units, DESCRIPTION)
 
 
 def register(name: str, unit: str) -> Property:

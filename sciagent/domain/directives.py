@@ -44,12 +44,12 @@ class SteeringState:
         return self.held or self.vetoed
 
 
-def fold_directives(spoken: Iterable[tuple[str, int | None, str, str]]) -> SteeringState:
+def fold_directives(directives: Iterable[tuple[str, int | None, str, str]]) -> SteeringState:
     """Returns the state after all directives. A veto ends a promotion.
 
-    spoken: (verb, rung position, author, reason) of each directive, oldest first."""
+    directives: (verb, rung position, author, reason) of each directive, oldest first."""
     steering = SteeringState()
-    for verb, position, who, why in spoken:
+    for verb, position, who, why in directives:
         if verb == Verb.HOLD:
             steering = replace(steering, held=True, who=who, why=why)
         elif verb == Verb.VETO:

@@ -12,39 +12,43 @@ from typing import Any
 from sciagent.domain.evidence import Measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.properties import properties
-from sciagent.domain.quantities import Quantity, express
+from sciagent.domain.quantities import Quantity, from_canonical
 
 Units = Mapping[str, str]
 """{property: unit} of the properties for which a campaign states another unit than the canonical one."""
 
 
-def shown(measured: Measured, units: Units) -> Measured:
+def in_chosen_unit(measured: Measured, units: Units) -> Measured:
     """Returns a value of the ledger in the unit that the campaign chose; in the canonical unit without a choice."""
-    quantity = shown_quantity(measured.property, measured.quantity, units)
+    quantity = quantity_in_chosen_unit(measured.property, measured.quantity, units)
     return measured if quantity is measured.quantity else replace(measured, quantity=quantity)
 
 
-def shown_quantity(name: str, quantity: Quantity, units: Units) -> Quantity:
+def quantity_in_chosen_unit(name: str, quantity: Quantity, units: Units) -> Quantity:
     """Returns a quantity of the property `name` in the unit that the campaign chose; as it is without a choice."""
     unit = units.get(name)
-    return quantity if unit is None or unit == quantity.unit else express(quantity, properties()[name], unit)
+    if unit is None or unit == quantity.unit:
+        return quantity
+    return from_canonical(quantity, properties()[name], unit)
 
 
-def all_shown(values: Iterable[Measured], units: Units) -> list[Measured]:
+def in_chosen_units(values: Iterable[Measured], units: Units) -> list[Measured]:
     """Returns values of the ledger in the units that the campaign chose."""
-    return [shown(measured, units) for measured in values]
+    return [in_chosen_unit(measured, units) for measured in values]
 
 
-def unit_of(name: str, units: Units) -> str:
+def chosen_unit_of(name: str, units: Units) -> str:
     """Returns the unit in which values of the property are shown."""
     return units.get(name) or properties()[name].unit
 
 
-def shown_limit(name: str, limit: float, units: Units) -> float:
+def limit_in_chosen_unit(name: str, limit: float, units: Units) -> float:
     """Returns a limit, given in the canonical unit of the property, in the unit that the campaign chose."""
     quantity = Quantity(limit, properties()[name].unit)
-    shown = shown_quantity(name, quantity, units)
-    return limit if shown is quantity else _rounded(shown.value)
+    converted = quantity_in_chosen_unit(name, quantity, units)
+    if converted is quantity:  # no other unit was chosen
+        return limit
+    return _rounded(converted.value)
 
 
 def _rounded(value: float) -> float:
@@ -52,15 +56,16 @@ def _rounded(value: float) -> float:
     return float(f"{value:.10g}")
 
 
-def show_window(name: str, window: Window, units: Units) -> str:
+def window_text(name: str, window: Window, units: Units) -> str:
     """Returns the limits as text in the unit that the campaign chose, such as `1.3 ≤ homo_lumo_gap ≤ 2.8 eV`."""
-    unit = unit_of(name, units)
-    low = "" if window.low is None else f"{shown_limit(name, window.low, units):g} ≤ "
-    high = "" if window.high is None else f" ≤ {shown_limit(name, window.high, units):g}"
-    return f"{low}{name}{high}" + ("" if unit == "1" else f" {unit}")
+    unit = chosen_unit_of(name, units)
+    low = "" if window.low is None else f"{limit_in_chosen_unit(name, window.low, units):g} ≤ "
+    high = "" if window.high is None else f" ≤ {limit_in_chosen_unit(name, window.high, units):g}"
+    tail = "" if unit == "1" else f" {unit}"
+    return f"{low}{name}{high}{tail}"
 
 
-def shown_spec(spec: Mapping[str, Any], units: Units) -> dict[str, Any]:
+def spec_in_chosen_units(spec: Mapping[str, Any], units: Units) -> dict[str, Any]:
     """Returns the canonical form of a spec with the numbers of its objectives and gates in the chosen units.
 
     Only people read it: hashes, laws and verdicts are made from the canonical form.
@@ -93,24 +98,24 @@ def _shown_objective(objective: Mapping[str, Any], units: Units) -> Mapping[str,
         if objective.get(key):
             shown[key] = _shown_limits(name, objective[key], units)
     if "scale" in objective:
+        # the scale is a difference, and its conversion may depend on the value: it is converted near the limit
         limits = [limit for limit in objective.get("accept") or () if limit is not None]
         nearby_value = limits[0] if limits else 0.0
-        # The scale is a difference, and its conversion may depend on the value: it is converted near the limit.
         scale = Quantity(nearby_value, properties()[name].unit, objective["scale"])
-        shown["scale"] = _rounded(shown_quantity(name, scale, units).uncertainty or 0.0)
+        shown["scale"] = _rounded(quantity_in_chosen_unit(name, scale, units).uncertainty or 0.0)
     return shown
 
 
 def _shown_limits(name: str, limits: Sequence[float | None], units: Units) -> list[float | None]:
-    return [None if limit is None else shown_limit(name, limit, units) for limit in limits]
+    return [None if limit is None else limit_in_chosen_unit(name, limit, units) for limit in limits]
 
 
 def as_imported(measured: Measured) -> Measured:
     """Returns an imported value in the unit in which it was typed, if that is a unit of the property."""
-    typed_unit = (measured.quantity.as_typed or "").rpartition(" ")[2]
+    _, _, typed_unit = (measured.quantity.as_typed or "").rpartition(" ")
     is_unit = typed_unit in properties()[measured.property].units
     chosen_units = {measured.property: typed_unit} if is_unit else {}
-    return shown(measured, chosen_units)
+    return in_chosen_unit(measured, chosen_units)
 
 
 @dataclass(frozen=True)

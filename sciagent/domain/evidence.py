@@ -35,11 +35,12 @@ def canonical_json(value: Any) -> str:
 
 
 def content_hash(value: Any) -> str:
+    """Returns the SHA-256 of the canonical text of a JSON value."""
     return text_hash(canonical_json(value))
 
 
 def seed_of(*parts: Any) -> int:
-    """Returns a seed of 31 bits that depends on these values only."""
+    """Returns a seed of 31 bits that depends on the parts only."""
     return int(content_hash(parts)[:8], 16) & 0x7FFFFFFF
 
 
@@ -49,7 +50,8 @@ def text_hash(text: str) -> str:
 
 def file_of(source: str) -> str:
     """Returns the source of an imported value without the hash of the file."""
-    return source.partition(" sha256")[0]
+    file, _, _ = source.partition(" sha256")
+    return file
 
 
 class Computation(NamedTuple):
@@ -98,7 +100,7 @@ class Measured:
 def with_uncertainty_kinds(values: Iterable[Measured], stated: object) -> tuple[Measured, ...]:
     """Returns the values with the kinds of their uncertainties. A value without uncertainty gets no kind.
 
-    stated: the diagnostics' entry UNCERTAINTY_KIND, {property: kind}; a value of another form is ignored."""
+    stated: the diagnostics' entry UNCERTAINTY_KIND, {property: kind}; anything of another form is ignored."""
     kinds = stated if isinstance(stated, Mapping) else {}
     values_with_kinds: list[Measured] = []
     for value in values:
@@ -116,10 +118,10 @@ class HasMeasured(Protocol):
     def measured(self) -> tuple[Measured, ...]: ...
 
 
-A = TypeVar("A", bound=HasMeasured)
+Answer = TypeVar("Answer", bound=HasMeasured)
 
 
-def at_highest_rung(answers: Iterable[A]) -> dict[str, tuple[A, Measured]]:
+def at_highest_rung(answers: Iterable[Answer]) -> dict[str, tuple[Answer, Measured]]:
     """Returns {property: (answer, value)}, with the value at the highest rung that measured the property.
 
     answers: answers on one candidate, in ladder order. The last of several answers of a rung counts."""
@@ -182,8 +184,9 @@ def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
     if not exact:
         return _pooled_bounds(below, above, n)
     mean, _ = pooled([q.value for q in exact], [q.uncertainty for q in exact])
-    contradicted = [q for q in below if q.value < mean] + [q for q in above if q.value > mean]
-    used = exact + contradicted
+    contradicted_below = [q for q in below if q.value < mean]
+    contradicted_above = [q for q in above if q.value > mean]
+    used = exact + contradicted_below + contradicted_above
     mean, error = pooled([q.value for q in used], [q.uncertainty for q in used])
     return Quantity(mean, exact[0].unit, error, n=n, uncertainty_kind=_pooled_kind(used, error))
 
@@ -198,7 +201,7 @@ def _pooled_kind(used: Sequence[Quantity], error: float | None) -> str | None:
     propagated = 0.0
     if len(stated) == len(used):
         propagated = 1 / math.sqrt(sum(1 / u**2 for u in stated))
-    if error is not None and error > propagated * (1 + 1e-9):
+    if error is not None and error > propagated * (1 + 1e-9):  # by more than rounding
         return MOLECULE
     return kinds.pop() if len(kinds) == 1 else None
 
@@ -239,7 +242,7 @@ def pooled(values: Sequence[float], errors: Sequence[float | None]) -> tuple[flo
         raise ValueError("nothing to pool")
     if n == 1:
         return values[0], errors[0]
-    known_errors = [error for error in errors if error]
+    known_errors = [error for error in errors if error]  # an error of 0 gives no weight
     is_weighted = len(known_errors) == n
     weights = [1 / error**2 for error in known_errors] if is_weighted else [1.0] * n
     total_weight = sum(weights)

@@ -1,4 +1,5 @@
-"""Messages between a laboratory and sciagent: questions of world verifiers, people's answers, and codes of samples.
+"""Messages between a laboratory and sciagent: questions of verifiers that people carry out, the answers, and codes of
+samples.
 
 A code has ten signs that people do not mistake for each other, and a check sign, which shows that a sign was misread.
 The signs are the digits of Douglas Crockford's base 32. The check sign is the number modulo 37, also after Crockford.
@@ -66,12 +67,14 @@ SIGNS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """The 32 signs of a code; the position of a sign is its value."""
 CHECKS = SIGNS + "*~$=U"
 """The 37 check signs."""
-LENGTH = 10  # 50 random bits: of 10^6 codes two are alike with a chance of 4 in 10^4, and the ledger refuses the second
+# 50 random bits: of 10^6 codes two are alike with a chance of 4 in 10^4, and the ledger refuses the second
+LENGTH = 10
+# signs that are read as another one, and signs that are left out
 READ_AS = str.maketrans("OIL", "011", " -")
 
 
 def new_code() -> str:
-    """Returns a random code whose check sign is on the first page of a tablet's keyboard, which `~` is not."""
+    """Returns a random code. Its check sign is a letter or a digit, since `~` is hard to find on a tablet."""
     while True:
         code = with_check("".join(secrets.choice(SIGNS) for _ in range(LENGTH)))
         if code.isalnum():
@@ -88,9 +91,12 @@ def read_code(text: str) -> str:
 
     Raises UsageError for a text that is no code, or whose check sign does not fit."""
     code = text.strip().upper().translate(READ_AS)
-    if len(code) != LENGTH + 1 or any(sign not in SIGNS for sign in code[:-1]) or code[-1] not in CHECKS:
+    signs = code[:-1]
+    check_sign = code[-1:]
+    is_code = len(signs) == LENGTH and all(sign in SIGNS for sign in signs) and check_sign in CHECKS
+    if not is_code:
         raise UsageError(f'"{text[:40]}" is no code of a sample: it has {LENGTH} signs and a check sign')
-    if with_check(code[:-1]) != code:
+    if with_check(signs) != code:
         raise UsageError(f'"{text[:40]}" was misread: its check sign does not fit; scan it again')
     return code
 

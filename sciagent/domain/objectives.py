@@ -16,10 +16,10 @@ from sciagent.domain.quantities import Censoring, Quantity
 UTILITY_FLOOR = 1e-3
 """Smallest desirability that the utility counts."""
 TIE_BREAK = 1e-4
-"""Exponent by which a rank falls with the distance from the point where the desirability reaches the floor: no more
-than 0.2 % over eight orders of magnitude."""
+"""Exponent by which the rank falls beyond the point where the desirability reaches UTILITY_FLOOR. It is so small that
+the rank falls by no more than 0.2 % over eight orders of magnitude of the distance from that point."""
 INSIDE = 1e-7
-"""Largest share by which the rank of two values differs that both have the desirability 1."""
+"""Largest share by which the ranks of two values with the desirability 1 differ."""
 
 
 class Direction(StrEnum):
@@ -49,6 +49,7 @@ class Window:
             return Reason.NOT_MEASURED if above else Reason.BELOW_WINDOW
         if self.high is not None and value > self.high:
             return Reason.NOT_MEASURED if below else Reason.ABOVE_WINDOW
+        # the true value may lie beyond the edge on the censored side
         if (below and self.low is not None) or (above and self.high is not None):
             return Reason.NOT_MEASURED
         return None
@@ -87,15 +88,16 @@ class Objective:
     def rank(self, value: float) -> float:
         """Returns the number in (0, 1) by which candidates are ordered: about the desirability.
 
-        Of two values with the desirability 1 the one farther inside the limits, or farther beyond the best value of a
-        ramp, has the higher rank, by at most INSIDE. Below UTILITY_FLOOR the rank goes on falling slowly, so that of
-        two values far outside the nearer one comes first.
+        Of two values with the desirability 1, the one that lies farther inside the limits, or farther beyond the best
+        value of a ramp, has the higher rank, by at most INSIDE. Where the desirability is below UTILITY_FLOOR, the rank
+        goes on falling slowly, so that the nearer of two values far outside comes first.
         """
         desirability = self.desirability(value)
         if desirability == 1.0:
             return 1 - INSIDE / (1 + self._inside(value))
         if desirability >= UTILITY_FLOOR:
             return desirability * (1 - INSIDE)
+        # beyond: distance from the point where the desirability is UTILITY_FLOOR
         if self.ramp is not None:
             worst, best = self.ramp
             beyond = UTILITY_FLOOR - (value - worst) / (best - worst)
@@ -124,7 +126,8 @@ def utility(objectives: Sequence[Objective], values: Mapping[str, float]) -> flo
     for objective in objectives:
         if objective.property not in values:
             return None
-        log_sum += objective.weight * math.log(max(objective.desirability(values[objective.property]), UTILITY_FLOOR))
+        desirability = objective.desirability(values[objective.property])
+        log_sum += objective.weight * math.log(max(desirability, UTILITY_FLOOR))
     return math.exp(log_sum / total_weight) if total_weight else None
 
 

@@ -14,7 +14,8 @@ def omitted_if_unset(
 ) -> Any:
     """Returns the field of a pydantic model that is left out of its JSON while it has its default value.
 
-    default, default_factory: one of them, as of `pydantic.Field`. more: further arguments of `pydantic.Field`.
+    default, default_factory: one of the two, with their meaning in `pydantic.Field`. more: further arguments of
+    `pydantic.Field`.
     """
     if default_factory is not None:
         unset = default_factory()

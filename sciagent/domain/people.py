@@ -25,7 +25,7 @@ class Right(StrEnum):
     READ = "read"
     """See campaigns, candidates and tasks."""
     WORK = "work"
-    """Claim tasks, enter and correct results, review those of others."""
+    """Claim tasks, enter and correct results, review the results of others."""
     DECIDE = "decide"
     """Approve tasks, pause campaigns, hold and veto candidates."""
     ADMINISTER = "administer"
@@ -60,7 +60,9 @@ class Rights:
 
     def campaigns(self, right: Right) -> list[int] | None:
         """Returns the ids of the campaigns in which the person has the right; None for all."""
-        if (right is Right.READ and self.is_admin) or Rights(roles=self._everywhere()).may(right):
+        if right is Right.READ and self.is_admin:
+            return None
+        if Rights(roles=self._everywhere()).may(right):
             return None
         return [id_ for id_ in self.roles if id_ is not None and self.may(right, id_)]
 
@@ -91,6 +93,8 @@ class Actor(str):
         return actor
 
 
-def account(who: str) -> tuple[int | None, int | None]:
+def person_and_access_ids(who: str) -> tuple[int | None, int | None]:
     """Returns (person id, access id) of an actor; (None, None) for a user of the machine."""
-    return (who.person_id, who.access_id) if isinstance(who, Actor) else (None, None)
+    if isinstance(who, Actor):
+        return who.person_id, who.access_id
+    return None, None

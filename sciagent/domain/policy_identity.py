@@ -25,7 +25,7 @@ class PolicyIdentity:
 
     @property
     def hash(self) -> str:
-        """The hash of the weights, wherever they run; of unknown weights, that of address and name."""
+        """The hash of the weights, wherever they run; the hash of address and name if the weights are unknown."""
         if self.base_sha256 is None:
             return content_hash({"endpoint": self.source, "name": self.name})
         return content_hash({"base": self.base_sha256, "adapter": self.adapter_sha256})

@@ -71,7 +71,8 @@ class Workbench(Protocol):
 
     def known(self, candidate: Candidate) -> bool: ...
     def missed_gate(self, candidate: Candidate) -> str | None:
-        """Returns in one line which gate that needs no engine the candidate misses; None if it misses none."""
+        """Returns a line on the gate that the candidate misses, of the gates that need no engine; None if it misses
+        none."""
 
 
 @dataclass(frozen=True)

@@ -286,8 +286,8 @@ class Clash:
 
 
 class PropertyRegistry(dict[str, Property]):
-    """Properties by name. offered: (property, its package); the first of several with one name is used, and those that
-    differ from it are `clashes`. broken: reason by package for packages whose properties do not load."""
+    """Properties by name. offered: (property, its package). The first of several with one name is used, and each that
+    differs from it gives one of the `clashes`. broken: reason by package for packages whose properties do not load."""
 
     def __init__(self, offered: Iterable[tuple[Property, str]], broken: Mapping[str, str] | None = None) -> None:
         super().__init__()
@@ -334,7 +334,8 @@ def _loaded(point: EntryPoint) -> tuple[Property, ...]:
     for part in loaded_properties:
         if not isinstance(part, Property):
             raise TypeError(f"a {type(part).__name__}, not a Property")
-    if point.dist is None or point.dist.name != HOUSE:  # a test checks those of this package, which takes a second
+    # sciagent's own are checked by a test, since that takes a second
+    if point.dist is None or point.dist.name != HOUSE:
         for prop in loaded_properties:
             check_conversions(prop)
     return loaded_properties
@@ -342,18 +343,19 @@ def _loaded(point: EntryPoint) -> tuple[Property, ...]:
 
 @cache
 def properties() -> PropertyRegistry:
-    """Returns the registry of this installation: built-in properties, then those of the entry point group
-    `sciagent.properties` (each a Property or several), sorted by package. Invalid ones are left out with a warning, so
-    that a package cannot break other campaigns."""
+    """Returns the registry of this installation: built-in properties, then the properties of the entry point group
+    `sciagent.properties` (each a Property or several), sorted by package. Invalid properties are left out with a
+    warning, so that a package cannot break other campaigns."""
     from importlib.metadata import entry_points
 
     offered = [(prop, HOUSE) for prop in BUILT_IN]
     broken: dict[str, str] = {}
-    points = [
-        (f"{point.dist.name} {point.dist.version}" if point.dist else point.value, point)
-        for point in entry_points(group=GROUP)
-    ]
-    for package, point in sorted(points, key=lambda pair: (pair[0], pair[1].name)):
+    points: list[tuple[str, EntryPoint]] = []
+    for point in entry_points(group=GROUP):
+        package = f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+        points.append((package, point))
+    points.sort(key=lambda package_and_point: (package_and_point[0], package_and_point[1].name))
+    for package, point in points:
         try:
             loaded_properties = _loaded(point)
         except (Exception, SystemExit) as error:  # noqa: BLE001  a plug-in may raise anything

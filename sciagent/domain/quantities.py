@@ -58,16 +58,16 @@ class Quantity:
             raise ValueError(f"n = {self.n} replicates; at least 1")
 
     def __str__(self) -> str:
-        return self.censoring.sign + show(self.value, self.uncertainty, self.unit, self.as_typed)
+        return self.censoring.sign + value_text(self.value, self.uncertainty, self.unit, self.as_typed)
 
 
-def stated(name: str, value: object) -> str:
+def named_value_text(name: str, value: object) -> str:
     """Returns a text such as `gap = 2.9 eV`, or `gap < 0.1 eV` where the value's text has a sign of its own."""
     text = str(value)
     return f"{name} {text}" if text.startswith(("<", ">")) else f"{name} = {text}"
 
 
-def show(value: float, uncertainty: float | None, unit: str, as_typed: str | None = None) -> str:
+def value_text(value: float, uncertainty: float | None, unit: str, as_typed: str | None = None) -> str:
     """Returns a text such as `10.043 ± 0.001 eV`: the uncertainty has one digit; without it the value has four.
 
     as_typed: a number that a person typed in this unit keeps its digits, such as `-5.10 ± 0.20 kcal/mol`.
@@ -90,21 +90,24 @@ def show(value: float, uncertainty: float | None, unit: str, as_typed: str | Non
 
 def _typed_digits(as_typed: str | None, value: float) -> str:
     """Returns the digits of a typed number; empty if nothing was typed, or the value is in another unit by now."""
-    digits = (as_typed or "").lstrip("<> ").partition(" ")[0]
+    digits, _, _ = (as_typed or "").lstrip("<> ").partition(" ")
     try:
-        return digits if math.isclose(float(digits), value, rel_tol=1e-9, abs_tol=1e-12) else ""
+        typed_value = float(digits)
     except ValueError:
         return ""
+    return digits if math.isclose(typed_value, value, rel_tol=1e-9, abs_tol=1e-12) else ""
 
 
 def _to_places_of(digits: str, uncertainty: float) -> str:
     """Returns the uncertainty to the decimal places of a typed number, with at least one significant digit."""
-    places = len(digits.partition(".")[2]) if digits.lstrip("+-").replace(".", "", 1).isdigit() else 0
+    has_exponent = not digits.lstrip("+-").replace(".", "", 1).isdigit()
+    _, _, decimals = digits.partition(".")
+    places = 0 if has_exponent else len(decimals)
     text = f"{uncertainty:.{places}f}"
     return text if float(text) else f"{uncertainty:.1g}"
 
 
-def convert(quantity: Quantity, prop: Property) -> Quantity:
+def to_canonical(quantity: Quantity, prop: Property) -> Quantity:
     """Returns the quantity in the property's canonical unit; `as_typed` is kept.
 
     Raises UnitError for a unit that the property does not take, and for a value that cannot be converted.
@@ -136,8 +139,8 @@ def check_possible(quantity: Quantity, prop: Property) -> None:
         )
 
 
-def express(quantity: Quantity, prop: Property, unit: str) -> Quantity:
-    """Converts a quantity from the property's canonical unit to another of its units; the inverse of `convert`.
+def from_canonical(quantity: Quantity, prop: Property, unit: str) -> Quantity:
+    """Converts a quantity from the property's canonical unit to another of its units; the inverse of `to_canonical`.
 
     A value without counterpart in that unit (the wavelength of an energy of 0) is returned as it is. Raises UnitError
     for a unit that the property does not take.
@@ -165,7 +168,7 @@ def express(quantity: Quantity, prop: Property, unit: str) -> Quantity:
 
 
 def in_canonical_unit(value: float, unit: str, prop: Property) -> float:
-    """Returns the value in `prop.unit`. Raises UnitError as `convert` does."""
+    """Returns the value in `prop.unit`. Raises UnitError as `to_canonical` does."""
     conversion = prop.conversion(unit)
     if conversion is None:
         factor = conversion_factor(unit, prop)

@@ -10,16 +10,16 @@ from statistics import stdev
 
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level, properties
-from sciagent.domain.quantities import Quantity, convert, express
+from sciagent.domain.quantities import Quantity, from_canonical, to_canonical
 
 FEWEST = 8
 """Smallest number of molecules for a fit."""
 CLEAR_STANDARD_ERRORS = 2.0
 """A mean gain above this many of its standard errors is taken to be more than chance."""
 LEAST_RELATIVE_SPREAD = 1e-12
-"""Computed values whose sum of squared deviations, divided by their squared mean, is not larger are all alike."""
+"""Computed values are all alike if their sum of squared deviations, divided by their squared mean, is not larger."""
 LEAST_SCALE = 1e-6
-"""Replaces a mean of computed values that is smaller, in the test whether they are all alike."""
+"""Least mean of computed values in that test; it replaces a smaller one."""
 MAX_LEVERAGE = 1 - 1e-9
 """A molecule with a larger leverage decides the slope of a fit alone."""
 
@@ -92,10 +92,9 @@ class Fit:
         prop = properties()[self.property]
         if unit is None or prop.conversion(unit) is not None:
             unit = prop.unit
-        intercept, error, without = (
-            express(Quantity(number, prop.unit), prop, unit).value
-            for number in (self.intercept, self.mean_absolute_error, self.error_without)
-        )
+        intercept = from_canonical(Quantity(self.intercept, prop.unit), prop, unit).value
+        error = from_canonical(Quantity(self.mean_absolute_error, prop.unit), prop, unit).value
+        without = from_canonical(Quantity(self.error_without, prop.unit), prop, unit).value
         tail = "" if unit == "1" else f" {unit}"
         if not self.is_used:
             gain = "would not help" if error >= without else "would gain no more than chance"
@@ -131,20 +130,20 @@ class Fit:
         """
         return math.hypot(self.slope * (repeatability or 0.0), self.root_mean_square_error)
 
-    def applied(self, quantity: Quantity) -> Quantity:
+    def calibrated_quantity(self, quantity: Quantity) -> Quantity:
         """Returns the calibrated quantity, in the unit of the computed one. A bound stays a bound on its side."""
         prop = properties()[self.property]
-        computed = convert(quantity, prop)
+        computed = to_canonical(quantity, prop)
         spread = self.uncertainty(computed.uncertainty)
         calibrated = replace(
             computed, value=self.value(computed.value), uncertainty=spread, as_typed=None, uncertainty_kind="fit"
         )
-        return express(calibrated, prop, quantity.unit)
+        return from_canonical(calibrated, prop, quantity.unit)
 
-    def measured(self, measured: Measured) -> Measured:
+    def calibrated_value(self, measured: Measured) -> Measured:
         """Returns the calibrated value, whose level names the fit."""
         level = CalibratedLevel(**vars(measured.level), fit=self.words())
-        return replace(measured, level=level, quantity=self.applied(measured.quantity))
+        return replace(measured, level=level, quantity=self.calibrated_quantity(measured.quantity))
 
 
 Fits = Mapping[str, Fit]
@@ -158,12 +157,20 @@ def in_use(fits: Fits) -> dict[str, Fit]:
 
 def calibrated(values: Iterable[Measured], fits: Fits) -> tuple[Measured, ...]:
     """Returns the values of a rung, calibrated where there is a fit of the property."""
-    return tuple(fits[value.property].measured(value) if value.property in fits else value for value in values)
+    calibrated_values = []
+    for value in values:
+        fit = fits.get(value.property)
+        calibrated_values.append(value if fit is None else fit.calibrated_value(value))
+    return tuple(calibrated_values)
 
 
 def calibrated_quantities(values: Mapping[str, Quantity], fits: Fits) -> dict[str, Quantity]:
     """Returns the values of a rung by property, calibrated where there is a fit of the property."""
-    return {name: fits[name].applied(quantity) if name in fits else quantity for name, quantity in values.items()}
+    quantities = {}
+    for name, quantity in values.items():
+        fit = fits.get(name)
+        quantities[name] = quantity if fit is None else fit.calibrated_quantity(quantity)
+    return quantities
 
 
 def fitted(

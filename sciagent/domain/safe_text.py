@@ -16,6 +16,7 @@ MAX_TEXT = 4000  # characters of a text from a verifier
 MAX_OBSERVATION = 2000  # characters of what a model reads at once
 SHORTEST_SECRET = 8
 """Length in characters; a shorter text is not a provider's key and may be an ordinary word."""
+MAX_ID_DIGITS = 17  # digits of a number that fits into 64 bits
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -28,10 +29,13 @@ def storable(text: str) -> str:
 
 
 def read_id(text: str) -> int | None:
-    """Returns the number of a row of the ledger, such as that of a task; None for any other text.
+    """Returns the number of a row of the ledger, such as a task's number; None for any other text.
 
     `str.isdigit` alone also allows signs that `int` does not read, such as a superscript two."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else None
+    is_number = text.isascii() and text.isdigit()
+    if not is_number or len(text) > MAX_ID_DIGITS:
+        return None
+    return int(text)
 
 
 def clean(text: str, limit: int = MAX_TEXT) -> str:
@@ -48,22 +52,31 @@ def escaped(text: str) -> str:
     """Replaces control, format, private-use and surrogate characters and all separators but a space by \\uXXXX."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(c if c == " " or unicodedata.category(c)[0] not in "CZ" else _code(c) for c in text)
+    characters = []
+    for character in text:
+        # the categories C are control, format, private use and surrogate; the categories Z are separators
+        is_safe = character == " " or unicodedata.category(character)[0] not in "CZ"
+        characters.append(character if is_safe else _code(character))
+    return "".join(characters)
 
 
 def short(text: str, limit: int = 60) -> str:
     """Returns the text on one line, cut at `limit` characters."""
-    return cut(escaped(text[: limit + 1]), limit)
+    beginning = text[: limit + 1]  # enough, since escapes only lengthen it
+    return cut(escaped(beginning), limit)
 
 
 def one_line(text: str, limit: int) -> str:
     """Returns the text cut as by `short`, with each run of white space replaced by one space."""
-    return short(" ".join(text[: 4 * limit].split()), limit)
+    beginning = text[: 4 * limit]  # so that a huge text is not split as a whole
+    return short(" ".join(beginning.split()), limit)
 
 
 def shown(value: object, limit: int = 60) -> str:
     """Returns a value for a message: quoted if it is a text, cut at `limit` characters."""
-    return f'"{short(value, limit)}"' if isinstance(value, str) else short(repr(value), limit)
+    if isinstance(value, str):
+        return f'"{short(value, limit)}"'
+    return short(repr(value), limit)
 
 
 def bounded(text: str) -> str:
@@ -101,8 +114,9 @@ def range_of(low: float, high: float) -> str:
     last = duration(high)
     if first == last:
         return f"about {last}"
-    same_unit = _unit(low) == _unit(high)
-    return f"{first.split()[0] if same_unit else first} to {last}"
+    if _unit(low) == _unit(high):  # the unit is said once
+        first, _ = first.split()
+    return f"{first} to {last}"
 
 
 def ago(now: datetime, then: datetime | None) -> str:
@@ -114,7 +128,10 @@ def ago(now: datetime, then: datetime | None) -> str:
 
 def _unit(seconds: float) -> tuple[int, str]:
     """Returns the length in seconds and the name of the unit in which a time is shown."""
-    return next((size, unit) for least, size, unit in UNITS if seconds >= least)
+    for least, size, unit in UNITS:
+        if seconds >= least:
+            return size, unit
+    raise ValueError(f"a negative time: {seconds}")
 
 
 _ALLOWED = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()*+,;=%]+")  # RFC 3986, without the fragment

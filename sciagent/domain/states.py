@@ -136,7 +136,8 @@ def after_result(
     if outcome not in TRIED_AGAIN:
         return AfterAttempt(JobState.FAILED, AttemptState.FAILED)
     added_kills = 0 if interrupted else 1
-    gives_up = kills + 1 >= MAX_KILLS or reason is Reason.BAD_RESULT  # a retry would give the same
+    # a retry after a bad result would give the same
+    gives_up = kills + 1 >= MAX_KILLS or reason is Reason.BAD_RESULT
     job_state = JobState.QUARANTINED if gives_up else JobState.QUEUED
     return AfterAttempt(job_state, AttemptState.FAILED, kills=added_kills)
 
@@ -168,14 +169,19 @@ def cost_of_killed(wall_seconds: float, cores: int) -> Cost:
 CORES = "cores"
 GPU = "gpu"
 NAME = r"^[a-z][a-z0-9_]{0,30}$"
+"""Pattern of a resource's name."""
 MOST = {CORES: 1024, GPU: 64}
+"""Largest number of a resource that a job may request."""
 MOST_OTHERS = 10_000
+"""The same for each other resource."""
 MOST_NAMES = 8
+"""Largest number of different resources of a job."""
 ELSEWHERE = {"memory": "limits.memory_mb", "memory_mb": "limits.memory_mb", "slots": "cores"}
+"""{name that is no resource: key of a campaign file that sets what it means}."""
 _NAME = re.compile(NAME)
 
 
-def check(needs: Mapping[str, int]) -> None:
+def check_needs(needs: Mapping[str, int]) -> None:
     """Raises ValueError for a name or a number that no job may request."""
     if len(needs) > MOST_NAMES:
         raise ValueError(f"{len(needs)} names; at most {MOST_NAMES}")
@@ -191,16 +197,22 @@ def check(needs: Mapping[str, int]) -> None:
             raise ValueError(f"{name}: {n}; from 1 to {most}")
 
 
-def text_of(needs: Mapping[str, int]) -> str | None:
+def needs_text(needs: Mapping[str, int]) -> str | None:
     """Returns the text that the ledger stores, such as "cores=4 gpu=1", sorted by name; None for one core alone."""
-    more = {name: n for name, n in needs.items() if (name, n) != (CORES, 1)}
-    return " ".join(f"{name}={more[name]}" for name in sorted(more)) or None
+    texts = []
+    for name in sorted(needs):
+        if (name, needs[name]) != (CORES, 1):
+            texts.append(f"{name}={needs[name]}")
+    return " ".join(texts) or None
 
 
-def read(text: str | None) -> dict[str, int]:
-    """Returns the resources of a text made by `text_of`; cores are always among them."""
-    pairs = (pair.partition("=") for pair in (text or "").split())
-    return {CORES: 1} | {name: int(n) for name, _, n in pairs}
+def parse_needs(text: str | None) -> dict[str, int]:
+    """Returns the resources of a text made by `needs_text`; cores are always among them."""
+    needs = {CORES: 1}
+    for pair in (text or "").split():
+        name, _, n = pair.partition("=")
+        needs[name] = int(n)
+    return needs
 
 
 def in_words(needs: Mapping[str, int]) -> str:

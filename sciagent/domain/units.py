@@ -50,7 +50,10 @@ class Conversion:
 
 
 CELSIUS_TO_KELVIN = Conversion(
-    "degC", lambda value: value + 273.15, lambda value: value - 273.15, lambda value, uncertainty: uncertainty
+    unit="degC",
+    value=lambda celsius: celsius + 273.15,
+    inverse=lambda kelvin: kelvin - 273.15,
+    uncertainty=lambda value, uncertainty: uncertainty,
 )
 
 HC = 1239.8419843320026
@@ -58,8 +61,12 @@ HC = 1239.8419843320026
 
 
 def wavelength_of(unit: str) -> Conversion:
-    """Returns the conversion between an energy in eV and a wavelength in nm, for values in `unit`, which is either."""
-    return Conversion(unit, _hc_over, _hc_over, lambda value, uncertainty: HC / value**2 * uncertainty)
+    """Returns the conversion from an energy in eV to a wavelength in nm, or back. unit: of the values, `eV` or `nm`."""
+
+    def uncertainty(value: float, uncertainty_of_value: float) -> float:
+        return HC / value**2 * uncertainty_of_value
+
+    return Conversion(unit, value=_hc_over, inverse=_hc_over, uncertainty=uncertainty)
 
 
 def _hc_over(value: float) -> float:
@@ -76,7 +83,10 @@ def logarithm_of(unit: str, factor: float, sign: int) -> Conversion:
     def inverse(logarithm: float) -> float:
         return float(10 ** (sign * logarithm) / factor)
 
-    return Conversion(unit, value, inverse, lambda amount, uncertainty: uncertainty / (amount * math.log(10)))
+    def uncertainty(amount: float, uncertainty_of_amount: float) -> float:
+        return uncertainty_of_amount / (amount * math.log(10))
+
+    return Conversion(unit, value, inverse, uncertainty)
 
 
 # pint's spelling of units that chemists write differently
@@ -104,15 +114,18 @@ def unit_words(unit: str) -> str:
 def factor_between(unit: str, canonical: str) -> float:
     """Returns the factor that converts a value in `unit` to `canonical`.
 
-    Raises UnitError if the units differ in dimension or in zero point (°C and K), since no factor converts those.
+    Raises UnitError if the units differ in dimension or in zero point (°C and K), since no factor converts them.
     """
     if unit == canonical:
         return 1.0
     way_out = "register a Conversion with the property, or leave the unit out"
     try:
-        at_zero, at_one, at_two = (_converted(value, unit, canonical) for value in (0.0, 1.0, 2.0))
+        at_zero = _converted(0.0, unit, canonical)
+        at_one = _converted(1.0, unit, canonical)
+        at_two = _converted(2.0, unit, canonical)
     except Exception as error:  # pint raises errors of many kinds for a text that is no unit
         raise UnitError(f'no factor converts "{unit}" to "{canonical}": {error}; {way_out}') from error
+    # a factor leaves zero as it is, and doubles the result with the value
     if at_zero != 0.0 or not math.isclose(at_two, 2 * at_one) or not math.isfinite(at_one):
         raise UnitError(
             f'no factor converts "{unit}" to "{canonical}": a value and its uncertainty convert by different rules; '
@@ -135,11 +148,15 @@ def in_base_units(unit: str) -> InBaseUnits:
     """Returns a unit in base units; an amount per mole becomes one per particle. Raises UnitError for a text that is no
     unit, and for a unit with another zero, such as degC."""
     try:
-        at_zero, at_one = (_pint().Quantity(value, _SPELLING.get(unit, unit)) for value in (0.0, 1.0))
-        if "/mol" in unit:
-            at_zero, at_one = (quantity / _pint().avogadro_constant for quantity in (at_zero, at_one))
-        zero = at_zero.to_base_units()
-        one = at_one.to_base_units()
+        registry = _pint()
+        spelling = _SPELLING.get(unit, unit)
+        zero = registry.Quantity(0.0, spelling)
+        one = registry.Quantity(1.0, spelling)
+        if "/mol" in unit:  # per mole to per particle
+            zero = zero / registry.avogadro_constant
+            one = one / registry.avogadro_constant
+        zero = zero.to_base_units()
+        one = one.to_base_units()
     except Exception as error:  # pint raises errors of many kinds for a text that is no unit
         raise UnitError(f'"{unit}" is no unit: {error}') from error
     if zero.magnitude != 0.0 or not math.isfinite(one.magnitude):

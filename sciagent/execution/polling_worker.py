@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionError
 from sciagent.execution.worker.registration import LeaseRenewer, Presence
-from sciagent.execution.worker.worker_slot import Runner, patiently
+from sciagent.execution.worker.worker_slot import Runner, retry_while_away
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker
 
@@ -51,7 +51,7 @@ class PollingWorker:
         LedgerReplacedError if the file of the ledger is gone."""
         new = self._new
         ledger = self._ledger
-        patiently(lambda: self._presence.step(ledger), self._stop)
+        retry_while_away(lambda: self._presence.step(ledger), self._stop)
         presence = threading.Thread(target=self._presence.serve, args=(ledger, self._stop), daemon=True)
         presence.start()
         with closing(LeaseRenewer(ledger)) as renewer, ThreadPoolExecutor(new.slots, "slot") as threads:
@@ -82,12 +82,12 @@ class PollingWorker:
         pause = IDLE_SECONDS[0]
         try:
             while not self._stop.is_set() and self._may_take():
-                ran = self._run(runner)
+                n_jobs = self._run(runner)
                 with self._lock:
-                    self.ran += ran
+                    self.ran += n_jobs
                     if self._jobs_left is not None:
-                        self._jobs_left -= ran
-                if ran:
+                        self._jobs_left -= n_jobs
+                if n_jobs:
                     self._last_work = time.monotonic()
                     pause = IDLE_SECONDS[0]
                 else:

@@ -29,6 +29,7 @@ def open_input(path: Path) -> BinaryIO:
     Reading raises InputFileError if a .gz file is damaged or exceeds the limits.
     """
     try:
+        # without O_NONBLOCK, opening a pipe would wait for its writer
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise InputFileError(f"{path}:1:1: cannot be read: {error.strerror or error}") from None

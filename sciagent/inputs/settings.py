@@ -92,8 +92,8 @@ def user() -> str:
         return "unknown"
 
 
-FOLDER = Path(__file__).parents[2]
-PATIENCE = 10  # seconds to wait for git
+CHECKOUT = Path(__file__).parents[2]  # the checkout, unless the package is installed
+GIT_SECONDS = 10  # longest wait for git
 
 
 @cache
@@ -103,11 +103,11 @@ def code_version() -> str:
         version = metadata.version("sciagent")
     except metadata.PackageNotFoundError:
         version = "unknown"
-    if not (FOLDER / ".git").exists():  # the package is installed, perhaps within another project's checkout
+    if not (CHECKOUT / ".git").exists():  # the package is installed, perhaps within another project's checkout
         return version
-    command = ["git", "-C", str(FOLDER), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"]
+    command = ["git", "-C", str(CHECKOUT), "describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.TimeoutExpired):
         return version
     return f"{version}+{done.stdout.strip()}"[:100] if done.returncode == 0 else version

@@ -22,7 +22,7 @@ Model = TypeVar("Model", bound=BaseModel)
 UnknownKey = Callable[[Loc, Any, type[BaseModel]], tuple[str, str]]
 """A function from the path of an unknown key, the data and the model of the file to (message, hint)."""
 
-FAULT = "spec"
+FAULT = "spec"  # kind of the errors that `fault` makes, among pydantic's own kinds
 NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 """Pattern of a name in a file."""
 _NAME_RULE = 'takes 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit'
@@ -71,6 +71,7 @@ class Faults:
         """Adds the mistakes of a part that was validated by itself, at its place."""
         for each in error.errors(include_url=False):
             context = each.get("ctx", {})
+            # pydantic takes the kinds of its own errors by name, and a fault only as an object
             kind = PydanticCustomError(FAULT, "{message}", context) if each["type"] == FAULT else each["type"]
             place = (*loc, *each["loc"])
             self.details.append(InitErrorDetails(type=kind, loc=place, input=each["input"], ctx=context))
@@ -117,7 +118,9 @@ def validated(
                 further(document.data)
             except ValidationError as more:
                 errors += more.errors(include_url=False)
-            explained = [_explain(item, document, root, unknown) for item in errors[:MAX_FAULTS] if not _is_echo(item)]
+            explained = [
+                _explain(item, document, root, unknown) for item in errors[:MAX_FAULTS] if not _is_consequence(item)
+            ]
             # a part that could not be read is in document.faults already
             faults += [fault for fault in explained if not document.broken(fault.loc)]
     raise SpecError(report(name, faults))
@@ -144,7 +147,9 @@ def _explain(error: Mapping[str, Any], document: Document, root: type[BaseModel]
         on_key = bool(context.get("on_key"))
     else:
         message = _EMPTY if value is None else _unfit_value(kind, value, context, str(error["msg"]))
-    return Fault(*document.locate(loc, on_key), " ".join(message.split()), loc, hint)
+    line, column = document.locate(loc, on_key)
+    message_in_one_line = " ".join(message.split())
+    return Fault(line, column, message_in_one_line, loc, hint)
 
 
 def _unfit_value(kind: str, value: Any, context: Mapping[str, Any], message: str) -> str:
@@ -165,7 +170,7 @@ def _unfit_value(kind: str, value: Any, context: Mapping[str, Any], message: str
     return message.removeprefix("Value error, ")
 
 
-def _is_echo(error: Mapping[str, Any]) -> bool:
+def _is_consequence(error: Mapping[str, Any]) -> bool:
     """Returns whether a list is "too short" only because of invalid entries, which are reported one by one."""
     value = error.get("input")
     return error["type"] == "too_short" and isinstance(value, list) and len(value) >= error["ctx"]["min_length"]
@@ -263,10 +268,11 @@ def check_file(value: str, info: ValidationInfo) -> str:
 def check_path(value: str, info: ValidationInfo, folders: bool) -> str:
     """Returns the name of a file, or of a folder of files if `folders`. Raises a fault as `check_file`."""
     context = info.context or {}
-    if context.get("base") is None or not context.get("candidates", True):
+    folder_of_document = context.get("base")
+    if folder_of_document is None or not context.get("candidates", True):
         return value
     try:
-        path = Path(context["base"]) / value
+        path = Path(folder_of_document) / value
         if folders and path.is_dir():
             return value
         if not path.is_file():

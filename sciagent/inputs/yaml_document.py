@@ -34,11 +34,14 @@ Mark = tuple[int, int]
 """(line, column), each counted from 1."""
 
 _TAG = "tag:yaml.org,2002:"
-_PLAIN = {_TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "value", "merge")}
+_PLAIN_TAGS = {_TAG + name for name in ("str", "int", "float", "bool", "null", "map", "seq", "value", "merge")}
+# reads booleans and numbers by the rules of YAML 1.2
 _SCALARS = YAML(typ="safe", pure=True).constructor
 _CLOSING = {"[": "]", "{": "}", '"': '"', "'": "'"}
 _NOT_TEXT = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|\ufeff")
+"""Characters that no YAML text may hold."""
 _BAD_TEXT = re.compile("[\0\ud800-\udfff]")
+"""Characters that a text holds only by an escape: the null byte, and halves of characters."""
 _HINT = 'check the indentation, and put a text in quotes that begins with a sign or has ": " in it'
 
 
@@ -64,17 +67,23 @@ class Document:
     data: Any = None
     """Dicts, lists, text, numbers, booleans and None."""
     keys: dict[Loc, Mark] = field(default_factory=dict)
+    """Place of the key of each entry of a mapping."""
     values: dict[Loc, Mark] = field(default_factory=dict)
+    """Place of each value, by its path."""
     faults: list[Fault] = field(default_factory=list)
     """Parts that could not be read."""
 
     def locate(self, loc: Loc, on_key: bool = False) -> Mark:
         """Returns the place of the part at `loc`, or of the nearest part around it. on_key: place of its key."""
         for end in range(len(loc), 0, -1):
-            if loc[:end] in self.values:
-                marks = self.keys if (on_key or end < len(loc)) and loc[:end] in self.keys else self.values
-                return marks[loc[:end]]
-        return self.values.get((), (1, 1))
+            part = loc[:end]
+            if part not in self.values:
+                continue
+            is_around = end < len(loc)  # a part around the one at `loc` has the place of its key
+            if (on_key or is_around) and part in self.keys:
+                return self.keys[part]
+            return self.values[part]
+        return self.values.get((), (1, 1))  # the path () stands for the whole document
 
     def broken(self, loc: Loc) -> bool:
         """Returns whether the part at `loc` or a part around it could not be read."""
@@ -88,11 +97,13 @@ def show(loc: Loc) -> str:
 
 def report(name: str, faults: Sequence[Fault]) -> str:
     """Returns one line per mistake, in the order of the file: `name:line:column: path: message`; at most MAX_FAULTS."""
-    lines: dict[str, None] = {}
+    lines: dict[str, None] = {}  # a set in order, since a mistake may be found twice
     for fault in sorted(faults, key=lambda fault: (fault.line, fault.column))[:MAX_FAULTS]:
         where = f"{show(fault.loc)}: " if fault.loc else ""
         text = f"{name}:{fault.line}:{fault.column}: {where}{fault.message}"
-        lines[f"{text}\n  {fault.hint}" if fault.hint else text] = None
+        if fault.hint:
+            text = f"{text}\n  {fault.hint}"
+        lines[text] = None
     if len(faults) >= MAX_FAULTS:
         lines[f"{name}: these are the first {MAX_FAULTS} mistakes; there may be more"] = None
     return "\n".join(lines)
@@ -184,12 +195,14 @@ def _parser_fault(text: str, error: MarkedYAMLError) -> Fault:
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return Fault(1, 1, f"not YAML: {error}")
-    line = text[text.rfind("\n", 0, mark.index) + 1 :]
-    indent = line[: len(line) - len(line.lstrip(" \t"))]
+    line_start = text.rfind("\n", 0, mark.index) + 1
+    from_line_on = text[line_start:]
+    indent = from_line_on[: len(from_line_on) - len(from_line_on.lstrip(" \t"))]
     if "\t" in indent:
         message = "a tab indents this line; YAML is indented with spaces"
         return Fault(mark.line + 1, indent.index("\t") + 1, message, hint="put two spaces in place of each tab")
     sign = text[opened.index : opened.index + 1] if opened else ""
+    # only at the end of the text is it certain that a quote was not closed
     if sign in ("[", "{") or (sign in ('"', "'") and mark.index >= len(text)):
         comma = ", or lacks a comma" if sign in "[{" else ""
         return Fault(*_mark(opened), f"the {sign} that opens here is not closed with {_CLOSING[sign]}{comma}")
@@ -197,6 +210,7 @@ def _parser_fault(text: str, error: MarkedYAMLError) -> Fault:
 
 
 def _mark(mark: Any) -> Mark:
+    """Returns the place of a mark of ruamel, which counts from 0."""
     return mark.line + 1, mark.column + 1
 
 
@@ -208,13 +222,14 @@ def _plain(node: Node, loc: Loc, document: Document) -> Any:
     message = ""
     if isinstance(node, ScalarNode) and not node.value and tag == _TAG + "null":
         mark = document.keys.get(loc, mark)  # an empty value has the place of its key
+    # a block has the place of its key, since its own mark is that of its first entry
     is_block = isinstance(node, MappingNode | SequenceNode) and not node.flow_style
     document.values[loc] = document.keys.get(loc, mark) if is_block else mark
     if node.anchor is not None:
         message = "anchors and aliases (& and *) are not read here; write the value out"
     elif tag == _TAG + "timestamp":
         message = f"{node.value} reads as a date; put it in quotes"
-    elif tag not in _PLAIN:
+    elif tag not in _PLAIN_TAGS:
         message = f"the tag {tag} is not read here; write plain YAML"
     elif len(loc) > MAX_DEPTH:
         message = f"nested more than {MAX_DEPTH} levels deep"

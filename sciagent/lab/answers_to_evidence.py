@@ -16,14 +16,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.opening import open_within
-from sciagent.campaign.core.record_and_settle import Settling, decides, settle, settle_again
+from sciagent.campaign.core.record_and_settle import Settling, is_verdict_due, settle, settle_again
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Computation, Finding
 from sciagent.domain.lab_messages import LabAnswer
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, SciagentError, UsageError
-from sciagent.lab.claiming import claim_finished, claim_of, fitting, locked, refuse_unless_free, task_and_rung
+from sciagent.lab.claiming import claim_finished, claim_of, locked, refuse_unless_free, task_and_rung, usable_vial
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database.engine import db_now
@@ -40,7 +40,7 @@ from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from sciagent.verification.contract import WorldVerifier
 
 
-def share(
+def answer_equal_tasks(
     connection: Connection, ledger: Ledger, asking: Sequence[LabTask], evidence_id: int, chooser: str, why: str
 ) -> None:
     """Gives an answer to the tasks that ask for the same: a task that nobody has claimed goes off the list, and its
@@ -49,10 +49,14 @@ def share(
         try:
             built = open_within(connection, ledger, other.campaign)
         except SciagentError:
-            continue  # a campaign with the rung of another notebook; its own driver reuses the evidence
+            # such as a campaign with a rung that was defined in another notebook; its own driver reuses the evidence
+            continue
         rungs_by_id = {rung.id: rung for rung in built.asked}
         rung = rungs_by_id.get(other.rung_id)
-        if rung is None or not jobs.cancel_queued(connection, [other.id]):
+        if rung is None:
+            continue
+        is_off_the_list = bool(jobs.cancel_queued(connection, [other.id]))
+        if not is_off_the_list:  # somebody has claimed it, and answers it
             continue
         decision = {
             "candidate_id": other.candidate_id,
@@ -68,11 +72,13 @@ def share(
         campaigns.wake(connection, built.row.id)
 
 
-def restate(connection: Connection, built: Built, candidate_id: int, computation: Computation, why: str) -> list[str]:
+def place_again(
+    connection: Connection, built: Built, candidate_id: int, computation: Computation, why: str
+) -> list[str]:
     """Places a candidate again in all campaigns whose ladder has the computation; returns their names.
 
-    The caller holds the locks of these campaigns. A campaign that this process cannot open, such as one with the rung
-    of another notebook, gets an event that says so, and the candidate stays at its place there.
+    The caller holds the locks of these campaigns. A campaign that this process cannot open, such as one with a rung
+    that was defined in another notebook, gets an event that says so, and the candidate stays at its place there.
     """
     names = []
     for campaign_id, name in campaigns.campaigns_with_rung(connection, candidate_id, computation):
@@ -153,13 +159,13 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
     if earlier is not None:
         return _known_answer(connection, task, entry, earlier)
     _refuse_if_answered_since(connection, task, entry)
-    sample_id = None if entry.sample is None else fitting(connection, task, entry.sample).id
+    sample_id = None if entry.sample is None else usable_vial(connection, task, entry.sample).id
     if task.state is JobState.DONE and not entry.why:
         raise UsageError(f"task {task_id} is answered; a correction needs a reason", "give it with --why")
     overdrawn = ""
     if task.state is JobState.QUEUED:
         overdrawn = claim_finished(connection, built, task, rung, entry.who)
-        task = tasks.find(connection, task_id) or task
+        task = tasks.find(connection, task_id) or task  # with the claim
     if task.state not in (JobState.RUNNING, JobState.DONE):
         raise UsageError(f"task {task_id} is over: {task.state}; nothing was recorded")
     if task.state is JobState.RUNNING and task.claimed_by != entry.who:
@@ -167,9 +173,16 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
     finding = finding_of(connection, rung, task, entry.answer)
     is_correction = task.state is JobState.DONE
     new = NewSubmission(
-        entry.key, task.id, 0, _kind(finding), entry.who, entry.typed_texts, sample_id=sample_id, files=entry.files,
+        key=entry.key,
+        job_id=task.id,
+        fence=0,  # the fence of the claim replaces it
+        kind=_kind(finding),
+        who=entry.who,
+        said=entry.typed_texts,
+        sample_id=sample_id,
+        files=entry.files,
         why=entry.why if is_correction else None,
-    )  # fmt: skip
+    )
     if rung.spec.lab is not None and rung.spec.lab.review:
         recorded = _await_review(connection, task, rung, new)
     else:
@@ -214,14 +227,14 @@ def _complete(
     new = replace(new, fence=claim.fence, evidence_id=evidence_id)
     submissions.write(connection, new, task.campaign_id, _act(new, "entered"))
     if new.sample_id is None:
-        tasks.write_change(connection, task.id)
+        tasks.write_change(connection, task.id)  # raises the version of the task, and keeps its sample
     else:
         tasks.write_change(connection, task.id, sample_id=new.sample_id)
-    if decides(connection, rung, task.candidate_id):
+    if is_verdict_due(connection, rung, task.candidate_id):
         settle(connection, built, [Settling(task.candidate_id, rung.rules.position)])
     why = f"task {task.id} of {task.campaign} asked for the same, and was answered"
     asking = tasks.asking_for(connection, task.evidence_key)
-    share(connection, built.ledger, asking, evidence_id, f"task {task.id}", why)
+    answer_equal_tasks(connection, built.ledger, asking, evidence_id, f"task {task.id}", why)
     campaigns.wake(connection, built.row.id)
     return Recorded(task.id, JobState.DONE, key.hash, key.revision)
 
@@ -238,7 +251,7 @@ def _await_review(connection: Connection, task: LabTask, rung: BuiltRung, new: N
     """Records an answer that waits for a second person."""
     earlier = submissions.of_job(connection, task.id)
     if task.state is JobState.DONE:
-        _, current_revision = _current(connection, task, rung)
+        _, current_revision = _current_evidence(connection, task, rung)
         revision = current_revision + 1
         fence = earlier[-1].fence
     else:
@@ -249,7 +262,7 @@ def _await_review(connection: Connection, task: LabTask, rung: BuiltRung, new: N
     new = replace(new, fence=fence, revision=revision, of_id=of_id)
     submission_id = submissions.write(connection, new, task.campaign_id, "entered for review")
     tasks.write_change(connection, task.id, in_review_id=submission_id)
-    return Recorded(task.id, task.state, "", revision, in_review=True)
+    return Recorded(task.id, task.state, evidence_key="", revision=revision, in_review=True)
 
 
 def _refuse_if_answered_since(connection: Connection, task: LabTask, entry: LabEntry) -> None:
@@ -272,7 +285,7 @@ def _known_answer(connection: Connection, task: LabTask, entry: LabEntry, before
             "Load the task again to see the first one, and correct it there"
         )
     if before.evidence_id is None:
-        return Recorded(task.id, task.state, "", before.revision, was_known=True, in_review=True)
+        return Recorded(task.id, task.state, evidence_key="", revision=before.revision, was_known=True, in_review=True)
     evidence_key = submissions.evidence_key(connection, before.evidence_id)
     return Recorded(task.id, task.state, evidence_key, before.revision, was_known=True)
 
@@ -282,7 +295,7 @@ def _correct(
 ) -> Recorded:
     """Records a revision of a task that is done, and places its candidate again in every campaign with the rung."""
     candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
-    current, revision = _current(connection, task, rung)
+    current, revision = _current_evidence(connection, task, rung)
     key = replace(rung.verifier.evidence_key(candidate, task.replicate), revision=revision + 1)
     attempt_id = submissions.attempt_of(connection, current.id)
     made = NewEvidence(
@@ -294,11 +307,11 @@ def _correct(
     new = replace(new, fence=last.fence, revision=key.revision, of_id=last.id, evidence_id=evidence_id)
     submissions.write(connection, new, task.campaign_id, _act(new, "corrected"))
     tasks.write_change(connection, task.id)
-    restate(connection, built, task.candidate_id, rung.verifier.computation, f"task {task.id} was corrected")
+    place_again(connection, built, task.candidate_id, rung.verifier.computation, f"task {task.id} was corrected")
     return Recorded(task.id, JobState.DONE, key.hash, key.revision)
 
 
-def _current(connection: Connection, task: LabTask, rung: BuiltRung) -> tuple[RecordedEvidence, int]:
+def _current_evidence(connection: Connection, task: LabTask, rung: BuiltRung) -> tuple[RecordedEvidence, int]:
     """Returns the evidence of a task that is done, and its revision."""
     candidate_ids = [task.candidate_id]
     latest = evidence.latest_with_revision(connection, candidate_ids, rung.verifier.computation, task.replicate)
@@ -331,13 +344,21 @@ def accept(built: Built, task_id: int, who: str, seen: int) -> Recorded:
     Raises UsageError if none waits, or the same person entered it; AnswerChangedError if another answer waits than the
     one that the reviewer read."""
     with locked(built, task_id) as (connection, task, rung):
-        waiting = _waiting(connection, task, who, seen)
+        waiting = _reviewable_answer(connection, task, who, seen)
         finding = finding_of(connection, rung, task, typed_answer(waiting.said))
         typed_texts = {**waiting.said, "measured_by": waiting.who}
         new = NewSubmission(
-            uuid.uuid4().hex, task.id, waiting.fence, REVIEWED, who, typed_texts,
-            of_id=waiting.id, sample_id=waiting.sample_id, files=waiting.files, why=waiting.why,
-        )  # fmt: skip
+            key=uuid.uuid4().hex,
+            job_id=task.id,
+            fence=waiting.fence,
+            kind=REVIEWED,
+            who=who,
+            said=typed_texts,
+            of_id=waiting.id,
+            sample_id=waiting.sample_id,
+            files=waiting.files,
+            why=waiting.why,
+        )
         tasks.write_change(connection, task.id, in_review_id=None)
         return record(connection, built, task, rung, finding, new)
 
@@ -346,11 +367,18 @@ def send_back(built: Built, task_id: int, who: str, why: str, seen: int | None =
     """Gives an answer that waits back to the person who entered it. seen: as for `accept`; None: not compared. Raises
     the errors of `accept`."""
     with locked(built, task_id) as (connection, task, _):
-        waiting = _waiting(connection, task, who, seen)
+        waiting = _reviewable_answer(connection, task, who, seen)
         new = NewSubmission(
-            uuid.uuid4().hex, task.id, waiting.fence, SENT_BACK, who, {}, revision=waiting.revision,
-            of_id=waiting.id, why=why,
-        )  # fmt: skip
+            key=uuid.uuid4().hex,
+            job_id=task.id,
+            fence=waiting.fence,
+            kind=SENT_BACK,
+            who=who,
+            said={},
+            revision=waiting.revision,
+            of_id=waiting.id,
+            why=why,
+        )
         submissions.write(connection, new, task.campaign_id, "sent back")
         tasks.write_change(connection, task.id, in_review_id=None)
 
@@ -394,7 +422,7 @@ def waiting_answer(connection: Connection, task: LabTask) -> Submission:
     return submissions.by_id(connection, task.in_review_id)
 
 
-def _waiting(connection: Connection, task: LabTask, who: str, seen: int | None) -> Submission:
+def _reviewable_answer(connection: Connection, task: LabTask, who: str, seen: int | None) -> Submission:
     """Returns the answer that a reviewer may decide about. Raises the errors of `accept`."""
     waiting = waiting_answer(connection, task)
     if waiting.who == who:

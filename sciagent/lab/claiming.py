@@ -1,9 +1,9 @@
 """Claims of tasks, and the samples for them: claim, release, approve, and register or check a vial.
 
 A claim has no end: its person gives the task back, or another person takes it over. The cost of a task is booked when
-it is claimed. It is given back only if the task is released within a day; it is then dated to the claim, so that no
-week has more slots than its limit. A cost beyond the limit is booked only for a measurement that was finished before
-its task was claimed.
+it is claimed. The cost is given back only if the task is released within a day. What is given back is dated to the
+claim, so that no week has more slots than its limit. A cost beyond the limit is booked only for a measurement that was
+finished before its task was claimed.
 
 A vial of another compound, or one that is empty, is refused before anything is written.
 """
@@ -49,6 +49,7 @@ def locked(built: Built, task_id: int) -> Iterator[tuple[Connection, LabTask, Bu
 def task_and_rung(connection: Connection, built: Built, task_id: int) -> tuple[LabTask, BuiltRung]:
     """Returns a task and its rung. Raises UsageError if the task is not one of the campaign."""
     task = tasks.find(connection, task_id)
+    # `asked` holds the rungs that people do
     rungs_by_id = {rung.id: rung for rung in built.asked}
     rung = None if task is None else rungs_by_id.get(task.rung_id)
     if task is None or rung is None:
@@ -74,7 +75,7 @@ def claim(built: Built, task_id: int, who: str, *, take_over: bool = False) -> C
     Raises UsageError if the task is not free, is not approved, or the week's slots are used."""
     with locked(built, task_id) as (connection, task, rung):
         if task.state is JobState.RUNNING and take_over and task.claimed_by != who:
-            _end(connection, built, task, rung, f"taken over by {who}")
+            _end_claim(connection, built, task, rung, f"taken over by {who}")
             note(connection, task, who, "took over", before=task.claimed_by)
             task = tasks.find(connection, task_id) or task
         return claim_here(connection, built, task, rung, who)
@@ -84,11 +85,11 @@ def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltR
     """Claims a task in the transaction of `locked`. Raises the errors of `claim`."""
     refuse_unless_free(connection, task, rung, who)
     cost = _cost(connection, rung, task)
-    spend.release_many(connection, [task.id])
+    spend.release_many(connection, [task.id])  # what was reserved for the task is booked now
     shortfall = _shortfall(BudgetTracker(built, connection), task, cost)
     if shortfall is not None:
         raise UsageError(shortfall)
-    return _booked(connection, built, task, rung, who, cost)
+    return _claim_and_book(connection, built, task, rung, who, cost)
 
 
 def claim_finished(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, who: str) -> str:
@@ -99,14 +100,14 @@ def claim_finished(connection: Connection, built: Built, task: LabTask, rung: Bu
     approved."""
     refuse_unless_free(connection, task, rung, who)
     cost = _cost(connection, rung, task)
-    spend.release_many(connection, [task.id])
+    spend.release_many(connection, [task.id])  # what was reserved for the task is booked now
     budget = BudgetTracker(built, connection)
     shortfall = _shortfall(budget, task, cost)
     if shortfall is None:
-        _booked(connection, built, task, rung, who, cost)
+        _claim_and_book(connection, built, task, rung, who, cost)
         return ""
-    _booked(connection, built, task, rung, who, cost, overdrawn=shortfall)
-    budget.spend(cost)
+    _claim_and_book(connection, built, task, rung, who, cost, overdrawn=shortfall)
+    budget.spend(cost)  # `budget` was read before the cost was booked
     wait = budget.resumes([cost])
     if wait is not None:
         return f"the slots of the week were used; this measurement counts on top, and the next claim waits: {wait}"
@@ -118,13 +119,13 @@ def _shortfall(budget: BudgetTracker, task: LabTask, cost: Cost) -> str | None:
     wait = budget.resumes([cost])
     if wait is not None:
         return f"no slot is left this week: {wait}"
-    shortfall = budget.shortfall(cost, 0.0)
+    shortfall = budget.shortfall(cost, seconds=0.0)  # a measurement takes none of the campaign's wall time
     if shortfall is not None:
         return f"the budget does not hold task {task.id}: {shortfall}"
     return None
 
 
-def _booked(
+def _claim_and_book(
     connection: Connection, built: Built, task: LabTask, rung: BuiltRung, who: str, cost: Cost, **about: object
 ) -> Claim:
     """Gives a free task to a person, and books its cost. about: further fields for the audit trail."""
@@ -135,8 +136,10 @@ def _booked(
     spend.book_many(connection, [spend.Bill(task.campaign_id, task.rung_id, claim_made.attempt_id, cost)])
     tasks.write_change(connection, task.id)
     note(connection, task, who, "claimed", fence=claim_made.fence, **about)
-    n_free, _ = tasks.open_by_rung(connection, task.campaign_id).get(task.rung_id, (0, 0))
-    wanted_length = rung.spec.list_length(built.spec.budget.rates().get("lab_slots"))
+    open_by_rung = tasks.open_by_rung(connection, task.campaign_id)
+    n_free, _ = open_by_rung.get(task.rung_id, (0, 0))
+    slots_per_week = built.spec.budget.rates().get("lab_slots")
+    wanted_length = rung.spec.most_unclaimed_tasks(slots_per_week)
     if n_free < wanted_length / 2:
         campaigns.wake(connection, task.campaign_id)  # so that there are tasks before the first answer comes
     return claim_made
@@ -158,7 +161,11 @@ def refuse_unless_free(connection: Connection, task: LabTask, rung: BuiltRung, w
             f"task {task.id} waits for the word of a chemist",
             f"approve it with: sciagent lab review {task.id} --approve",
         )
-    if rung.spec.lab is not None and rung.spec.lab.blind and who in tasks.people_beside(connection, task):
+    if (
+        rung.spec.lab is not None
+        and rung.spec.lab.blind
+        and who in tasks.people_of_other_measurements(connection, task)
+    ):
         raise UsageError(f"you have measured this molecule already; task {task.id} is for another person")
     for other in tasks.asking_for(connection, task.evidence_key):
         if other.state is JobState.RUNNING:
@@ -176,7 +183,7 @@ def release(built: Built, task_id: int, who: str, why: str) -> bool:
             raise UsageError(f"task {task_id} is not claimed by {who}")
         if task.in_review_id is not None:
             raise UsageError(f"the answer of task {task_id} waits for its review; it cannot be given back")
-        is_cost_given_back = _end(connection, built, task, rung, why)
+        is_cost_given_back = _end_claim(connection, built, task, rung, why)
         note(connection, task, who, "gave back", why=why)
         campaigns.wake(connection, built.row.id)
         return is_cost_given_back
@@ -218,7 +225,7 @@ def note(connection: Connection, task: LabTask, who: str, what: str, **payload: 
     audit.append(connection, who, what, "task", task.id, campaign_id=task.campaign_id, **payload)
 
 
-def _end(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, why: str) -> bool:
+def _end_claim(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, why: str) -> bool:
     """Ends the claim of a task without an answer. Returns whether its cost was given back."""
     claim, claimed_at = claim_of(connection, task)
     cost = _cost(connection, rung, task)
@@ -230,16 +237,16 @@ def _end(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, w
     attempt_end = AttemptEnd(
         claim.attempt_id,
         AttemptState.CANCELLED,
-        remaining_cost,
-        None,
-        Outcome.BAD_ENVIRONMENT,
-        Reason.RETURNED,
-        why[:MAX_REASON],
+        cost=remaining_cost,
+        wall_seconds=None,
+        outcome=Outcome.BAD_ENVIRONMENT,
+        reason=Reason.RETURNED,
+        detail=why[:MAX_REASON],
     )
     attempts.end_many(connection, [attempt_end])
-    leases.end_held(connection, [JobEnd(claim, state, None)])
+    leases.end_held(connection, [JobEnd(claim, state, outcome=None)])
     attempts.mark_end(connection, [claim.attempt_id])
-    if state is JobState.QUEUED:
+    if state is JobState.QUEUED:  # a task on the list reserves what it takes of the stocks
         reserved = BudgetTracker(built, connection).stocks_of(cost)
         spend.reserve_many(connection, task.campaign_id, {task.id: reserved})
     tasks.write_change(connection, task.id)
@@ -280,7 +287,7 @@ def register(built: Built, task_id: int, who: str, form: str, source: str, **mor
     return made
 
 
-def fitting(connection: Connection, task: LabTask, text: str) -> Vial:
+def usable_vial(connection: Connection, task: LabTask, text: str) -> Vial:
     """Returns the sample with a scanned code.
 
     Raises WrongVialError if the sample is not usable or not of the task's molecule, and UsageError for an unknown code

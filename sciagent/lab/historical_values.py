@@ -25,7 +25,7 @@ from sciagent.domain.states import JobState, Standing
 from sciagent.errors import InputFileError, UsageError, did_you_mean
 from sciagent.inputs.files import open_input
 from sciagent.inputs.validation import file_hash
-from sciagent.lab.answers_to_evidence import restate, share
+from sciagent.lab.answers_to_evidence import answer_equal_tasks, place_again
 from sciagent.lab.typed_answers import typed
 from sciagent.store.campaign_state import campaigns, standings, watermarks
 from sciagent.store.lab import tasks
@@ -85,14 +85,18 @@ def load(built: Built, old: OldValues, keys: Mapping[str, str], who: str, why: s
     for values that differ from those in the ledger. Raises UsageError if a value differs and there is no reason, or if
     a person has the task; then nothing is written.
     """
-    report = LoadReport(len(old.rows))
+    report = LoadReport(rows=len(old.rows))
     rung = old.rung
     with built.ledger.begin() as connection:
         ids = candidates.ids_of(connection, list(keys.values()))
         writer = _Writer(connection, built, rung, who, why, old.source, report)
         writer.lock(ids.values())
-        known_rows = [row for row in old.rows if row.structure in keys]
-        writer.write([(ids[keys[row.structure]], row) for row in known_rows])
+        rows_with_ids = []
+        for row in old.rows:
+            if row.structure in keys:
+                candidate_key = keys[row.structure]
+                rows_with_ids.append((ids[candidate_key], row))
+        writer.write(rows_with_ids)
         about: dict[str, object] = {"file": old.source, "rung": rung.spec.rung, "rows": report.rows}
         audit.append(connection, who, "loaded old values", "campaign", built.row.id, campaign_id=built.row.id, **about)
         campaigns.wake(connection, built.row.id)
@@ -114,7 +118,7 @@ def read_old(built: Built, label: str, path: Path, columns: Sequence[Column], st
 
 def _rung(built: Built, label: str) -> BuiltRung:
     """Returns the rung with a label. Raises UsageError if people do not do it, or if it asks for a review."""
-    asked = {rung.spec.rung: rung for rung in built.asked}
+    asked = {rung.spec.rung: rung for rung in built.asked}  # the rungs that people do, by label
     if label not in asked:
         raise UsageError(f'"{label}" is no rung of people{did_you_mean(label, asked)}; they do: {", ".join(asked)}')
     rung = asked[label]
@@ -176,6 +180,7 @@ def _answer(cells: Mapping[str, str | None], columns: Sequence[Column]) -> LabAn
         uncertainty = column.uncertainty
         if uncertainty is not None and uncertainty in cells:  # the name of a column with the uncertainties
             uncertainty = (cells[uncertainty] or "").strip() or None
+        # the unit "1" stands for no unit, and is not typed
         text_with_unit = text if unit == "1" else f"{text} {unit}"
         values[column.property] = typed(column.property, text_with_unit, uncertainty)
     return LabAnswer(values) if values else None
@@ -204,6 +209,7 @@ class _Writer:
             watermarks.lock(self.connection, campaign_id)
 
     def write(self, rows: Sequence[tuple[int, OldRow]]) -> None:
+        """Records the answers of the rows. rows: (candidate id, row)."""
         loaded = candidates.load(self.connection, [id_ for id_, _ in rows])
         replicates = Counter[int]()
         for id_, row in rows:
@@ -217,6 +223,7 @@ class _Writer:
         connection = self.connection
         assert isinstance(verifier, WorldVerifier)  # the registry checks it
         finding = verifier.read(candidate, answer)
+        # (evidence, its revision); None without evidence
         current = evidence.latest_with_revision(connection, [id_], verifier.computation, key.replicate).get(id_)
         if current is not None and _values(current[0].measured) == _values(finding.measured):
             self.report.known += 1
@@ -244,10 +251,15 @@ class _Writer:
         )
         [evidence_id] = evidence.record(connection, [new])
         self.report.recorded += 1
-        share(connection, self.built.ledger, open_tasks, evidence_id, self.source, f"{self.source} has the value")
+        answer_equal_tasks(
+            connection, self.built.ledger, open_tasks, evidence_id, self.source, f"{self.source} has the value"
+        )
         self._reuse(id_, evidence_id)
+        # a changed value or a further replicate may change a verdict that was given before
         if current is not None or key.replicate:
-            restate(connection, self.built, id_, verifier.computation, f"{self.source}: {self.why or 'a replicate'}")
+            place_again(
+                connection, self.built, id_, verifier.computation, f"{self.source}: {self.why or 'a replicate'}"
+            )
 
     def _reuse(self, candidate_id: int, evidence_id: int) -> None:
         """Places a candidate that waits for the rung. For any other candidate the driver reuses the value in its

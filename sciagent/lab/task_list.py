@@ -168,12 +168,13 @@ class TaskReader:
             built, rungs_by_id = self._campaign_of(connection, task)
             rung = rungs_by_id[task.rung_id]
             candidate = loaded[task.candidate_id]
+            # only a budget with a rate per week says when a slot is free
             if built.spec.budget.rates() and task.campaign_id not in budgets:
                 budgets[task.campaign_id] = BudgetTracker(built, connection)
             assert isinstance(rung.verifier, WorldVerifier)  # the registry checks it
             form = rung.verifier.form(candidate)
             reason = reasons.get((task.rung_id, task.candidate_id), "")
-            why = reason.removeprefix(f"{built.spec.scheduler.kind}: ")
+            why = reason.removeprefix(f"{built.spec.scheduler.kind}: ")  # the person need not know the scheduler's name
             slot_at = None
             if task.state is JobState.QUEUED and task.campaign_id in budgets:
                 slot_at = budgets[task.campaign_id].slot_at(rung.declared(candidate) or {})

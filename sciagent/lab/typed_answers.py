@@ -90,7 +90,7 @@ def read_number(name: str, text: str, what: str = "") -> TypedNumber:
     empty for a value, which may have a limit, an uncertainty and a unit. Raises UsageError, with what would be right,
     for a text that is no number, and for a number whose size is above LARGEST_NUMBER or too small to be told from 0.
     """
-    plain = _spelled(text)
+    plain = _plain_spelling(text)
     if len(plain) > MAX_NUMBER_LENGTH:
         raise UsageError(f'{name}: "{cut(plain, 40)}" has {len(plain):,} characters; a number has {MAX_NUMBER_LENGTH}')
     match = _NUMBER.fullmatch(plain)
@@ -112,7 +112,7 @@ def read_number(name: str, text: str, what: str = "") -> TypedNumber:
     return number
 
 
-def _spelled(text: str) -> str:
+def _plain_spelling(text: str) -> str:
     """Returns a text without spaces around it, and with the signs that numbers are written with here."""
     return "".join(PLAIN_CHARACTERS.get(letter, letter) for letter in text).strip()
 
@@ -145,8 +145,8 @@ def typed_answer(texts: Mapping[str, Any]) -> LabAnswer:
     readings = texts.get("readings", {})
     values = {}
     for name, text in texts["values"].items():
-        quantity = typed(name, text, spreads.get(name), texts["limit"])
-        values[name] = _meant(quantity, means.get(name, ""), readings.get(name))
+        quantity = typed(name, text, spreads.get(name), limit=texts["limit"])
+        values[name] = _with_standard_uncertainty(quantity, means.get(name, ""), readings.get(name))
     return LabAnswer(values)
 
 
@@ -157,10 +157,11 @@ def mean_of(name: str, text: str) -> tuple[str, str, int]:
     reading_texts = _split_readings(text)
     if not 2 <= len(reading_texts) <= MAX_READINGS:
         raise UsageError(f"{name}: {len(reading_texts)} reading; give 2 to {MAX_READINGS}, or type the value above")
-    readings = [read_number(name, each, "reading") for each in reading_texts]
+    readings = [read_number(name, each, what="reading") for each in reading_texts]
     values = [reading.value for reading in readings]
     mean = statistics.fmean(values)
     error = statistics.stdev(values) / math.sqrt(len(values))
+    # the mean is known to one more place than the readings, or to two digits of its error
     places_of_readings = max(_places(reading) for reading in readings)
     places = max(places_of_readings + 1, _places_of_two_digits(error))
     mean_text = f"{mean:.{places}f}" if places <= MAX_DECIMAL_PLACES else f"{mean:.9e}"
@@ -169,7 +170,7 @@ def mean_of(name: str, text: str) -> tuple[str, str, int]:
 
 def _split_readings(text: str) -> list[str]:
     """Returns the texts of the readings, which have spaces, semicolons or lines between them."""
-    return re.split(r"[\s;]+", _spelled(text).strip(" ;\n\t"))
+    return re.split(r"[\s;]+", _plain_spelling(text).strip(" ;\n\t"))
 
 
 def _places_of_two_digits(error: float) -> int:
@@ -187,7 +188,7 @@ def _places(number: TypedNumber) -> int:
     return max(0, -exponent)
 
 
-def _meant(quantity: Quantity, means: str, readings: str | None) -> Quantity:
+def _with_standard_uncertainty(quantity: Quantity, means: str, readings: str | None) -> Quantity:
     """Returns the quantity with its standard uncertainty (k = 1) and number of readings.
 
     means: meaning of ± by the person's words; empty for a standard deviation. readings: text with the readings."""
@@ -227,8 +228,10 @@ def _hint(name: str, plain: str, what: str) -> str:
     if plain.lower() in NO_VALUE_TEXTS:
         return "; where there is no value, say why: it was not obtained, or give the task back"
     number = cut(plain, 80)
+    # such as 1,234.5
     if re.match(r"[<>]? ?[+-]?[0-9]{1,3}(,[0-9]{3})+\.[0-9]", plain):
         return "; write it without commas between the thousands: " + number.replace(",", "")
+    # such as 12,5, with a single comma
     if "." not in plain and re.search(r"[0-9],[0-9]", plain) and not re.search(r"[0-9],[0-9]+,", plain):
         return "; write a decimal point: " + number.replace(",", ".")
     if what == "reading" and "," in plain:
@@ -267,7 +270,7 @@ def _uncertainty(name: str, text: str | None) -> float | None:
     """Returns a standard uncertainty; None without a text. Raises UsageError if it is no finite number, at least 0."""
     if text is None:
         return None
-    value = read_number(name, text, "uncertainty").value
+    value = read_number(name, text, what="uncertainty").value
     smallest = 1 / LARGEST_NUMBER
     if value < 0:
         raise UsageError(f'{name}: the uncertainty "{cut(text, 40)}" is no number, at least 0')

@@ -34,9 +34,9 @@ from sciagent.store.views.episodes import EpisodeOutcome, episode_outcomes, epis
 CHUNK = 500  # episodes whose outcomes are read by one query
 DECIDED = (Standing.SETTLED, Standing.DROPPED)
 COPIED_FIELDS = (
-    *("key", "kind", "text", "drawn_from", "formula", "names", "inchikey"),
-    *("utility", "hit", "in_seeds", "score", "reason", "detail"),
-)
+    "key", "kind", "text", "drawn_from", "formula", "names", "inchikey",
+    "utility", "hit", "in_seeds", "score", "reason", "detail",
+)  # fmt: skip
 """The fields that `BestCandidate` has from `RankedCandidate`."""
 
 
@@ -51,7 +51,7 @@ def status(connection: Connection, row: CampaignRow) -> Status:
         audit=audit.audit(connection, row) if is_priced else None,
         value=ladder.value_of_rungs(connection, row) if is_priced else None,
         proposers=proposers.results(connection, row),
-        opinions=rung_agreement.opinions(connection, row),
+        opinions=rung_agreement.judge_agreements(connection, row),
     )
 
 
@@ -95,7 +95,8 @@ def candidate_margins(
     """Returns the distance of each objective's value of a candidate from its limits."""
     answers = rung_answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
     highest = at_highest_rung(pooled_by_rung(answers, fits_by_rung(ladder)))
-    return margins_to_limits.margins(row, highest, margins_to_limits.method_errors(connection, row, ladder))
+    errors = margins_to_limits.method_errors(connection, row, ladder)
+    return margins_to_limits.margins(row, highest, errors)
 
 
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:
@@ -110,15 +111,17 @@ def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, .
 
 def listed_episodes(connection: Connection, row: CampaignRow) -> Sequence[Mapping[str, Any]]:
     """Returns the campaign's episodes: number, proposer, state, times, reason of the end, turns and new candidates."""
-    j = t.trajectory
-    rows = connection.execute(sa.select(j).where(j.c.campaign_id == row.id).order_by(j.c.number)).mappings().all()
+    trajectory_columns = t.trajectory.c
+    is_of_campaign = trajectory_columns.campaign_id == row.id
+    query = sa.select(t.trajectory).where(is_of_campaign).order_by(trajectory_columns.number)
+    rows = connection.execute(query).mappings().all()
     outcomes: dict[int, EpisodeOutcome] = {}
     for start in range(0, len(rows), CHUNK):
         ids = [trajectory["id"] for trajectory in rows[start : start + CHUNK]]
         outcomes |= episode_outcomes(connection, row, ids)
     answers = []
     for trajectory in rows:
-        outcome = outcomes.get(trajectory["id"], EpisodeOutcome(0, 0, 0))
+        outcome = outcomes.get(trajectory["id"], EpisodeOutcome(turns=0, new=0, hits=0))
         answer = {name: trajectory[name] for name in ("number", "proposer", "started_at", "ended_at")}
         answer |= {"turns": outcome.turns, "new": outcome.new}
         answers.append({**answer, **_end_of(row, trajectory)})
@@ -127,29 +130,29 @@ def listed_episodes(connection: Connection, row: CampaignRow) -> Sequence[Mappin
 
 def episode(connection: Connection, row: CampaignRow, number: int) -> Mapping[str, Any]:
     """Returns a whole episode. Raises UnknownNameError for a number that the campaign does not have."""
-    j = t.trajectory.c
-    query = sa.select(t.trajectory).where(j.campaign_id == row.id, j.number == number)
+    trajectory_columns = t.trajectory.c
+    query = sa.select(t.trajectory).where(trajectory_columns.campaign_id == row.id, trajectory_columns.number == number)
     trajectory = connection.execute(query).mappings().one_or_none()
     if trajectory is None:
         known_numbers = [str(listed["number"]) for listed in listed_episodes(connection, row)]
         raise UnknownNameError(f"episode of {row.name}", str(number), known_numbers)
     proposals = _proposals(connection, row, trajectory["id"])
+    copied = ("number", "message", "calls", "observations", "sampling", "cost", "at")
+    turns = list[Mapping[str, Any]]()
+    for turn in proposer_trajectories.turns(connection, trajectory["id"]):
+        shown = {name: turn[name] for name in copied}
+        shown["policy"] = turn["policy_version"]
+        shown["trainable"] = turn["untrainable"] is None
+        shown["untrainable"] = turn["untrainable"]
+        shown["proposals"] = proposals.get(turn["id"], [])
+        turns.append(shown)
     return {
         "campaign": row.name,
         "number": number,
         "proposer": trajectory["proposer"],
         **_end_of(row, trajectory),
         "opening": trajectory["settings"].get("opening", []),
-        "turns": [
-            {name: turn[name] for name in ("number", "message", "calls", "observations", "sampling", "cost", "at")}
-            | {
-                "policy": turn["policy_version"],
-                "trainable": turn["untrainable"] is None,
-                "untrainable": turn["untrainable"],
-                "proposals": proposals.get(turn["id"], []),
-            }
-            for turn in proposer_trajectories.turns(connection, trajectory["id"])
-        ],
+        "turns": turns,
     }
 
 

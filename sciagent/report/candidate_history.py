@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, EvidenceFile, EvidenceStory, FileRemoval
 from sciagent.domain.answers.shown_values import EvidenceValue
-from sciagent.domain.display_units import Units, all_shown
+from sciagent.domain.display_units import Units, in_chosen_units
 from sciagent.domain.evidence import Measured
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -23,7 +23,7 @@ from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import measured_of
 
 MAX_ROWS = 200  # largest number of rows of one kind
-MAX_AHEAD = 1000  # number at which `ahead` stops counting
+MAX_AHEAD = 1000  # number at which `count_ahead` stops counting
 N_FIRST_CHILDREN = 5  # children that are named
 
 
@@ -46,7 +46,7 @@ class StoredEvidence(NamedTuple):
 
     def shown(self, units: Units) -> EvidenceStory:
         """Returns the story with its values in the units that a campaign chose."""
-        values = tuple(map(EvidenceValue.of, all_shown(self.measured, units)))
+        values = tuple(map(EvidenceValue.of, in_chosen_units(self.measured, units)))
         return self.story.model_copy(update={"values": values})
 
 
@@ -66,8 +66,9 @@ def campaigns_of(connection: Connection, candidate_id: int) -> list[str]:
     """Returns the names of the campaigns that have the candidate."""
     cc = t.campaign_candidate.c
     c = t.campaign.c
-    member = sa.exists().where(cc.campaign_id == c.id, cc.candidate_id == candidate_id)  # campaigns are few
-    return list(connection.execute(sa.select(c.name).where(member).order_by(c.id)).scalars())
+    # looked up for each campaign of the ledger, since there are few
+    has_candidate = sa.exists().where(cc.campaign_id == c.id, cc.candidate_id == candidate_id)
+    return list(connection.execute(sa.select(c.name).where(has_candidate).order_by(c.id)).scalars())
 
 
 def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> list[dict[str, Any]]:
@@ -158,7 +159,7 @@ def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_i
                 core_seconds=(cost or {}).get("core_seconds", 0.0),
                 wall_seconds=wall_seconds,
                 started_at=started_at,
-                host=(owner or "").rsplit(":", 3)[0],
+                host=(owner or "").rsplit(":", 3)[0],  # a driver's owner is HOST:PROCESS:START:RANDOM
             )
         job_attempts.append(JobAttempt(rung, job, story))
     return job_attempts
@@ -168,8 +169,13 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
     """Returns all evidence on the candidate, including superseded revisions, oldest first."""
     e = t.evidence.c
     a = t.attempt.c
-    of_verifier = (e.key, e.verifier, e.verifier_version.label("version"), e.settings_hash, e.outcome, e.reason)
-    of_record = (
+    story_columns = (
+        e.key,
+        e.verifier,
+        e.verifier_version.label("version"),
+        e.settings_hash,
+        e.outcome,
+        e.reason,
         e.diagnostics,
         e.versions,
         e.source,
@@ -181,7 +187,7 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
         t.campaign.c.name.label("campaign"),
     )
     query = (
-        sa.select(*of_verifier, *of_record, e.id, e.detail, e.supersedes_id, a.cost, a.n_candidates)
+        sa.select(*story_columns, e.id, e.detail, e.supersedes_id, a.cost, a.n_candidates)
         .select_from(t.evidence)
         .outerjoin(t.attempt, a.id == e.attempt_id)
         .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
@@ -200,7 +206,7 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
         core_seconds_of_attempt = (row.cost or {}).get("core_seconds", 0.0)
         n_sharing = max(row.n_candidates or 1, 1)  # candidates that the attempt verified together
         story = EvidenceStory(
-            **{column.key: getattr(row, column.key) for column in (*of_verifier, *of_record)},
+            **{column.key: getattr(row, column.key) for column in story_columns},
             detail=row.detail or "",
             values=tuple(map(EvidenceValue.of, measured)),
             core_seconds=round(core_seconds_of_attempt / n_sharing, 3),
@@ -229,10 +235,10 @@ def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, lis
     return by_evidence
 
 
-def ahead(connection: Connection, row: CampaignRow, position: int, score: float | None, seq: int) -> int:
-    """Returns the number of open candidates at the same rung with a better score, or without a score, of those that
-    came earlier. Counting stops at MAX_AHEAD."""
+def count_ahead(connection: Connection, row: CampaignRow, position: int, score: float | None, seq: int) -> int:
+    """Returns the number of open candidates that the rung takes before one with this score and number. Those have a
+    better score; for a candidate without a score, they came earlier. Counting stops at MAX_AHEAD."""
     cc = t.campaign_candidate.c
-    better = cc.score > score if score is not None else cc.seq < seq
-    conditions = (cc.campaign_id == row.id, cc.standing == Standing.OPEN, cc.position == position, better)
+    is_before = cc.score > score if score is not None else cc.seq < seq
+    conditions = (cc.campaign_id == row.id, cc.standing == Standing.OPEN, cc.position == position, is_before)
     return count_up_to(connection, MAX_AHEAD, *conditions)

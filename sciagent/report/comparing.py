@@ -90,19 +90,24 @@ def _counts_at(side: _Side, rung: RungRow | None) -> RungCounts | None:
 
 def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueComparison]:
     """Returns the common objectives, as each campaign's terminal rung measured them, in the second one's units."""
-    mine, theirs = ([objective["property"] for objective in side.row.spec["objectives"]] for side in (first, second))
+    first_names = [objective["property"] for objective in first.row.spec["objectives"]]
+    second_names = [objective["property"] for objective in second.row.spec["objectives"]]
     compared = []
-    same = first.terminal.computation == second.terminal.computation
+    same_calculation = first.terminal.computation == second.terminal.computation
     units = stated_units(first.row.spec) | stated_units(second.row.spec)
-    for name in (name for name in mine if name in theirs):
-        a, b = (value_spreads(connection, side.row, side.terminal, name, units) for side in (first, second))
-        levels = [{(spread.level, spread.unit) for spread in spreads} for spreads in (a, b)]
+    for name in first_names:
+        if name not in second_names:
+            continue
+        first_spreads = value_spreads(connection, first.row, first.terminal, name, units)
+        second_spreads = value_spreads(connection, second.row, second.terminal, name, units)
+        first_levels = {(spread.level, spread.unit) for spread in first_spreads}
+        second_levels = {(spread.level, spread.unit) for spread in second_spreads}
         compared.append(
             ValueComparison(
                 property=name,
                 rungs=(first.terminal.name, second.terminal.name),
-                comparable=same and levels[0] == levels[1] and bool(levels[0]),
-                measured=(a, b),
+                comparable=same_calculation and first_levels == second_levels and bool(first_levels),
+                measured=(first_spreads, second_spreads),
             )
         )
     return compared
@@ -112,10 +117,11 @@ def _hits_against_cost(first: Sequence[ProgressStep], second: Sequence[ProgressS
     """Returns the hits of both campaigns at equal cost, up to the total of the cheaper one; last, their final hits."""
     least = min(first[-1].core_seconds, second[-1].core_seconds)
     marks = [least * share for share in COST_SHARES if least > 0]
-    at = [
-        HitsAtCost(core_seconds=round(mark, 3), hits=(_hits_at(first, mark), _hits_at(second, mark))) for mark in marks
-    ]
-    return [*at, HitsAtCost(core_seconds=None, hits=(first[-1].hits, second[-1].hits))]
+    hits_at_marks = []
+    for mark in marks:
+        hits = (_hits_at(first, mark), _hits_at(second, mark))
+        hits_at_marks.append(HitsAtCost(core_seconds=round(mark, 3), hits=hits))
+    return [*hits_at_marks, HitsAtCost(core_seconds=None, hits=(first[-1].hits, second[-1].hits))]
 
 
 def _hits_at(steps: Sequence[ProgressStep], cost: float) -> int:

@@ -36,7 +36,7 @@ from sciagent.domain.answers.explanation import (
 from sciagent.domain.answers.shown_values import CandidateName, PropertyValue
 from sciagent.domain.candidates import Names
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION
-from sciagent.domain.display_units import show_window, shown
+from sciagent.domain.display_units import in_chosen_unit, window_text
 from sciagent.domain.evidence import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
@@ -52,7 +52,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.candidates import names_of
-from sciagent.store.results.evidence import IMPORT_VERIFIER, know_properties
+from sciagent.store.results.evidence import IMPORT_VERIFIER, register_ledger_properties
 from sciagent.store.views import campaign_counts
 from sciagent.store.views.campaign_queries import with_proposer
 from sciagent.store.views.candidates import EvidenceAnswer, campaign_members, imported_answers
@@ -117,15 +117,25 @@ def _rules(
         drops_refused = stated["on_refusal"] == "drop"
         is_known = declared is not None
         terms.append(RungTerms(rung.tier, gate, drops_refused, frozenset(measured), is_known=is_known))
-    accept = {o["property"]: Window(*o["accept"]) if o["accept"] else None for o in row.spec["objectives"]}
-    terminal = [rung.name for rung in ladder].index(row.spec["terminal"])
-    return ladder_rules(terms, accept, terminal, row.spec["scheduler"]["kind"], row.spec["goal"]["kind"], row.units)
+    accept = dict[str, Window | None]()
+    for objective in row.spec["objectives"]:
+        limits = objective["accept"]
+        accept[objective["property"]] = Window(*limits) if limits else None
+    return ladder_rules(
+        terms,
+        accept,
+        terminal=[rung.name for rung in ladder].index(row.spec["terminal"]),
+        scheduler=row.spec["scheduler"]["kind"],
+        goal=row.spec["goal"]["kind"],
+        units=row.units,
+    )
 
 
 def _declared(stated: Mapping[str, Any], rung: RungRow) -> set[str] | None:
     """Returns the properties that the rung's verifier declares; None if the verifier is missing."""
     try:
-        return {m.property.name for m in verifier_class(rung.verifier)(stated["settings"]).measures}
+        verifier = verifier_class(rung.verifier)(stated["settings"])
+        return {measure.property.name for measure in verifier.measures}
     except (UsageError, ValueError, TypeError, OSError):
         return None
 
@@ -152,8 +162,8 @@ def _story(
         verifier=rung.verifier,
         version=rung.verifier_version,
         settings=row.spec["ladder"][rung.position]["settings"],
-        gate=tuple(show_window(name, window, row.units) for name, window in rules.gate.items()),
-        objectives=tuple(show_window(name, window, row.units) for name, window in rules.accept.items()),
+        gate=tuple(window_text(name, window, row.units) for name, window in rules.gate.items()),
+        objectives=tuple(window_text(name, window, row.units) for name, window in rules.accept.items()),
         is_terminal=rules.is_terminal,
         **end._asdict(),
         job=attempts[0].job if attempts else None,
@@ -170,8 +180,10 @@ def _calibrated(row: CampaignRow, rung: RungRow, answer: StoredEvidence | None) 
     """Returns the calibrated values of the rung, in the units of the campaign; none without evidence."""
     if answer is None:
         return ()
-    fitted = [rung.fits[value.property].measured(value) for value in answer.measured if value.property in rung.fits]
-    return tuple(PropertyValue.of(shown(measured, row.units)) for measured in fitted)
+    fitted = [
+        rung.fits[value.property].calibrated_value(value) for value in answer.measured if value.property in rung.fits
+    ]
+    return tuple(PropertyValue.of(in_chosen_unit(measured, row.units)) for measured in fitted)
 
 
 class RungEnd(NamedTuple):
@@ -187,7 +199,14 @@ def _by_evidence(rules: RungRules, answer: StoredEvidence, fits: Fits) -> RungEn
     """Returns outcome, verdict, reason and detail by the evidence. fits: the rung's calibrations."""
     story = answer.story
     reason = Reason(story.reason) if story.reason else None
-    judged = judge(rules, Finding("", Outcome(story.outcome), calibrated(answer.measured, fits), reason, story.detail))
+    finding = Finding(
+        candidate_key="",  # plays no part in the verdict
+        outcome=Outcome(story.outcome),
+        measured=calibrated(answer.measured, fits),
+        reason=reason,
+        detail=story.detail,
+    )
+    judged = judge(rules, finding)
     return RungEnd(story.outcome, judged.verdict, judged.reason, judged.detail)
 
 
@@ -196,14 +215,15 @@ def _by_attempts(attempts: Sequence[AttemptStory]) -> RungEnd:
     for attempt in reversed(attempts):
         if attempt.outcome:
             verdict = Outcome(attempt.outcome).rule.verdict
+            # the other verdicts need evidence
             shown_verdict = verdict if verdict in (Verdict.INCONCLUSIVE, Verdict.ERROR) else None
             return RungEnd(attempt.outcome, shown_verdict, attempt.reason, attempt.detail)
-    return RungEnd(None, None, None, "")
+    return RungEnd(outcome=None, verdict=None, reason=None, detail="")
 
 
 WAITING_STANDINGS = (Standing.OPEN, Standing.HELD)
 DRIVEN_STATES = (CampaignState.RUNNING, CampaignState.PAUSED)
-MAX_TEXT = 4000  # characters of a proposal that the workbench stores
+MAX_TEXT = 4000  # characters that the ledger keeps of a refused text
 
 
 def explain_named(
@@ -211,11 +231,11 @@ def explain_named(
 ) -> Explanation | RefusedText:
     """Returns the explanation of a candidate, or of the refusal of a proposed text.
 
-    candidate: as of `resolve`. campaign: the only campaign to cover, or its name;
-    None: all campaigns with the candidate. Raises UsageError if the ledger has neither.
+    candidate: a text as `resolve` takes it. campaign: the only campaign to cover, or its name; None: all campaigns with
+    the candidate. Raises UsageError if the ledger has neither.
     """
     with ledger.read() as connection:
-        know_properties(connection)
+        register_ledger_properties(connection)
         row = campaigns.get(connection, campaign) if isinstance(campaign, str) else campaign
         try:
             named = resolve(connection, row, candidate)
@@ -239,7 +259,9 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
     n_children, first_children = candidate_history.children(connection, candidate_id)
     child_ids = [child_id for child_id, _, _ in first_children]
     names = names_of(connection, [candidate_id, *child_ids], [row.id for row in rows])
-    named_children = tuple(_named(names, candidate["kind"], *child) for child in first_children)
+    named_children = []
+    for child_id, key, text in first_children:
+        named_children.append(_named(names, candidate["kind"], child_id, key, text))
     other_texts = [text for text in candidate_history.aliases(connection, candidate_id) if text != candidate["text"]]
     from_files = imported_answers(connection, [candidate_id]).get(candidate_id, [])
     stories = tuple(_campaign(connection, row, candidate_id, evidence, from_files, ledger) for row in rows)
@@ -251,7 +273,7 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
         atoms=candidate["n_atoms"],
         first_seen=candidate["created_at"],
         also_given_as=tuple(other_texts),
-        children=Children(n=n_children, first=named_children),
+        children=Children(n=n_children, first=tuple(named_children)),
         campaigns=stories,
         imported=imported_values(from_files),
         other_evidence=tuple(_other_evidence(evidence, stories, rows)),
@@ -399,7 +421,7 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
     """States the rung that an open candidate waits for, and the number of candidates before it."""
     position = int(place["position"])
     rung = _rung_of(place, ladder)
-    n_ahead = candidate_history.ahead(connection, row, position, place["score"], int(place["seq"]))
+    n_ahead = candidate_history.count_ahead(connection, row, position, place["score"], int(place["seq"]))
     condition = "with a better score" if place["score"] is not None else "that came earlier"
     if n_ahead >= candidate_history.MAX_AHEAD:
         waiting = f"{candidate_history.MAX_AHEAD} or more wait"

@@ -22,7 +22,7 @@ from sciagent.domain.answers.explanation import (
     RungStory,
 )
 from sciagent.domain.answers.shown_values import EvidenceValue, PropertyValue
-from sciagent.domain.quantities import stated
+from sciagent.domain.quantities import named_value_text
 from sciagent.domain.safe_text import Paragraph, one_line
 from sciagent.report.parts.wording import diagnostics_line
 
@@ -37,9 +37,8 @@ VERDICTS = {
     "error": "went wrong",
     "not_applicable": "does not take it",
 }
-_INDEX_AND_PRICE = re.compile(
-    r", index \S+ at price [^;\s]+"
-)  # part of the reason of a `priced` decision; --full shows it
+# part of the reason of a `priced` decision; only --full shows it
+_INDEX_AND_PRICE = re.compile(r", index \S+ at price [^;\s]+")
 UNCERTAINTY_NOTES = {"class": " (± usual for such {words.many})", "molecule": " (± of this {words.one})"}
 """{kind of the uncertainty: text behind the value}; {words} are the words of the subject."""
 JOB_STATES = {
@@ -81,7 +80,7 @@ def paragraphs(answer: Explanation | RefusedText, full: bool = False) -> Iterato
 
 def _refused(answer: RefusedText) -> Iterator[Paragraph]:
     """Yields the paragraphs on a proposed text that did not become a candidate."""
-    yield Paragraph(answer.text, 0)
+    yield Paragraph(answer.text, depth=0)
     yield Paragraph("It was proposed and refused: it did not become a candidate.")
     for proposal in answer.refused:
         by = "a person" if proposal.turn is None else f"the proposer {proposal.by} in turn {proposal.turn}"
@@ -90,13 +89,13 @@ def _refused(answer: RefusedText) -> Iterator[Paragraph]:
         is_same_text = proposal.text.strip() == answer.text.strip()
         text = "" if is_same_text else f", as {proposal.text or 'an empty text'}"
         yield Paragraph(f"Campaign {proposal.campaign}: proposed by {by}, {_moment(proposal.at)}{text}")
-        yield Paragraph(f"refused: {why}", 2)
+        yield Paragraph(f"refused: {why}", depth=2)
         if proposal.rationale:
-            yield Paragraph(f"“{proposal.rationale}”", 2)
+            yield Paragraph(f"“{proposal.rationale}”", depth=2)
 
 
 def _identity(answer: Explanation, full: bool) -> Iterator[Paragraph]:
-    yield Paragraph(answer.text, 0)
+    yield Paragraph(answer.text, depth=0)
     if answer.names:
         yield Paragraph("; ".join(f"{field}: {', '.join(texts)}" for field, texts in answer.names.items()))
     charge = f", charge {answer.charge:+d}" if answer.charge else ""
@@ -123,7 +122,7 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
     for margin in story.margins:
         yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")
         if margin.method is not None:
-            yield Paragraph(f"the method: {margin.method}; {margin.method.source}", 2)
+            yield Paragraph(f"the method: {margin.method}; {margin.method.source}", depth=2)
     if full and story.outlook and story.outlook.index is not None:
         yield Paragraph(_index_and_price(story.outlook))
     for number, proposal in enumerate(story.proposed):
@@ -138,8 +137,8 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
 
 
 def _heading(text: str) -> Iterator[Paragraph]:
-    yield Paragraph("", 0)
-    yield Paragraph(text, 0)
+    yield Paragraph("", depth=0)
+    yield Paragraph(text, depth=0)
 
 
 def _score_and_cost(story: CampaignStory) -> str:
@@ -156,17 +155,18 @@ def _score_and_cost(story: CampaignStory) -> str:
 
 def _proposal(proposal: ProposalStory, verb: str) -> Iterator[Paragraph]:
     by = proposal.by if proposal.is_person else f"the proposer {proposal.by} in turn {proposal.turn}"
+    # an operation is not named where it says the same as `by`
     special_operations = {"seed": ", as a seed", "person": "", proposal.by: "", "": ""}
     how = special_operations.get(proposal.operation or "", f", by {proposal.operation}")
     text = f", as {proposal.text}" if proposal.is_person else ""
     yield Paragraph(f"{verb} by {by}, {_moment(proposal.at)}{how}{text}")
     if proposal.detail:
-        yield Paragraph(proposal.detail, 2)
+        yield Paragraph(proposal.detail, depth=2)
     if proposal.parents:
         parents = " and ".join(f"{parent.text} ({parent.key[:8]})" for parent in proposal.parents)
-        yield Paragraph(f"from {parents}", 2)
+        yield Paragraph(f"from {parents}", depth=2)
     if proposal.rationale:
-        yield Paragraph(f"“{proposal.rationale}”", 2)
+        yield Paragraph(f"“{proposal.rationale}”", depth=2)
 
 
 def _index_and_price(outlook: Outlook) -> str:
@@ -198,7 +198,7 @@ def _other_evidence(others: Sequence[EvidenceStory], words: Words) -> Iterator[P
             outcome = evidence.outcome + _in_brackets(evidence.reason)
             yield Paragraph(f"{evidence.verifier} {evidence.version}{where}, {_day(evidence.at)}: {outcome}")
             if evidence.detail:
-                yield Paragraph(evidence.detail, 2)
+                yield Paragraph(evidence.detail, depth=2)
             yield from _values(evidence.values, words)
             yield from _diagnostics(evidence)
     n_superseded = len([evidence for evidence in others if not evidence.is_current])
@@ -211,23 +211,23 @@ def _rung(
 ) -> Iterator[Paragraph]:
     """Yields the paragraphs on a rung. waived_by: person who waived its verdict. labels: of all rungs of the ladder."""
     decides = ", decides" if rung.is_terminal else ""
-    yield Paragraph(f"{rung.rung} ({rung.verifier} {rung.version}{decides}): {_verdict(rung)}", 1, "bold")
+    yield Paragraph(f"{rung.rung} ({rung.verifier} {rung.version}{decides}): {_verdict(rung)}", depth=1, style="bold")
     yield from _judgement(rung, full, waived_by)
     if rung.evidence:
         yield from _values(rung.evidence.values, words)
         for value in rung.calibrated:
-            yield Paragraph(f"calibrated, which counts: {value.line()}", 2)
+            yield Paragraph(f"calibrated, which counts: {value.line()}", depth=2)
         yield from _diagnostics(rung.evidence)
-        yield Paragraph(_origin(rung, rung.evidence), 2)
+        yield Paragraph(_origin(rung, rung.evidence), depth=2)
     for decision in rung.decisions:
-        yield Paragraph(f"{_decision(decision, full)}, {_moment(decision.at)}", 2)
+        yield Paragraph(f"{_decision(decision, full)}, {_moment(decision.at)}", depth=2)
         law_and_price = _law_and_price(decision, labels) if full else ""
         if law_and_price:
-            yield Paragraph(law_and_price, 3)
+            yield Paragraph(law_and_price, depth=3)
     if full or len(rung.attempts) > 1 or not rung.evidence:
         for attempt in rung.attempts:
             ended = f"{attempt.outcome or attempt.state}{_in_brackets(attempt.reason)}"
-            yield Paragraph(f"tried {_moment(attempt.started_at)} on {attempt.host}: {ended}", 2)
+            yield Paragraph(f"tried {_moment(attempt.started_at)} on {attempt.host}: {ended}", depth=2)
     if rung.evidence:
         yield from _provenance(rung, rung.evidence, full)
 
@@ -247,13 +247,13 @@ def _judgement(rung: RungStory, full: bool, waived_by: str | None) -> Iterator[P
     """Yields the numbers behind the verdict, the person who waived it, and the windows."""
     tells_windows = bool(rung.detail) and rung.verdict != "pass"  # the detail of a miss names the window
     if tells_windows:
-        yield Paragraph(rung.detail, 2)
+        yield Paragraph(rung.detail, depth=2)
     if waived_by and rung.verdict not in ("pass", None):
-        yield Paragraph(f"waived: {waived_by} promoted it past this rung", 2)
+        yield Paragraph(f"waived: {waived_by} promoted it past this rung", depth=2)
     windows = [f"gate {window}" for window in rung.gate]
     windows += [f"objective {window}" for window in rung.objectives]
     if windows and (full or (rung.evidence and not tells_windows)):
-        yield Paragraph("; ".join(windows), 2)
+        yield Paragraph("; ".join(windows), depth=2)
 
 
 def _origin(rung: RungStory, evidence: EvidenceStory) -> str:
@@ -269,21 +269,23 @@ def _origin(rung: RungStory, evidence: EvidenceStory) -> str:
 def _diagnostics(evidence: EvidenceStory) -> Iterator[Paragraph]:
     line = diagnostics_line(evidence.diagnostics)
     if line:
-        yield Paragraph(f"diagnostics: {line}", 2)
+        yield Paragraph(f"diagnostics: {line}", depth=2)
 
 
 def _provenance(rung: RungStory, evidence: EvidenceStory, full: bool) -> Iterator[Paragraph]:
     if full:
         versions = ", ".join(f"{name} {version}" for name, version in sorted(evidence.versions.items()))
         settings = ", ".join(f"{name}={value}" for name, value in rung.settings.items())
-        yield Paragraph(f"with {versions}", 2)
-        yield Paragraph(f"settings {settings}", 2)
-        yield Paragraph(f"evidence {evidence.key}, watermark {evidence.watermark}, revision {evidence.revision}", 2)
+        yield Paragraph(f"with {versions}", depth=2)
+        yield Paragraph(f"settings {settings}", depth=2)
+        yield Paragraph(
+            f"evidence {evidence.key}, watermark {evidence.watermark}, revision {evidence.revision}", depth=2
+        )
     for file in evidence.files:
         removal = file.removed
         state = f", removed by {removal.who} {_day(removal.at)}: {removal.why}" if removal else ""
         if full or removal:
-            yield Paragraph(f"file {file.name}, {file.size} bytes, {file.sha256[:12]}{state}", 2)
+            yield Paragraph(f"file {file.name}, {file.size} bytes, {file.sha256[:12]}{state}", depth=2)
 
 
 def _values(values: Sequence[EvidenceValue], words: Words) -> Iterator[Paragraph]:
@@ -292,11 +294,11 @@ def _values(values: Sequence[EvidenceValue], words: Words) -> Iterator[Paragraph
     has_heading = len(levels) == 1 and len(values) > 1
     depth = 3 if has_heading else 2
     if has_heading:
-        yield Paragraph(f"at {levels.pop()}:", 2)
+        yield Paragraph(f"at {levels.pop()}:", depth=2)
     for value in values[:MAX_VALUES]:
-        yield Paragraph(_value(value, words, with_level=not has_heading), depth)
+        yield Paragraph(_value(value, words, with_level=not has_heading), depth=depth)
     if len(values) > MAX_VALUES:
-        yield Paragraph(f"and {len(values) - MAX_VALUES} more; see --json", 2)
+        yield Paragraph(f"and {len(values) - MAX_VALUES} more; see --json", depth=2)
 
 
 def _value(value: PropertyValue, words: Words, with_level: bool = True) -> str:
@@ -306,14 +308,14 @@ def _value(value: PropertyValue, words: Words, with_level: bool = True) -> str:
         note = ", uncertainty unknown"
     elif value.uncertainty > 0:
         note = UNCERTAINTY_NOTES.get(value.uncertainty_kind or "", "").format(words=words)
-    text = value.line() if with_level else stated(value.property, value)
+    text = value.line() if with_level else named_value_text(value.property, value)
     return f"{text}{note}"
 
 
 def _decision(decision: DecisionStory, full: bool) -> str:
     """Returns who decided what, and the reason. full: with index, price and propensity."""
     person = decision.chooser.removeprefix("person:") if decision.chooser.startswith("person:") else None
-    reason = (decision.why or "").removeprefix(decision.chooser).removeprefix(": ")
+    reason = (decision.why or "").removeprefix(decision.chooser).removeprefix(": ")  # it may begin with the chooser
     if not full:
         reason = _INDEX_AND_PRICE.sub("", reason)
     why = f": {reason}" if reason else ""

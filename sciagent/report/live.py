@@ -28,8 +28,8 @@ MAX_RUNNING_JOBS = 200  # running jobs that a snapshot lists
 SHARE = 0.02  # largest share of the time for queries that are slow in a large ledger
 
 
-class Sparing:
-    """A cache that repeats a query only as often as a given share of the time allows."""
+class CachedQueries:
+    """A cache of slow queries. A query is repeated only as often as a given share of the time allows."""
 
     def __init__(self, share: float = SHARE) -> None:
         self._share = share
@@ -87,11 +87,11 @@ class Frame:
         return Counter(job.worker for job in self.running)
 
 
-def look(connection: Connection, sparing: Sparing) -> Frame:
-    """Returns a snapshot of the ledger; `sparing` limits the slow queries."""
+def read_snapshot(connection: Connection, cached: CachedQueries) -> Frame:
+    """Returns a snapshot of the ledger. cached: keeps the answers of slow queries."""
     latest_results = overview.latest_results(connection)
     watched = [
-        _watched(connection, campaign, latest_results.per_minute.get(campaign.id, 0.0), sparing)
+        _watched(connection, campaign, latest_results.per_minute.get(campaign.id, 0.0), cached)
         for campaign in overview.driven_campaigns(connection)
     ]
     alive = workers.alive(connection)
@@ -109,10 +109,10 @@ def look(connection: Connection, sparing: Sparing) -> Frame:
     )
 
 
-def _watched(connection: Connection, campaign: DrivenCampaign, per_minute: float, sparing: Sparing) -> Watched:
-    hits = sparing(("hits", campaign.id), lambda: campaign_counts.hits(connection, campaign.id))
-    counted = sparing(("jobs", campaign.id), lambda: job_lists.counts(connection, [campaign.id]))
-    used = sparing(("used", campaign.id), lambda: _used(connection, campaign))
+def _watched(connection: Connection, campaign: DrivenCampaign, per_minute: float, cached: CachedQueries) -> Watched:
+    hits = cached(("hits", campaign.id), lambda: campaign_counts.hits(connection, campaign.id))
+    counted = cached(("jobs", campaign.id), lambda: job_lists.counts(connection, [campaign.id]))
+    used = cached(("used", campaign.id), lambda: _used(connection, campaign))
     driver = campaigns.driver_of(connection, campaign.id)
     driver_text = "nobody"
     if driver is not None:
@@ -135,6 +135,7 @@ def _used(connection: Connection, campaign: DrivenCampaign) -> tuple[str, float]
     budget = campaign.spec.get("budget", {})
     spent = campaign_counts.spent(connection, campaign.id)
     spent["wall_minutes"] = campaign.wall_seconds / 60
+    # proposals are no resource, so `spent` does not count them
     shares = {
         name: spent.get(name, 0.0) / limit
         for name, limit in budget.items()
@@ -163,7 +164,8 @@ def time_left(status: CampaignCounts, workers: int) -> str | None:
     at the mean cost of its jobs so far. The upper end assumes the pace since the start, when cheap rungs came first.
     The campaign ends at the first limit, or sooner if it reaches its goal.
     """
-    ranges = [span for span in (_core_seconds(status, workers), _runs(status, workers)) if span is not None]
+    ranges_or_none = (_range_of_core_seconds(status, workers), _range_of_runs(status, workers))
+    ranges = [span for span in ranges_or_none if span is not None]
     max_minutes = _limit(status, "wall_minutes")
     remaining_seconds = None
     if max_minutes is not None:
@@ -178,7 +180,7 @@ def time_left(status: CampaignCounts, workers: int) -> str | None:
     return f"budget left for {range_of(low, high)}"
 
 
-def _core_seconds(status: CampaignCounts, workers: int) -> tuple[float, float] | None:
+def _range_of_core_seconds(status: CampaignCounts, workers: int) -> tuple[float, float] | None:
     """Returns the range of the limit on core-seconds, in seconds; None without one or if too little is known."""
     limit = _limit(status, "core_seconds")
     used = status.spent.get("core_seconds", 0.0)
@@ -191,15 +193,17 @@ def _core_seconds(status: CampaignCounts, workers: int) -> tuple[float, float] |
     return _ordered(seconds_on_all_workers, seconds_at_pace_so_far)
 
 
-def _runs(status: CampaignCounts, workers: int) -> tuple[float, float] | None:
+def _range_of_runs(status: CampaignCounts, workers: int) -> tuple[float, float] | None:
     """Returns the range of the last rung with a limit on its runs, in seconds.
 
     None without such a rung, or if too few of its jobs have ended.
     """
     limits = status.budget.get("rungs")
     elapsed = status.spent.get("wall_minutes", 0.0) * MINUTE
-    limited = [rung for rung in status.rungs if isinstance(limits, Mapping) and rung.rung in limits]
-    if not limited or not isinstance(limits, Mapping) or elapsed <= 0:
+    if not isinstance(limits, Mapping) or elapsed <= 0:
+        return None
+    limited = [rung for rung in status.rungs if rung.rung in limits]
+    if not limited:
         return None
     rung = limited[-1]
     ended = _ended(rung)

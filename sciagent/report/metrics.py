@@ -21,7 +21,7 @@ from prometheus_client.metrics_core import Metric
 from sqlalchemy.engine import Connection
 
 from sciagent.errors import LedgerError
-from sciagent.report.live import Sparing
+from sciagent.report.live import CachedQueries
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, workers
@@ -36,7 +36,7 @@ class LedgerCollector:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._sparing = Sparing()
+        self._cached = CachedQueries()
         self._one_at_a_time = threading.Lock()
 
     def collect(self) -> Iterator[Metric]:
@@ -60,13 +60,15 @@ class LedgerCollector:
         hits = _gauge("campaign_hits", "Hits so far.", "campaign")
         wall = _counter("campaign_wall_seconds", "Time driven.", "campaign")
         jobs = _gauge("jobs", "Jobs by state.", "campaign", "state")
+        # the outcome is `lost` if the worker was lost while it ran the attempt
         attempts = _counter("attempts", "Attempts that ended; lost: with their worker.", "campaign", "rung", "outcome")
         stale = _counter("stale_results", "Results that came too late and were refused.", "campaign", "rung")
         spent = _counter("spent", "What was booked, in the unit of the resource.", "campaign", "rung", "resource")
         for campaign in overview.recent_campaigns(connection):
             state.add_metric([campaign.name, campaign.state], 1)
             wall.add_metric([campaign.name], campaign.wall_seconds)
-            n_hits, by_state, totals = self._sparing(campaign.id, partial(_counted, connection, campaign.id))
+            # counting is slow in a large ledger, so an answer may be an earlier one
+            n_hits, by_state, totals = self._cached(campaign.id, partial(_counted, connection, campaign.id))
             hits.add_metric([campaign.name], n_hits)
             for job_state, n in by_state.items():
                 jobs.add_metric([campaign.name, job_state], n)

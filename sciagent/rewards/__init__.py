@@ -1,1 +1,1 @@
-"""Rewards as pure functions of what the ledger holds: no database and no model is used here."""
+"""Rewards of episodes, as functions of what the ledger holds up to a watermark. No language model is asked."""

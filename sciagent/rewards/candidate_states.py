@@ -1,13 +1,13 @@
 """Derives the state of candidates from the evidence up to a watermark, a position in the ledger.
 
-Neither the order in which the evidence arrived nor the standings that the campaign stored play a part. Only which of
-several candidates that relaxed to one structure was the first follows from the order; the ledger keeps it.
+Neither the order in which the evidence arrived nor the standings that the campaign stored play a part, with one
+exception: if several candidates relaxed to one structure, the first of them counts, as the ledger states it.
 
 Where the goal is the best candidates, an episode is worth its improvement over the campaign's record when it began,
-whatever its siblings find.
+whatever its siblings (the other episodes of its group) find.
 
 Candidates reach the terminal rung with a known chance by the lots of the scheduler `lottery`, or by the lots of the
-audit, a random sample of the candidates that the scheduler `priced` passes over. A lot is a number in [0, 1); the
+audit, a random sample of the candidates that the scheduler `priced` passes over. A lot is a number in (0, 1); the
 candidate is drawn if its lot is below the chance.
 """
 
@@ -54,9 +54,10 @@ def answers_as_of(
     source = evidence.evidence_as_of(as_of)
     answers: dict[int, list[Answer]] = {id_: [] for id_ in candidate_ids}
     for rung in rungs_as_of(built, connection, as_of):
-        read = pooled_replicates.pooled_answers(connection, candidate_ids, rung.verifier.computation, source=source)
-        for id_, result in read.items():
-            answers[id_].append(answer_of(rung, with_derived(rung, result, answers[id_])))
+        results = pooled_replicates.pooled_answers(connection, candidate_ids, rung.verifier.computation, source=source)
+        for id_, result in results.items():
+            with_all_values = with_derived(rung, result, earlier=answers[id_])
+            answers[id_].append(answer_of(rung, with_all_values))
     return answers
 
 
@@ -74,10 +75,10 @@ def states(built: Built, connection: Connection, candidate_ids: Sequence[int], a
         answers = answers_as_of(built, connection, ids, as_of)
         likenesses = known_likenesses(connection, built, ids, as_of)
         ordered_positions = _ordered_positions(connection, built.row.id, ids, as_of)
-        is_drawn = _drawn(built, connection, ids)
+        is_drawn = _drawn(built, connection, ids)  # empty without a lottery
         for id_ in ids:
             counted_answers = answers[id_]
-            if not is_drawn.get(id_, True):
+            if id_ in is_drawn and not is_drawn[id_]:
                 counted_answers = [answer for answer in answers[id_] if answer.position < built.terminal]
             where = place(built.rules, built.objectives, counted_answers, likeness=likenesses.get(id_))
             answered = {answer.position for answer in counted_answers}
@@ -91,7 +92,7 @@ def states(built: Built, connection: Connection, candidate_ids: Sequence[int], a
 def _state(built: Built, where: Place, answered: Set[int], ordered: Set[int]) -> CandidateState:
     """Returns a candidate's state.
 
-    answered: positions of the rungs with an answer. ordered: positions of the rungs that were decided on.
+    answered: positions of the rungs with an answer. ordered: positions of the rungs that the campaign decided to run.
     """
     if where.standing is Standing.SETTLED:
         counts_hits = built.spec.goal.kind == "hits" and any(o.accept for o in built.objectives)
@@ -101,7 +102,7 @@ def _state(built: Built, where: Place, answered: Set[int], ordered: Set[int]) ->
         if where.verdict not in _REFUSALS:
             return CandidateState(Settlement.UNDECIDED)
         return CandidateState(Settlement.REFUSED, screened=built.rungs[where.position].is_fast)
-    due = {rung.rules.position for rung in built.fast} | ordered
+    due = {rung.rules.position for rung in built.fast} | ordered  # fast rungs run without a decision
     has_all_answers = due <= answered
     return CandidateState(Settlement.OPEN if has_all_answers else Settlement.UNDECIDED)
 
@@ -139,6 +140,7 @@ def _ordered_positions(
     query = (
         sa.select(d.candidate_id, r.position)
         .select_from(t.decision.join(t.rung, r.id == d.rung_id))
+        # a decision that notes `as_of` itself was made after the version
         .where(d.campaign_id == campaign_id, d.action == "run", d.watermark < as_of)
         .where(among(connection, d.candidate_id, candidate_ids))
     )
@@ -152,12 +154,13 @@ class _AnsweredCandidate(NamedTuple):
     """A candidate with an answer of the terminal rung."""
 
     utility: float
+    """Utility by that answer."""
     answered: int
     """Watermark of the first answer of the terminal rung."""
     seq: int
     """Sequence number in the campaign."""
     turn_id: int
-    """Id of the turn that proposed it; 0 if a person did."""
+    """Id of the turn that proposed it; 0, below all ids of turns, if a person did."""
 
 
 class Beginning(NamedTuple):
@@ -179,16 +182,20 @@ class Records:
     """
 
     def __init__(
-        self, built: Built, connection: Connection, held: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]], as_of: int
+        self,
+        built: Built,
+        connection: Connection,
+        episodes: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]],
+        as_of: int,
     ) -> None:
-        """held: the episodes with their turns."""
-        self._rank = built.spec.goal.count or 1
+        """episodes: each with its turns."""
+        self._record_rank = built.spec.goal.count or 1
         answered = _answered_candidates(built, connection, as_of)
         self._best_first = sorted(answered, key=lambda candidate: -candidate.utility)
-        beginning_of = beginnings(built, connection, held)
+        beginning_of = beginnings(built, connection, episodes)
         self._records: dict[int, float] = {}
         record_by_beginning: dict[Beginning, float] = {}
-        for row, _ in held:
+        for row, _ in episodes:
             beginning = beginning_of[row.id]
             if beginning not in record_by_beginning:
                 record_by_beginning[beginning] = self._record_at(beginning)
@@ -199,15 +206,16 @@ class Records:
         return self._records[row.id]
 
     def _record_at(self, beginning: Beginning) -> float:
+        """Returns the record at a beginning, in utility."""
         rank = 0
         for candidate in self._best_first:
             if beginning.part is None:
-                is_member = candidate.turn_id < beginning.turn_id
+                was_member = candidate.turn_id < beginning.turn_id
             else:
-                is_member = beginning.part.holds(candidate.seq)
-            if is_member and candidate.answered <= beginning.watermark:
+                was_member = beginning.part.holds(candidate.seq)
+            if was_member and candidate.answered <= beginning.watermark:
                 rank += 1
-                if rank == self._rank:
+                if rank == self._record_rank:
                     return candidate.utility
         return 0.0
 
@@ -218,9 +226,9 @@ def _answered_candidates(built: Built, connection: Connection, as_of: int) -> li
     e = t.evidence.c
     p = t.proposal.c
     computation = built.rungs[built.terminal].verifier.computation
-    first = sa.func.min(e.watermark)
+    first_answer = sa.func.min(e.watermark)
     query = (
-        sa.select(cc.candidate_id, first, cc.seq, sa.func.coalesce(p.turn_id, 0))
+        sa.select(cc.candidate_id, first_answer, cc.seq, sa.func.coalesce(p.turn_id, 0))
         .select_from(
             t.campaign_candidate.join(t.evidence, e.candidate_id == cc.candidate_id).outerjoin(
                 t.proposal, p.id == cc.proposal_id
@@ -235,28 +243,27 @@ def _answered_candidates(built: Built, connection: Connection, as_of: int) -> li
     answered = []
     for id_, state in states(built, connection, sorted(rows), as_of).items():
         if state.payoff is not None:
-            _, first_answer, seq, turn_id = rows[id_]
-            answered.append(_AnsweredCandidate(state.payoff, int(first_answer), int(seq), int(turn_id)))
+            _, watermark, seq, turn_id = rows[id_]
+            answered.append(_AnsweredCandidate(state.payoff, int(watermark), int(seq), int(turn_id)))
     return answered
 
 
 def beginnings(
-    built: Built, connection: Connection, held: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]]
+    built: Built, connection: Connection, episodes: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]]
 ) -> dict[int, Beginning]:
-    """Returns the beginnings of the episodes, by trajectory id. held: the episodes with their turns.
+    """Returns the beginnings of the episodes, by trajectory id. episodes: each with its turns.
 
     The episodes of a group are siblings: all begin with the group's snapshot of the campaign.
     """
-    group_of_id = rollout_groups.of_ids(
-        connection, sorted({row.group_id for row, _ in held if row.group_id is not None})
-    )
+    group_ids = {row.group_id for row, _ in episodes if row.group_id is not None}
+    group_of_id = rollout_groups.of_ids(connection, sorted(group_ids))
     u = t.turn.c
-    first = sa.select(u.trajectory_id, sa.func.coalesce(u.asked_watermark, u.watermark)).where(u.number == 0)
-    ids_without_group = [row.id for row, _ in held if row.group_id is None]
-    rows = connection.execute(first.where(among(connection, u.trajectory_id, ids_without_group)))
+    first_turns = sa.select(u.trajectory_id, sa.func.coalesce(u.asked_watermark, u.watermark)).where(u.number == 0)
+    ids_without_group = [row.id for row, _ in episodes if row.group_id is None]
+    rows = connection.execute(first_turns.where(among(connection, u.trajectory_id, ids_without_group)))
     first_watermark = {int(id_): int(watermark) for id_, watermark in rows}
     beginning_of = {}
-    for row, turns in held:
+    for row, turns in episodes:
         if row.group_id is not None:
             group = group_of_id[row.group_id]
             beginning_of[row.id] = Beginning(group.snapshot_watermark, group.part, turn_id=0)
@@ -269,6 +276,7 @@ class Lot(NamedTuple):
     """The lot of a candidate."""
 
     chance: float
+    """Chance with which the candidate is drawn, in (0, 1]."""
     is_drawn: bool
 
 
@@ -281,8 +289,9 @@ class Lots:
         self._audit: Mapping[int, Lot] = {}
         if isinstance(scheduler, PricedSpec):
             log = laws.audit_log(connection, built.row.id, as_of)
-            drawn = zip(log.ids, log.pi, log.lot, strict=True)
-            self._audit = {id_: Lot(chance, lot < chance) for id_, chance, lot in drawn if chance > 0}
+            passed_over = zip(log.ids, log.pi, log.lot, strict=True)
+            # the chance is 0 until the audit has drawn for a candidate
+            self._audit = {id_: Lot(chance, lot < chance) for id_, chance, lot in passed_over if chance > 0}
 
     @property
     def any(self) -> bool:
@@ -298,5 +307,5 @@ class Lots:
             return self._audit.get(candidate_id)
         if state.chance is None:
             return None
-        is_drawn = state.settlement is not Settlement.OPEN
+        is_drawn = state.settlement is not Settlement.OPEN  # see `_state_by_lot`
         return Lot(state.chance, is_drawn)

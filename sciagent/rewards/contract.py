@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 GROUP = "sciagent.reward_terms"
 RESERVED_PARTS = ("evidence", "cost")
 """Parts of a turn's reward that are no terms."""
-ROUNDING = 1e-9  # a mean of values up to 1 may be above 1 by so much
+ROUNDING = 1e-9  # by so much rounding may lift a mean of values above their limit, 1
 
 Unsettled = Literal["settled", "posterior", "robust"]
+"""The key `unsettled` of a description of rewards: how candidates without an answer of the terminal rung are valued."""
 
 
 class Settlement(StrEnum):
@@ -46,7 +47,7 @@ class Settlement(StrEnum):
     UNDECIDED = "undecided"
     """A job is under way, has crashed, was lost, or its answer decides nothing."""
     OPEN = "open"
-    """Nothing more has been bought for the candidate."""
+    """All rungs that were bought for the candidate have answered, and the terminal rung is not among them."""
 
 
 class CandidateState(NamedTuple):
@@ -56,7 +57,8 @@ class CandidateState(NamedTuple):
     payoff: float | None = None
     """Payoff by the terminal rung's answer; set if `settlement` is `ANSWERED`."""
     expected: float | None = None
-    """Payoff that the law expects, without what later choices may add; None without a law."""
+    """Payoff that the law (the model that predicts the answers of rungs) expects of a terminal verification; None
+    without a law."""
     chance: float | None = None
     """Probability with which the candidate was drawn for the terminal rung; None if no lot was drawn."""
     screened: bool = False
@@ -184,7 +186,7 @@ def term_class(name: str) -> type[RewardTerm]:
 
 
 class UsedTerm:
-    """A term with the settings of a description of rewards. It names the term of another package that fails."""
+    """A term with the settings of a description of rewards. If a term of another package fails, the error names it."""
 
     def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
         """settings: as the description states them."""
@@ -217,11 +219,13 @@ _WAY_OUT = "no rewards were written; correct the package, or leave the term out"
 
 @contextmanager
 def _named_faults(name: str, where: str = "") -> Iterator[None]:
-    """Raises UsageError, which names term and package, for whatever a term of another package raises. A ledger that
-    does not answer is no fault of the package."""
+    """Raises UsageError, which names term and package, for whatever a term of another package raises.
+
+    where: the turn, if the term fails at one.
+    """
     try:
         yield
-    except LedgerAwayError:
+    except LedgerAwayError:  # no fault of the package
         raise
     except Exception as error:
         dist = _entry_points()[name].dist

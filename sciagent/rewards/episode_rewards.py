@@ -25,9 +25,9 @@ from sciagent.rewards.turn_rewards import (
     ProposedCandidate,
     TurnFacts,
     TurnReward,
-    limited,
     price_of,
     turn_rewards,
+    with_limited_worths,
     worth,
 )
 from sciagent.rewards.unanswered_values import RewardLaw, expectations
@@ -88,16 +88,17 @@ def _expected_payoffs(
 ) -> dict[int, float]:
     """Returns the payoffs that the law expects of the candidates for which the description asks it, by candidate id.
 
-    Parameters as of `valuations`.
+    The parameters are those of `valuations`.
     """
     ids = []
     for id_, state in known.items():
+        # the robust estimate of a candidate with an answer needs what the law had expected, too
         has_lot = spec.unsettled == "robust" and state.chance
         if state.settlement is Settlement.OPEN or has_lot:
             ids.append(id_)
     if not ids:
         return {}
-    expected = expectations(built, connection, law, ids, as_of, record or 0.0)
+    expected = expectations(built, connection, law, ids, as_of, record=record or 0.0)
     if spec.unsettled == "posterior":
         return _less_terminal_price(built, connection, expected, spec)
     return expected
@@ -128,31 +129,34 @@ class CandidateFacts:
         self,
         built: Built,
         connection: Connection,
-        held: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]],
+        episodes_with_turns: Sequence[tuple[EpisodeRow, Sequence[EpisodeTurn]]],
         spec: RewardSpec,
         law: RewardLaw | None,
         as_of: int,
     ) -> None:
-        """held: the episodes with their turns."""
-        self._records = Records(built, connection, held, as_of) if built.spec.goal.kind == "best" else None
-        by_record: dict[float | None, set[int]] = {}
-        for row, turns in held:
-            ids_of_record = by_record.setdefault(self._record(row), set())
+        self._records: Records | None = None
+        if built.spec.goal.kind == "best":
+            self._records = Records(built, connection, episodes_with_turns, as_of)
+        # the worth of a candidate depends on the record that its episode had to beat
+        ids_by_record: dict[float | None, set[int]] = {}
+        for row, turns in episodes_with_turns:
+            ids_of_record = ids_by_record.setdefault(self._record(row), set())
             for turn in turns:
                 ids_of_record.update(turn.new_candidates)
-        ids = sorted(set(chain.from_iterable(by_record.values())))
+        ids = sorted(set(chain.from_iterable(ids_by_record.values())))
         self.states = states(built, connection, ids, as_of)
         self._worth: dict[float | None, Mapping[int, CandidateWorth]] = {}
-        for record, of_record in by_record.items():
-            known = {id_: self.states[id_] for id_ in sorted(of_record)}
+        for record, ids_of_record in ids_by_record.items():
+            known = {id_: self.states[id_] for id_ in sorted(ids_of_record)}
             self._worth[record] = valuations(built, connection, known, as_of, law, spec, record)
         paid = [rung.verifier.computation for rung in built.paid]
-        fits = set[tuple[str, str]]()
+        # imported values to which a rung was calibrated: (property, level)
+        calibrating = set[tuple[str, str]]()
         for rung in rungs_as_of(built, connection, as_of):
-            fits.update((name, fit.measured_level) for name, fit in rung.fits.items())
-        self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of, fits)
+            calibrating.update((name, fit.measured_level) for name, fit in rung.fits.items())
+        self._costs = episodes.costs_of(connection, built.row.id, paid, ids, as_of, imported=calibrating)
         inline = [rung.verifier.computation for rung in built.fast if rung.spec.inline]
-        self._inline = episodes.of_computations(connection, inline, ids, as_of)
+        self._inline_costs = episodes.of_computations(connection, inline, ids, as_of)
         self._key_and_families: dict[int, tuple[str, tuple[str, ...]]] = {}
         self.notations: dict[int, str] = {}
         """Notations of the candidates, by id."""
@@ -169,24 +173,25 @@ class CandidateFacts:
 
     def of_turn(self, row: EpisodeRow, turn: EpisodeTurn, terms: Mapping[str, float | None]) -> TurnFacts:
         """Returns the facts of a turn. row: its episode. terms: named terms before their weights."""
-        worth = self._worth[self._record(row)]
+        worth_of_id = self._worth[self._record(row)]
         proposed = []
         for id_ in turn.new_candidates:
             cost = self._costs[id_] + self._reused_cost(id_, row, turn)
             key, families = self._key_and_families[id_]
-            proposed.append(ProposedCandidate(key, families, worth[id_].value, worth[id_].settled, cost))
+            known = worth_of_id[id_]
+            proposed.append(ProposedCandidate(key, families, known.value, known.settled, cost))
         return TurnFacts(proposed, turn.cost, terms)
 
     def _reused_cost(self, candidate_id: int, row: EpisodeRow, turn: EpisodeTurn) -> Cost:
         """Returns the cost of inline evidence that the turn reused.
 
-        The turn's own cost holds the evidence that the turn computed, and in a group of rollouts also the evidence that
-        it reused.
+        The turn's own cost includes the evidence that the turn computed. In a group of rollouts it includes the reused
+        evidence, too, so that nothing is added.
         """
         if row.group_id is not None:
             return Cost()
         total = Cost()
-        for turn_id, cost in self._inline.get(candidate_id, ()):
+        for turn_id, cost in self._inline_costs.get(candidate_id, ()):
             if turn_id != turn.id:
                 total += cost
         return total
@@ -216,8 +221,8 @@ def reward_rows(
     Raises UsageError for a campaign without episodes, or with terms that its candidates cannot have.
     """
     written: list[RewardRow] = []
-    found = _episodes(built, connection, spec, law, as_of, only)
-    for group_id, members in groupby(found, key=lambda episode: episode.row.group_id):
+    rewarded = _episodes(built, connection, spec, law, as_of, only)
+    for group_id, members in groupby(rewarded, key=lambda episode: episode.row.group_id):
         group = list(members)
         if group_id is not None:
             advantages = _advantages(spec, group)
@@ -236,26 +241,33 @@ def _episodes(
     as_of: int,
     only: Collection[int] | None,
 ) -> list[_Episode]:
-    """Returns the episodes; the episodes of a group stand one after the other."""
+    """Returns the episodes with their rewards; the episodes of a group stand one after the other."""
     rows = episodes.episodes(connection, built.row.id, as_of, only)
     if not rows:
         raise UsageError(f'campaign "{built.row.name}" has no episodes of a model; rewards are given to its turns')
     turns = episodes.turns_of(connection, [row.id for row in rows], as_of)
-    held = [(row, turns[row.id]) for row in rows]
-    facts = CandidateFacts(built, connection, held, spec, law, as_of)
-    inputs = TermInputs(built, as_of, spec.unsettled, held, facts.states, facts.notations)
+    episodes_with_turns = [(row, turns[row.id]) for row in rows]
+    facts = CandidateFacts(built, connection, episodes_with_turns, spec, law, as_of)
+    inputs = TermInputs(
+        built=built,
+        as_of=as_of,
+        unsettled=spec.unsettled,
+        episodes=episodes_with_turns,
+        states=facts.states,
+        notations=facts.notations,
+    )
     terms = [UsedTerm(name, spec.settings_of(name)) for name, weight in spec.terms.items() if weight]
     for term in terms:
         term.prepare(connection, inputs)
-    found = []
-    for row, of_episode in held:
+    rewarded = []
+    for row, episode_turns in episodes_with_turns:
         turn_facts = []
-        for position, turn in enumerate(of_episode):
-            place = TurnOfEpisode(row, of_episode, position)
-            values = {term.name: term.of(place) for term in terms}
+        for position, turn in enumerate(episode_turns):
+            turn_of_episode = TurnOfEpisode(row, episode_turns, position)
+            values = {term.name: term.of(turn_of_episode) for term in terms}
             turn_facts.append(facts.of_turn(row, turn, values))
-        found.append(_Episode(row, of_episode, turn_facts, turn_rewards(turn_facts, spec)))
-    return found
+        rewarded.append(_Episode(row, episode_turns, turn_facts, turn_rewards(turn_facts, spec)))
+    return rewarded
 
 
 def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float | None]]:
@@ -277,8 +289,8 @@ def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float 
 def _finds(episode: _Episode, spec: RewardSpec) -> list[list[Find]]:
     """Returns the candidates that each turn of an episode found."""
     finds = []
-    for facts in limited(episode.facts, spec):
-        finds.append([Find(found.key, found.families, found.worth) for found in facts.candidates])
+    for facts in with_limited_worths(episode.facts, spec):
+        finds.append([Find(candidate.key, candidate.families, candidate.worth) for candidate in facts.candidates])
     return finds
 
 
@@ -295,12 +307,21 @@ def _rows(episode: _Episode, advantages: Sequence[float | None]) -> list[RewardR
         episode.row.id, turn_id=None, value=total, to_go=total, advantage=None, terms={}, candidates=()
     )
     rows = [outcome_row]
-    for turn, facts, reward, later, advantage in zip(
+    for turn, facts, reward, return_from_turn, advantage in zip(
         episode.turns, episode.facts, episode.rewards, to_go, advantages, strict=True
     ):
         stored = []
         for candidate in facts.candidates:
             cost = dict(candidate.cost)
             stored.append({"key": candidate.key, "value": candidate.worth, "cost": cost, "settled": candidate.settled})
-        rows.append(RewardRow(episode.row.id, turn.id, reward.value, later, advantage, reward.terms, stored))
+        row = RewardRow(
+            episode.row.id,
+            turn_id=turn.id,
+            value=reward.value,
+            to_go=return_from_turn,
+            advantage=advantage,
+            terms=reward.terms,
+            candidates=stored,
+        )
+        rows.append(row)
     return rows

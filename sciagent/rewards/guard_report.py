@@ -1,7 +1,7 @@
 """The guards of a version of rewards: statistics that show whether a policy exploits its rewards.
 
 They are made for each policy from the ledger up to the version's watermark, a position in the ledger. A lot is a number
-in [0, 1) by which a candidate is drawn. The control is a rung that runs by lot and is never rewarded; the law is the
+in (0, 1) by which a candidate is drawn. The control is a rung that runs by lot and is never rewarded; the law is the
 model that predicts the answers of rungs.
 
 `EpisodeReader` reads the episodes some groups at a time, with their new candidates, verdicts, lots, and scores by the
@@ -72,11 +72,16 @@ class ClusteredSample:
         return np.array(self._values, dtype=float)
 
     def mean(self) -> GuardEstimate | None:
-        return shown(clustered_mean(self.values, self.clusters))
+        """Returns the mean of the numbers with its error; None without numbers."""
+        return estimate_of(clustered_mean(self.values, self.clusters))
 
 
 class PolicyTally:
-    """The numbers of one policy."""
+    """The numbers of one policy.
+
+    Candidates of one episode or group resemble each other. So the methods take the number of the episode, or of the
+    first episode of the group, with each value: values with one number are a cluster.
+    """
 
     def __init__(self, policy: NamedPolicy, first: int) -> None:
         """first: number of the policy's first episode."""
@@ -114,9 +119,11 @@ class PolicyTally:
         self.first = min(self.first, number)
         self.episodes += 1
         for row in rows:
-            if row.turn_id is None and row.value is None:
+            if row.turn_id is not None:
+                continue
+            if row.value is None:
                 self.undecided += 1
-            elif row.turn_id is None and row.value is not None:
+            else:
                 self.outcomes.add(row.value, number)
         for turn in turns:
             self.statuses.update(proposal.status for proposal in turn.proposals)
@@ -152,18 +159,18 @@ def payoff_of(state: CandidateState) -> float | None:
     return 0.0 if state.settlement is Settlement.REFUSED else state.payoff
 
 
-def shown(mean: ClusteredMean | None) -> GuardEstimate | None:
+def estimate_of(mean: ClusteredMean | None) -> GuardEstimate | None:
     """Returns a mean as the answer shows it."""
     return None if mean is None else GuardEstimate(value=mean.value, error=mean.error, n=mean.n)
 
 
-def answered(tallies: Sequence[PolicyTally], control: str | None, sample: int) -> RewardGuards:
+def guards_of_tallies(tallies: Sequence[PolicyTally], control: str | None, sample: int) -> RewardGuards:
     """Returns the guards. tallies: in the order of their first episodes. control: label of the control's rung.
     sample: number of new proposals among which distinct scaffolds are counted."""
     level = LEVEL / max(len(tallies), 1)  # of each policy, so that the whole table has `LEVEL`
-    with_control = [tally for tally in tallies if tally.gaps.clusters]
+    with_control = [tally for tally in tallies if tally.gaps.clusters]  # the control ran on their candidates
     first = with_control[0] if with_control else None  # the policy with which later ones are compared
-    since = None if first is None else first.policy.name
+    first_name = None if first is None else first.policy.name
     guards_of_policies = []
     for tally in tallies:
         promise = _promise(tally)
@@ -180,7 +187,7 @@ def answered(tallies: Sequence[PolicyTally], control: str | None, sample: int) -
                 control=check,
                 promise=promise,
                 diversity=_diversity(tally, sample),
-                alarms=tuple(_alarms(check, promise, level, since)),
+                alarms=tuple(_alarms(check, promise, level, since=first_name)),
             )
         )
     return RewardGuards(control=control, sample=sample, level=LEVEL, policies=tuple(guards_of_policies))
@@ -191,11 +198,17 @@ def _promise(tally: PolicyTally) -> PromiseCheck | None:
     drawn = tally.drawn
     promised = tally.promised
     chances = np.array(tally.chances, dtype=float)
-    comparison = kept_promise(drawn.values, chances, drawn.clusters, promised.values, promised.clusters)
+    comparison = kept_promise(
+        payoffs=drawn.values,
+        chances=chances,
+        drawn_in=drawn.clusters,
+        expected=promised.values,
+        others_in=promised.clusters,
+    )
     if comparison is None:
         return None
-    expected = shown(comparison.promised)
-    verified = shown(comparison.kept)
+    expected = estimate_of(comparison.promised)
+    verified = estimate_of(comparison.kept)
     assert expected is not None and verified is not None
     index = GuardEstimate(value=comparison.index, error=comparison.error, n=expected.n + verified.n)
     return PromiseCheck(expected=expected, verified=verified, index=index, p=comparison.p)
@@ -213,7 +226,12 @@ def _control(tally: PolicyTally, first: PolicyTally | None) -> ControlCheck | No
         return None
     if first is None:
         return ControlCheck(reward=reward, control=control, gap=gap, growth=None, p=None)
-    grown = gap_growth(tally.gaps.values, tally.gaps.clusters, first.gaps.values, first.gaps.clusters)
+    grown = gap_growth(
+        gaps=tally.gaps.values,
+        episodes=tally.gaps.clusters,
+        first_gaps=first.gaps.values,
+        first_episodes=first.gaps.clusters,
+    )
     if grown is None:
         return ControlCheck(reward=reward, control=control, gap=gap, growth=None, p=None)
     growth = GuardEstimate(value=grown.value, error=grown.error, n=gap.n)
@@ -221,6 +239,7 @@ def _control(tally: PolicyTally, first: PolicyTally | None) -> ControlCheck | No
 
 
 def _diversity(tally: PolicyTally, sample: int) -> PolicyDiversity:
+    """Returns how much the proposals of a policy differ. sample: as in `guards_of_tallies`."""
     proposals = tally.statuses.total()
     return PolicyDiversity(
         scaffolds=distinct_scaffolds(tally.scaffolds.values(), sample),
@@ -231,6 +250,7 @@ def _diversity(tally: PolicyTally, sample: int) -> PolicyDiversity:
 
 
 def _alarms(check: ControlCheck | None, promise: PromiseCheck | None, level: float, since: str | None) -> list[str]:
+    """Returns the alarms of a policy. level: p below which a check raises one. since: name of the first policy."""
     alarms = []
     if check is not None and check.growth is not None and check.p is not None and check.p < level:
         alarms.append(
@@ -304,6 +324,7 @@ class EpisodeReader:
                     new_ids.add(proposal.candidate_id)
         loaded = candidates.load(self._connection, sorted(new_ids))
         scores = self._scores(loaded)
+        # a state is needed where a lot or the control is compared with a payoff
         ids_with_state = list(loaded if self._lots.any else scores)
         states_by_id: dict[int, CandidateState] = {}
         if ids_with_state:
@@ -372,7 +393,9 @@ class EpisodeReader:
 
         Under `posterior` the worth is the expected payoff less the price of the terminal rung, and at least 0.
         """
-        if not worth or self._spec.unsettled != "posterior":
+        if (
+            not worth or self._spec.unsettled != "posterior"
+        ):  # a worth of 0 does not tell how far below the price it was
             return worth
         cost = self._built.rungs[self._built.terminal].declared(candidate)
         return worth + price_of(cost or {}, self._spec.prices)
@@ -397,7 +420,7 @@ def guards(
     sizes = [tally.new for tally in tallies if tally.new >= LEAST_PROPOSALS]
     label = None if built.control is None else built.control.spec.rung
     sample = min([MAX_SAMPLE, *sizes])
-    return answered(tallies, label, sample)
+    return guards_of_tallies(tallies, label, sample)
 
 
 def show_guards(ledger: Ledger, version: int) -> ShownGuards:
@@ -413,6 +436,7 @@ def _batches(rows: Sequence[EpisodeRow]) -> Iterator[list[list[EpisodeRow]]]:
     """Yields lists of groups with about `EPISODES_PER_READ` episodes; an episode without a group is its own group."""
 
     def group_key(row: EpisodeRow) -> tuple[int | None, int | None]:
+        """Returns (group, None) or (None, episode), since a group and an episode may have the same id."""
         if row.group_id is None:
             return None, row.id
         return row.group_id, None

@@ -134,20 +134,21 @@ def upper_bound(values: Sequence[float], level: float, low: float, high: float) 
     values: (n,). The bound may be taken again after each further value. Without values it is `high`.
     """
     x = np.asarray(values, dtype=float)
-    needed = math.log(len(STAKES) / level)
+    needed = math.log(len(STAKES) / level)  # log of the growth 1 / level, summed over stakes that begin with 1 each
 
-    def missing_log_wealth(mean: float) -> float:
+    def excess_log_wealth(mean: float) -> float:
+        """Returns how far gamblers against this mean have come beyond the wealth that refutes it."""
         gains = np.log1p(np.outer(STAKES, (mean - x) / (high - mean))).sum(axis=1)
         return float(np.logaddexp.reduce(gains)) - needed
 
     tolerance = RELATIVE_TOLERANCE * (high - low)
     top = high - tolerance
-    if missing_log_wealth(top) <= 0:
+    if excess_log_wealth(top) <= 0:
         return high
     start = max(low, float(x.mean()))
-    if missing_log_wealth(start) >= 0:
+    if excess_log_wealth(start) >= 0:
         return start
-    return float(brentq(missing_log_wealth, start, top, xtol=tolerance))
+    return float(brentq(excess_log_wealth, start, top, xtol=tolerance))
 
 
 N_PERMUTATIONS = 1999  # random permutations of the episodes
@@ -204,7 +205,7 @@ def _share_as_large(sums: Array, sizes: Array, ours: int, growth: float) -> floa
 
 
 def distinct_scaffolds(counts: Iterable[int], sample: int) -> float | None:
-    """Returns the expected number of scaffolds in a random sample of so many proposals; None if there are fewer.
+    """Returns the expected number of scaffolds in a random sample of `sample` proposals; None if there are fewer.
 
     counts: number of proposals of each scaffold. A policy that proposed more would otherwise look more diverse.
 
@@ -266,8 +267,8 @@ def kept_promise(
     expected, others_in: (m,) expected payoff of candidates that were not drawn, and their episodes.
 
     The test is Student's, with as many degrees of freedom as the smaller side has episodes, less one. If payoffs are
-    hits, their variance is taken as at least that of a hit of the promised probability, which n draws cannot tell
-    from 0 or 1 by less than 1 / (2 n + 2): five misses in five draws do not show that a hit is impossible.
+    hits, their variance is at least the variance of a hit with the promised probability, since five misses in five
+    draws do not show that a hit is impossible. For this, the probability is kept 1 / (2 n + 2) away from 0 and 1.
     """
     weights = (1 - chances) / chances
     kept = clustered_mean(payoffs, drawn_in, weights)
@@ -278,9 +279,10 @@ def kept_promise(
         return KeptPromise(promised, kept, None, None)
     variance = kept.error**2
     if np.isin(payoffs, (0.0, 1.0)).all():
-        least = 0.5 / (len(payoffs) + 1)
-        p = min(max(promised.value, least), 1 - least)
-        variance = max(variance, p * (1 - p) * float((weights**2).sum() / weights.sum() ** 2))
+        margin = 0.5 / (len(payoffs) + 1)
+        p = min(max(promised.value, margin), 1 - margin)
+        share_of_variance = float((weights**2).sum() / weights.sum() ** 2)  # of a single draw's, in the weighted mean
+        variance = max(variance, p * (1 - p) * share_of_variance)
     error = float(np.sqrt(variance + promised.error**2))
     freedom = min(kept.clusters, promised.clusters) - 1
     return KeptPromise(promised, kept, error, _tail(promised.value - kept.value, error, freedom))
@@ -290,4 +292,6 @@ def _tail(difference: float, error: float, freedom: int) -> float:
     """Returns the probability that Student's t exceeds difference / error."""
     from scipy.special import stdtr
 
-    return float(stdtr(freedom, -difference / error)) if error > 0 else float(difference <= 0)
+    if error > 0:
+        return float(stdtr(freedom, -difference / error))
+    return float(difference <= 0)  # without an error the difference is certain

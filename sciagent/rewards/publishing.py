@@ -153,7 +153,7 @@ def _new_version(
     If another process wrote the version in the meantime, the written one is returned. group_ids: the groups whose
     episodes are rewarded; None: all episodes.
     """
-    with built.ledger.read() as connection:  # nobody waits while the rewards are computed
+    with built.ledger.read() as connection:  # a read transaction, so that no writer waits for the computation
         law_id, law = law_of(built, connection, spec, as_of, previous)
         trajectory_ids = None if group_ids is None else groups.trajectories_of(connection, group_ids)
         rows = reward_rows(built, connection, spec, law, as_of, trajectory_ids)
@@ -203,6 +203,7 @@ def _requested_version(
     Rows of the campaign below the watermark are a fixed set from then on. Raises UsageError for a watermark in the
     future.
     """
+    # writers that have noted a lower watermark for their rows commit first
     watermarks.wait_for_noted_rows(connection, [campaign_id])
     now = read_watermark(connection)
     previous = reward_versions.last(connection, campaign_id, spec.hash)
@@ -211,6 +212,7 @@ def _requested_version(
             raise UsageError(f"watermark {spec.watermark} lies in the future; the ledger is at {now}")
         return spec.watermark, previous
     is_newest = previous is not None and previous.watermark == now
+    # turns and decisions may have been written at the same watermark, since they do not raise it
     if is_newest and not watermarks.has_grown(connection, campaign_id, now):
         return now, previous
     return watermarks.take(connection, [campaign_id]), previous
@@ -294,7 +296,7 @@ def _episodes(
     campaign_id = version.campaign_id
     prices = version.spec["prices"]
     places = reward_versions.places(connection, campaign_id)
-    groups = _group_numbers(connection, campaign_id)
+    group_numbers = _group_numbers(connection, campaign_id)
     shown = []
     for episode in episodes.episodes(connection, campaign_id, version.watermark):
         rows = by_episode.get(episode.id)
@@ -311,7 +313,7 @@ def _episodes(
         shown.append(
             RewardedEpisode(
                 episode=episode.number,
-                group=None if episode.group_id is None else groups[episode.group_id],
+                group=None if episode.group_id is None else group_numbers[episode.group_id],
                 sibling=episode.sibling,
                 policy=episode.policy,
                 outcome=outcome,
@@ -345,13 +347,15 @@ def _candidate(stored: Mapping[str, Any], prices: Mapping[str, float]) -> Reward
 
 
 def _group_numbers(connection: Connection, campaign_id: int) -> dict[int, int]:
+    """Returns {id of a group of the campaign: its number}."""
     g = t.rollout_group.c
     rows = connection.execute(sa.select(g.id, g.number).where(g.campaign_id == campaign_id))
     return {int(id_): int(number) for id_, number in rows}
 
 
 def difference(ledger: Ledger, old: int, new: int) -> tuple[ChangedReward, ...]:
-    """Returns the turns whose rewards differ. Raises UnknownNameError, or UsageError for two campaigns."""
+    """Returns the turns whose rewards differ between two versions. Raises UnknownNameError, or UsageError for versions
+    of two campaigns."""
     with ledger.read() as connection:
         before = reward_versions.get(connection, old)
         after = reward_versions.get(connection, new)

@@ -172,34 +172,31 @@ def _complete(
 
     If the term does not take the settings, adds faults and returns an empty mapping. stated: the key `term_settings`.
     """
-    at = ("term_settings", name)
+    place = ("term_settings", name)
     try:
         return kind.Settings.model_validate(stated.get(name, {})).model_dump(mode="json")
     except ValidationError as error:
         if name in stated:
-            faults.take_all(at, error)
+            faults.take_all(place, error)
         else:
             needs = ", ".join(key for key, field in kind.Settings.model_fields.items() if field.is_required())
             faults.add(("terms", name), f"the term needs settings: {needs}", f"state them under term_settings: {name}")
     except Exception as error:  # noqa: BLE001  a package may raise anything
         what = f"{type(error).__name__}: {error}"
-        faults.add(at, f"the term of {package_of(name)} fails with these settings: {what}")
+        faults.add(place, f"the term of {package_of(name)} fails with these settings: {what}")
     return {}
 
 
 def load_rewards(path: Path) -> RewardSpec:
     """Reads a description of rewards. Raises SpecError, with all mistakes by line."""
-    return validated(
-        read(read_text(path), "a description of rewards", "unsettled: RULE"),
-        str(path),
-        RewardSpec,
-        unknown=_unknown_key,
-    )
+    document = read(read_text(path), kind="a description of rewards", opens="unsettled: RULE")
+    return validated(document, str(path), RewardSpec, unknown=_unknown_key)
 
 
 def _unknown_key(loc: Loc, data: Any, root: type[BaseModel]) -> tuple[str, str]:
-    """Returns message and hint for an unknown key. Keys below `term_settings` are those of the term."""
-    if loc[0] != "term_settings" or len(loc) < 3:
+    """Returns message and hint for an unknown key. The keys at `term_settings.NAME` are settings of the term."""
+    is_setting_of_term = loc[0] == "term_settings" and len(loc) >= 3
+    if not is_setting_of_term:
         return unknown_key(loc, data, root)
     name = str(loc[1])
     known = keys_at(loc[2:-1], data["term_settings"][name], term_class(name).Settings)

@@ -17,7 +17,7 @@ from pydantic import Field
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.proposing.prediction_scores import crps, read
+from sciagent.campaign.proposing.prediction_scores import crps, read_predictions
 from sciagent.chemistry.fingerprint import Features
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.domain.evidence import at_highest_rung
@@ -55,7 +55,7 @@ class EmptyTerm(RewardTerm):
     def of(self, turn: TurnOfEpisode) -> float:
         if not turn.is_last:
             return 0.0
-        proposed = [id_ for each in turn.turns for id_ in each.new_candidates]
+        proposed = _new_in(turn.turns)
         return float(all(self._states[id_].screened for id_ in proposed))
 
 
@@ -73,11 +73,12 @@ class NoveltyTerm(RewardTerm):
         self._subject = inputs.built.subject
         self._notations = inputs.notations
         group_ids = sorted({row.group_id for row, _ in inputs.episodes if row.group_id is not None})
-        self._parts = {row.id: row.part for row in rollout_groups.of_ids(connection, group_ids).values()}
-        end = max((part.end or 0 for part in self._parts.values()), default=0)
-        members = _members(connection, inputs.built.row.id, CandidatePart(end))
+        groups = rollout_groups.of_ids(connection, group_ids)
+        self._parts = {group.id: group.part for group in groups.values()}
+        end_of_largest = max((part.end or 0 for part in self._parts.values()), default=0)
+        members = _members(connection, inputs.built.row.id, CandidatePart(end_of_largest))
         notations = candidates.notations(connection, self._subject, {id_: text for id_, _, text in members})
-        self._known = [(seq, self._subject.features(notations[id_])) for id_, seq, _ in members]
+        self._seqs_and_features = [(seq, self._subject.features(notations[id_])) for id_, seq, _ in members]
         self._snapshot = lru_cache(maxsize=1)(self._snapshot_of)  # the episodes of a group stand one after the other
 
     def of(self, turn: TurnOfEpisode) -> float:
@@ -87,13 +88,14 @@ class NoveltyTerm(RewardTerm):
         snapshot = self._snapshot(group_id)
         total = 0.0
         for id_ in _proposed_first(turn):
-            total += _unlikeness(self._subject, self._subject.features(self._notations[id_]), snapshot)
+            features = self._subject.features(self._notations[id_])
+            total += _unlikeness(self._subject, features, snapshot)
         return total / max(len(turn.turn.proposals), 1)
 
     def _snapshot_of(self, group_id: int) -> Sequence[Features]:
         """Returns the candidates that the campaign had when the group began."""
         part = self._parts[group_id]
-        return [known for seq, known in self._known if part.holds(seq)]
+        return [features for seq, features in self._seqs_and_features if part.holds(seq)]
 
 
 class DiversityTerm(RewardTerm):
@@ -128,7 +130,8 @@ def _members(connection: Connection, campaign_id: int, part: CandidatePart) -> S
     cc = t.campaign_candidate.c
     c = t.candidate.c
     query = sa.select(c.id, cc.seq, c.text).join(t.candidate, c.id == cc.candidate_id)
-    return connection.execute(query.where(cc.campaign_id == campaign_id, part.condition).order_by(cc.seq)).all()
+    query = query.where(cc.campaign_id == campaign_id, part.condition)
+    return connection.execute(query.order_by(cc.seq)).all()
 
 
 def _new_in(turns: Sequence[EpisodeTurn]) -> list[int]:
@@ -222,7 +225,7 @@ class PredictionTerm(RewardTerm):
     def _score(self, episode_id: int, prediction: _Prediction) -> float | None:
         """Returns the mean score of a prediction over the properties with a scale; None while a verdict is missing."""
         settlement = self._states[prediction.candidate_id].settlement
-        if settlement is Settlement.OPEN and self._may_stay_open:
+        if settlement is Settlement.OPEN and self._may_stay_open:  # nothing is waited for
             return 0.0
         if settlement not in SETTLED:
             return None
@@ -247,7 +250,7 @@ def _predictions(
     query = query.where(p.status == "new", p.candidate_id.is_not(None), p.predicted.is_not(None)).order_by(p.id)
     found: dict[int, list[_Prediction]] = {}
     for turn_id, candidate_id, predicted in connection.execute(query):
-        stated = {name: numbers for name, numbers in read(predicted).items() if name in names}
+        stated = {name: numbers for name, numbers in read_predictions(predicted).items() if name in names}
         if stated:
             found.setdefault(int(turn_id), []).append(_Prediction(int(candidate_id), stated))
     return found

@@ -1,7 +1,7 @@
 """Rewards of the turns of an episode, from what its candidates are worth and what they cost.
 
-A worth is in the goal's unit: hits, or utility. None means that nothing is known yet that may be learned from. The k-th
-candidate of a family counts less than those before it.
+A worth is in the goal's unit: hits, or utility. None means undecided: nothing may be learned from the worth yet. The
+k-th candidate of a family counts less than those before it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def price_of(cost: Mapping[str, float], prices: Mapping[str, float]) -> float:
     return sum(amount * prices.get(resource, 0.0) for resource, amount in cost.items())
 
 
-def limited(episode: Sequence[TurnFacts], spec: RewardSpec) -> Sequence[TurnFacts]:
+def with_limited_worths(episode: Sequence[TurnFacts], spec: RewardSpec) -> Sequence[TurnFacts]:
     """Returns the episode with the worths of its unsettled candidates limited: their sum is at most `unsettled_limit`.
 
     The last candidates lose first.
@@ -78,18 +78,19 @@ def limited(episode: Sequence[TurnFacts], spec: RewardSpec) -> Sequence[TurnFact
         return episode
     families = FamilyCounts()
     keys: set[str] = set()
-    room = spec.unsettled_limit
+    remaining = spec.unsettled_limit
 
     def cut(candidate: ProposedCandidate) -> ProposedCandidate:
-        nonlocal room
-        if candidate.key in keys:
+        """Returns a candidate with the part of its worth that remains below the limit."""
+        nonlocal remaining
+        if candidate.key in keys:  # it has been counted in an earlier turn
             return candidate
         keys.add(candidate.key)
         weight = spec.weight(families.add(candidate.families))
         if candidate.settled or candidate.worth is None:
             return candidate
-        counted = min(room, weight * candidate.worth)
-        room -= counted
+        counted = min(remaining, weight * candidate.worth)
+        remaining -= counted
         return replace(candidate, worth=counted / weight)
 
     return [replace(turn, candidates=[cut(candidate) for candidate in turn.candidates]) for turn in episode]
@@ -106,7 +107,7 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
     keys: set[str] = set()
     rewards = []
     collected = 0.0
-    for turn in limited(episode, spec):
+    for turn in with_limited_worths(episode, spec):
         evidence: float | None = 0.0
         spent = price_of(turn.cost, spec.prices)
         for candidate in turn.candidates:
@@ -119,6 +120,7 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
                 evidence = None
             else:
                 evidence += weight * candidate.worth
+        # the terms count only as far as their sum over the episode stays within the limit
         undecided = [name for name in spec.terms if turn.terms.get(name, 0.0) is None]
         wanted = {name: term_weight * (turn.terms.get(name) or 0.0) for name, term_weight in spec.terms.items()}
         allowed = _within(collected + sum(wanted.values()), spec.terms_limit) - collected

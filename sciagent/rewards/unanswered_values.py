@@ -24,7 +24,7 @@ from sciagent.rewards.candidate_states import IDS_PER_READ, answers_as_of
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.dynamic_programme import FLOOR
 from sciagent.scheduling.law.answer_transforms import TruthTransform
-from sciagent.scheduling.law.similarity import GrowingStructures, Order, Similarity, earliest, order_of
+from sciagent.scheduling.law.similarity import GrowingStructures, Order, Similarity, order_of, smallest_hashes
 from sciagent.scheduling.law.stacked_law import Law, Stack, mixture
 from sciagent.scheduling.payoff import Aims, Bounds, Errors, expected_answers, questions
 from sciagent.store.database import tables as t
@@ -46,7 +46,7 @@ class RewardLaw:
 
     @property
     def aims(self) -> Aims:
-        """The objectives; a goal of the best ones is valued by utility, not by what is better than the record."""
+        """The objectives; for the goal `best`, candidates are valued by utility, also below the record."""
         return graded(self.schema.aims)
 
 
@@ -59,7 +59,7 @@ class _Board:
     order: Order
     """(n,) hashes of the candidates' keys; the remainder by `FOLDS` is a candidate's fold."""
     texts: tuple[str, ...]
-    """Texts of the candidates."""
+    """(n,) notations of the candidates, such as SMILES."""
     scores: Array
     """(n, c) answers; NaN where unknown."""
     errors: Errors
@@ -70,11 +70,11 @@ class _Board:
 
 @dataclass(frozen=True)
 class _SimilarityOfRows:
-    """The similarity of some rows."""
+    """The similarity of some rows of `structures`, which get new row numbers."""
 
     structures: Similarity
     places: RowIndices
-    """(n,) rows of `structures`."""
+    """(n,) by new row number: the row of `structures`."""
 
     def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         return self.structures.between(self.places[rows], self.places[columns])
@@ -96,7 +96,7 @@ def fit_law(built: Built, connection: Connection, as_of: int) -> RewardLaw | Non
         return None
     stack = Stack(_structures(built, [board]))
     truths = aims.truths(board.scores)
-    stack.fit(questions(aims, truths, board.scores, board.errors), len(board.ids), board.order)
+    stack.fit(questions(aims, truths, board.scores, board.errors), answers=len(board.ids), order=board.order)
     return RewardLaw(schema, as_of, {"stack": stack.state(), "truths": [truth.state() for truth in truths]})
 
 
@@ -133,7 +133,7 @@ def expectations(
         errors = np.vstack([teaching.errors[taught], asking.errors[asked]])
         bounds = np.vstack([teaching.bounds[taught], asking.bounds[asked]])
         places = np.concatenate([taught, len(teaching.ids) + asked])
-        similarity = None if structures is None else _SimilarityOfRows(structures, places)
+        similarity = _SimilarityOfRows(structures, places)
         order = np.concatenate([teaching.order[taught], asking.order[asked]])
         asked_rows = np.arange(len(taught), len(scores))
         values = _payoffs(law, scores, errors, bounds, order, similarity, asked_rows, record)
@@ -161,20 +161,23 @@ def _payoffs(
     def fit(known: Array, uncertain: Errors | None) -> list[Law]:
         stack = Stack(similarity)
         stack.restore(law.state["stack"])
-        return stack.fit(questions(aims, truths, known, uncertain), 0, order)
+        # 0 answers: too few for a new fit, so that the restored hyper-parameters stay
+        return stack.fit(questions(aims, truths, known, uncertain), answers=0, order=order)
 
     known_bounds = bounds if bounds.any() else None
     known, uncertain = expected_answers(scores, errors, known_bounds, aims, truths, fit)
     laws = fit(known, uncertain)
-    means, variances = np.empty((2, len(truths), len(rows)))
+    means = np.empty((len(truths), len(rows)))
+    variances = np.empty((len(truths), len(rows)))
     for number in range(len(truths)):
-        means[number], spread, _ = mixture(laws, number, rows)
-        variances[number] = spread**2
+        mean, sd, _ = mixture(laws, number, rows)
+        means[number] = mean
+        variances[number] = sd**2
         answers = scores[rows, aims.aims[number].columns[-1]]
         decided = ~np.isnan(answers)
         means[number, decided] = truths[number](answers[decided])
-        variances[number, decided] = FLOOR
-    payoff = aims.payoff(truths, scores, record).expected(means, variances)
+        variances[number, decided] = FLOOR  # as good as 0
+    payoff = aims.payoff(truths, scores, record=record).expected(means, variances)
     if aims.kind == "hits":
         return payoff
     return payoff * (1.0 - record)  # from a share of what lies above the record to utility
@@ -192,12 +195,12 @@ def _teaching_ids(built: Built, connection: Connection, as_of: int) -> list[int]
     p = t.proposal.c
     e = t.evidence.c
     terminal = built.rungs[built.terminal].verifier.name
-    known = e.candidate_id == cc.candidate_id, e.watermark <= as_of, e.reusable == sa.true()
-    by_terminal = sa.exists().where(*known, e.verifier == terminal)
+    known_of_candidate = (e.candidate_id == cc.candidate_id, e.watermark <= as_of, e.reusable == sa.true())
+    by_terminal = sa.exists().where(*known_of_candidate, e.verifier == terminal)
     paid_verifiers = {rung.verifier.name for rung in built.rungs if not rung.is_fast}
-    by_paid = sa.exists().where(*known, e.verifier.in_(paid_verifiers))
-    about = d.campaign_id == cc.campaign_id, d.candidate_id == cc.candidate_id
-    decided_on = sa.exists().where(*about, d.watermark < as_of)
+    by_paid = sa.exists().where(*known_of_candidate, e.verifier.in_(paid_verifiers))
+    about_candidate = (d.campaign_id == cc.campaign_id, d.candidate_id == cc.candidate_id)
+    decided_on = sa.exists().where(*about_candidate, d.watermark < as_of)
     is_member = sa.or_(u.watermark < as_of, sa.and_(u.watermark.is_(None), decided_on))
     query = (
         sa.select(t.candidate.c.id, t.candidate.c.key, by_terminal)
@@ -214,7 +217,7 @@ def _teaching_ids(built: Built, connection: Connection, as_of: int) -> list[int]
     teaching_ids = []
     for ids_and_keys in (with_terminal, without_terminal):
         order = order_of(key for _, key in ids_and_keys)
-        for place in earliest(order, MAX_TEACHING):
+        for place in smallest_hashes(order, MAX_TEACHING):
             id_, _ = ids_and_keys[place]
             teaching_ids.append(int(id_))
     return teaching_ids
@@ -246,7 +249,7 @@ def _board(
                     scores[row, column] = quantity.value
                     errors[row, column] = quantity.uncertainty or 0.0
                     bounds[row, column] = CENSORING_SIGNS[quantity.censoring]
-    order = order_of(loaded[id_].key for id_ in ids)
+    order = order_of(loaded[id_].key for id_ in ids)  # hashes
     texts = tuple(built.subject.notation(loaded[id_]) for id_ in ids)
     return _Board(np.array(ids, dtype=np.int64), order, texts, scores, errors, bounds)
 

@@ -8,3 +8,4 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 RowIndices = NDArray[np.intp]
+"""Positions of rows in another array."""

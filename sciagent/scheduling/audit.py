@@ -7,6 +7,9 @@ the probability that a candidate was audited so far, independently of the others
 
     π_i = clip(τ sqrt(p_i / c_i), FLOOR B / Σ c, 1), but never below its last value;  τ such that Σ π_i c_i = B
 
+p is the probability of a hit by the law (the model that predicts answers of rungs), c the cost of finishing the
+candidate, and B the budget of all audits.
+
 sqrt(p / c) is Neyman's allocation: among all propensities with expected cost B, it gives the count of missed hits the
 smallest variance if the law is right. An estimate that trusts the law would use p (1 - p) for p; this one also audits
 candidates that the law takes for sure hits. The floor protects against a wrong law: the smallest propensity sets the
@@ -15,8 +18,8 @@ width of the interval of `recall`, which was narrowest with a floor of half to t
 Conditions for exactness: p, c and B of a candidate may depend on anything except its own lot. So pass for every
 candidate, audited or not, its p when it was dropped, and a budget that the audit's own spend does not reduce. A law
 that learns from audits violates this slightly, through the p of later candidates and thus through τ. The spend is B
-only on average, and more while old propensities claim more. All audits drawn must be finished. A candidate no longer
-counts as dropped if the scheduler returns to it, or would have returned to it without the audit.
+only on average, and above B while the propensities of earlier draws cost more. All audits drawn must be finished. A
+candidate no longer counts as dropped if the scheduler returns to it, or would have returned to it without the audit.
 
 Sources: Neyman, J. R. Stat. Soc. 97, 558 (1934); permanent random numbers: Ohlsson, in Business Survey Methods (1995).
 
@@ -27,10 +30,10 @@ them, its score is below t with a probability of at most alpha, however wrong th
 n >= 1/alpha - 1 hits. With fewer hits, the guard is not armed and allows no drop.
 
 An audit verifies a random sample of candidates that would be dropped. It finds hit i with a probability π_i, which is
-not the same for all hits. Each hit therefore has the weight 1/π_i, and the next hit, whose π is unknown, the largest
-weight, 1/least: (Σ_{s < t} 1/π_i + 1/least) / (Σ 1/π_i + 1/least) <= alpha. The guarantee is exact for independent hits
-from one distribution. In a campaign it is approximate, because the model and the proposer change. It holds on average,
-not for each kind of candidate.
+not the same for all hits. Each hit therefore has the weight 1/π_i. The next hit, whose π is unknown, has the largest
+weight, 1/least, with `least` the smallest π: (Σ_{s < t} 1/π_i + 1/least) / (Σ 1/π_i + 1/least) <= alpha. The guarantee
+is exact for independent hits from one distribution. In a campaign it is approximate, because the model and the proposer
+change. It holds on average, not for each kind of candidate.
 
 Sources: Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World (2005); Tibshirani, Foygel Barber, Candès
 and Ramdas, NeurIPS 2019, arXiv 1904.06019.
@@ -56,8 +59,8 @@ and Feuer, Stat. Med. 16, 791 (1997).
 The audit also measures how well each rung agrees with the next higher rung and with the terminal rung. Only promising
 candidates were run on an expensive rung, so the raw pairs are biased: among the promoted candidates, the mean of a
 noisy rung is too high. With weights 1 / π of the higher rung, audited candidates represent the dropped ones. Bias and
-RMSE are then those over all candidates: exact on average over the draw, except for the sum of weights in the
-denominator (Hájek).
+RMSE then hold for all candidates: exactly, on average over the draw, except for the sum of weights in the denominator
+(Hájek).
 """
 
 from __future__ import annotations
@@ -93,7 +96,7 @@ def propensities(p_hit: Array, cost: Array, budget: float, before: Array) -> Arr
     if not len(cost):
         return np.empty(0)
     even = min(budget / cost.sum(), 1.0)  # propensity of an audit of all candidates alike
-    floor = 1.0 if even == 1 else FLOOR * even
+    floor = 1.0 if even == 1 else FLOOR * even  # if the budget audits all, all are audited
     least = np.maximum(before, floor)
     slope = np.sqrt(np.maximum(p_hit, MIN_P_HIT) / cost)
     # the expected cost is piecewise linear in τ: a candidate's slope starts where τ exceeds `least` and ends at π = 1
@@ -200,10 +203,10 @@ def agreements(
     """
     last = len(labels) - 1
     pairs: list[tuple[int, int]] = []
-    for j in range(last):
-        pairs.append((j, j + 1))
-        if j + 1 != last:
-            pairs.append((j, last))
+    for lower in range(last):
+        pairs.append((lower, lower + 1))
+        if lower + 1 != last:
+            pairs.append((lower, last))
     for lower, upper in pairs:
         have_both = ~np.isnan(scores[:, [lower, upper]]).any(1)
         x = scores[have_both, lower]

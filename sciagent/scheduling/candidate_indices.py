@@ -45,7 +45,7 @@ Plans = dict[int, tuple[Array, list[list[Programme]]]]
 """By the code of a set of seen and open rungs: levels of u, and for each level its programmes."""
 
 COVARIANCE_SAMPLE = 256  # candidates whose median covariance represents their group
-# with several properties, a rung's value depends on the candidate, so that each level of u has its own programmes
+# with several properties, the value of a rung depends on the candidate, so that each level of u has its own programmes
 N_LEVELS = 5
 LEVEL_SPACING = 0.5  # in u
 MAX_PER_LEVEL = 48  # largest number of candidates that represent a level
@@ -128,24 +128,28 @@ def groups(
     """
     terminal = pool.paid[-1]
     has_one_limit = len(truths) == 1 and truths[0].is_one_sided and aims.kind == "hits"
+    only_limit = truths[0] if has_one_limit else None
     deciding = {pool.rungs[aim.columns[-1]] for aim in aims.aims} - {terminal}
     plans = Plans() if plans is None else plans
     for code, places, open_rungs in _situations(pool, rows, deciding):
         members = rows[places]
         rungs = tuple(j for j in open_rungs if j not in barred)
         means, variances, shares = _forecasts(pool, members, rungs, aims, truths, chains)
-        expected, u = _expected_payoff(payoff, means, variances, truths[0] if has_one_limit else None)
+        expected, u = _expected_payoff(payoff, means, variances, only_limit)
         cannot_hit = _is_undecidable(pool, members, rungs, aims)
         expected = np.where(cannot_hit, 0.0, expected)
         u = np.where(cannot_hit, U[0], u)
         if not has_one_limit:
             levels = _levels(u)
-            lefts = [
-                _remaining_shares(payoff, means, variances, shares, _representatives(u, level)) for level in levels
-            ]
-            plans[code] = levels, _solved_programmes(pool, members, rungs, lefts, deciding)
-        elif code not in plans:  # one limit: the remaining shares are the same at every u
-            plans[code] = U[:1], _solved_programmes(pool, members, rungs, [1 - shares[0]], deciding)
+            lefts = []
+            for level in levels:
+                representatives = _representatives(u, level)
+                lefts.append(_remaining_shares(payoff, means, variances, shares, representatives))
+            plans[code] = (levels, _solved_programmes(pool, members, rungs, lefts, deciding))
+        elif (
+            code not in plans
+        ):  # with one limit, the remaining shares are the same at every u, so that one level suffices
+            plans[code] = (U[:1], _solved_programmes(pool, members, rungs, [1 - shares[0]], deciding))
         levels, programmes = plans[code]
         for start in range(0, len(members), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
@@ -169,8 +173,10 @@ def _expected_payoff(
 def _solved_programmes(
     pool: CandidatePool, rows: RowIndices, rungs: Sequence[PaidIndex], lefts: Sequence[Array], deciding: Set[PaidIndex]
 ) -> list[list[Programme]]:
-    """Returns the programmes of each level, one for each of the candidates' typical costs. lefts: per level, as in
-    `moves_of`."""
+    """Returns the programmes of each level, one for each of the candidates' typical costs.
+
+    lefts: for each level, `left` as in `moves_of`.
+    """
     rungs_and_terminal = [*rungs, pool.paid[-1]]
     typical_costs = _typical_costs(pool.costs[rows][:, rungs_and_terminal], MAX_PLANS // len(lefts))
     failures = pool.failures()[rungs_and_terminal].tolist()
@@ -180,7 +186,7 @@ def _solved_programmes(
             needed |= 1 << place
     programmes_by_level = []
     for left in lefts:
-        moves = moves_of(left)
+        moves = moves_of(left)  # the same for all costs
         programmes_by_level.append([solve_left(left, costs, failures, needed, moves) for costs in typical_costs])
     return programmes_by_level
 
@@ -198,7 +204,7 @@ def _assigned_groups(
     """Assigns to each candidate its most valuable plan at the nearest level of u, and yields the candidates by plan.
 
     A candidate's index is interpolated between the indices of its best plans at the two neighbouring levels. plans: by
-    level, as many in each.
+    level; each level has the same number of them.
     """
     n = len(u)
     terminal_cost = pool.costs[rows, -1]
@@ -217,7 +223,7 @@ def _assigned_groups(
         indices = np.array([plan.index(u[members]) for plan in level_plans])
         cost_factors = np.ones(indices.shape)
         if not have_plan_costs:
-            cost_factors = np.array([plan.dearer(u[members], own_costs[members]) for plan in level_plans])
+            cost_factors = np.array([plan.cost_factors(u[members], own_costs[members]) for plan in level_plans])
         best = np.argmax(indices / cost_factors, axis=0)
         best_factor = cost_factors[best, np.arange(len(members))]
         best_index = indices[best, np.arange(len(members))]
@@ -349,7 +355,8 @@ def _is_undecidable(pool: CandidatePool, rows: RowIndices, rungs: Sequence[int],
     is_undecidable = np.zeros(len(rows), dtype=bool)
     for aim in aims.aims:
         rung = pool.rungs[aim.columns[-1]]
-        if 0 <= rung < terminal and rung not in rungs:
+        is_bought_below_terminal = 0 <= rung < terminal
+        if is_bought_below_terminal and rung not in rungs:
             is_undecidable |= np.isnan(pool.scores[rows, aim.columns[-1]])
     return is_undecidable
 

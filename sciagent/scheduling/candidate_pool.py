@@ -47,7 +47,8 @@ class CandidatePool:
     costs: Array
     """(n, k) expected costs, in one common unit."""
     rungs: tuple[PaidIndex, ...] = ()
-    """(c,) the rung of each column, ascending; by default one column per rung."""
+    """(c,) the rung of each column, ascending; by default one column per rung. -1: a rung that is not bought, since its
+    answers are known of every candidate."""
     outlay: float | None = None
     """Spend so far, if it is accounted; None: the expected cost of all closed rungs."""
     slots: int = sys.maxsize
@@ -76,7 +77,7 @@ class CandidatePool:
     """(k,) number of times that each rung has answered or failed."""
     failed: NDArray[np.int64] = field(init=False)
     """(k,) number of times that each rung has failed."""
-    _room: dict[str, NDArray[Any]] = field(init=False, repr=False, default_factory=dict)
+    _spare: dict[str, NDArray[Any]] = field(init=False, repr=False, default_factory=dict)
     """By the name of a growing array: the longer array of which it is the beginning."""
 
     def __post_init__(self) -> None:
@@ -146,14 +147,15 @@ class CandidatePool:
     def _append(self, name: str, rows: NDArray[Any]) -> None:
         """Appends rows, in the spare room behind the array if there is enough."""
         array: NDArray[Any] = getattr(self, name)
-        room = self._room.get(name)
+        longer = self._spare.get(name)
         filled = len(array) + len(rows)
-        if room is None or array.base is not room or filled > len(room):
-            room = np.empty((filled + int(SPARE_ROOM * len(array)), *array.shape[1:]), dtype=array.dtype)
-            room[: len(array)] = array
-            self._room[name] = room
-        room[len(array) : filled] = rows
-        setattr(self, name, room[:filled])
+        # `array` is no longer the beginning of the longer array if somebody has replaced it
+        if longer is None or array.base is not longer or filled > len(longer):
+            longer = np.empty((filled + int(SPARE_ROOM * len(array)), *array.shape[1:]), dtype=array.dtype)
+            longer[: len(array)] = array
+            self._spare[name] = longer
+        longer[len(array) : filled] = rows
+        setattr(self, name, longer[:filled])
 
 
 @dataclass(frozen=True)
@@ -165,8 +167,8 @@ class Purchase:
     rung: PaidIndex
     """The rung that is bought."""
     index: float
-    """Order of purchases, largest first: payoff per unit of cost if a law gives it; infinite for purchases that need no
-    law."""
+    """Number by which purchases are made, largest first: payoff per unit of cost if a law gives it; infinite for
+    purchases that need no law."""
     propensity: float = 1.0
     """Probability with which the scheduler chose the purchase."""
     why: str = ""
@@ -185,13 +187,13 @@ class Buyer(Protocol):
         """
 
 
-WEEKS = 2  # number of weekly limits whose tasks may be listed ahead
+WEEKS = 2  # tasks of people may be listed for this many weeks ahead, by the weekly limit
 RECENT = 10
 """Number of the latest answers whose share of hits is expected of open tasks. The share of all answers would be too
 small, since the first ones are there to be learnt from."""
 
 
-def enough(count: int, hits: int, latest: Sequence[bool]) -> int:
+def tasks_for_missing_hits(count: int, hits: int, latest: Sequence[bool]) -> int:
     """Returns the number of open tasks that are likely to bring the missing hits.
 
     latest: whether each of the latest answers, at most RECENT, is a hit. Each task counts with their share of hits,

@@ -27,6 +27,7 @@ from scipy.special import ndtr
 from sciagent.scheduling.array_types import Array, RowIndices
 
 Moves = Mapping[tuple[int, int], Array]
+"""By (set of rungs seen, one bit each; rung that answers next): the transition matrix, (U, U)."""
 
 U = np.linspace(-6.0, 6.0, 241)  # values of u; beyond them, probabilities are as good as 0 or 1
 # prices of one terminal verification, in hits; dense near 1, where candidates are nearly certain
@@ -68,14 +69,15 @@ class Programme:
     @cached_property
     def spend(self) -> Array:
         """(U, prices) expected cost to go, in terminal verifications."""
-        return self.policy.ahead(slice(None), np.append(self.costs, 1.0)[:, None])[:, :, 0]
+        cost_of_purchase = np.append(self.costs, 1.0)[:, None]
+        return self.policy.expected_sums(slice(None), cost_of_purchase)[:, :, 0]
 
     def index(self, u: Array) -> Array:
         """Returns (n,) highest prices, in hits per terminal verification, at which a candidate at u has a value."""
         index: Array = np.exp(np.interp(u, self.begins, np.log(PRICES)))
         return index
 
-    def dearer(self, u: Array, own: Array) -> Array:
+    def cost_factors(self, u: Array, own: Array) -> Array:
         """Returns (n,) factors by which the plan costs more, at its index price, with a candidate's own costs. own:
         (n, m), in terminal verifications."""
         purchases = np.array([np.interp(u, self.begins, bought) for bought in self.bought.T])  # (m + 1, n)
@@ -93,19 +95,19 @@ class Programme:
 
     def action(self, u: Array, price: float | Array) -> NDArray[np.int64]:
         """Returns (n,) purchases at u, at `price`: positions among the missing rungs, TERMINAL or STOP."""
-        return self.best[nearest(u), _columns(price)].astype(np.int64)
+        return self.best[nearest(u), _price_columns(price)].astype(np.int64)
 
     def worth(self, u: Array, price: float | Array) -> Array:
         """Returns (n,) values V at u, in hits."""
-        return self.value[nearest(u), _columns(price)]
+        return self.value[nearest(u), _price_columns(price)]
 
     def purchases(self, u: Array, price: float | Array) -> Array:
         """Returns (n, m + 1) expected future purchases at u, terminal rung last."""
-        columns, places = np.unique(_columns(price), return_inverse=True)
+        columns, places = np.unique(_price_columns(price), return_inverse=True)
         new_columns = [column for column in columns.tolist() if column not in self._purchases_by_price]
         if new_columns:
             one_per_rung = np.eye(len(self.costs) + 1)
-            purchases = self.policy.ahead(np.array(new_columns), one_per_rung)  # (U, new columns, m + 1)
+            purchases = self.policy.expected_sums(np.array(new_columns), one_per_rung)  # (U, new columns, m + 1)
             for place, column in enumerate(new_columns):
                 self._purchases_by_price[column] = purchases[:, place]
         by_column = np.array([self._purchases_by_price[column] for column in columns.tolist()])
@@ -123,7 +125,7 @@ def nearest(u: Array) -> NDArray[np.int64]:
     return rows
 
 
-def _columns(price: float | Array) -> NDArray[np.int64]:
+def _price_columns(price: float | Array) -> NDArray[np.int64]:
     """Returns the columns of the next lower PRICES."""
     columns = np.searchsorted(PRICES, np.asarray(price) * (1 + 1e-9)) - 1
     return np.clip(columns, 0, len(PRICES) - 1).astype(np.int64)
@@ -168,21 +170,22 @@ def solve_left(
 
     left: as in `moves_of`. costs: (m,) in terminal verifications. failures: (m + 1,) probability that a rung gives no
     answer; default 0. At most one failure per candidate is modelled, since a second one hardly changes the decision.
-    needed: rungs, one bit each, without whose answer there is no hit; no higher rung is bought before them. moves: of
-    `left`, if already known.
+    needed: rungs, one bit each, without whose answer there is no hit; no higher rung is bought before them. moves: the
+    moves of `left`, if they are known already.
     """
     m = len(costs)
     fails = np.zeros(m + 1) if failures is None else np.asarray(failures, dtype=float)
     moves = moves_of(left) if moves is None else moves
     terminal_gain = (1 - fails[-1]) * ndtr(U)[:, None] - PRICES
-    weighed = [j for j in range(m) if costs[j] < NEVER or needed >> j & 1]
+    weighed = [j for j in range(m) if costs[j] < NEVER or needed >> j & 1]  # the rungs that may be bought at all
     values: dict[tuple[int, int], Array] = {}
     actions: dict[tuple[int, int], NDArray[np.int8]] = {}
     # written over for each state and rung, so that no memory is allocated in the loop
     gain = np.empty_like(terminal_gain)
     gain_after_failure = np.empty_like(terminal_gain)
     is_better = np.empty(terminal_gain.shape, dtype=bool)
-    for seen, gone in _states(weighed, fails):  # ends with the first state, (0, 0)
+    # seen, gone: sets of rungs that have answered and that have failed; the last state is the first one, (0, 0)
+    for seen, gone in _states(weighed, fails):
         has_all_needed = not needed & ~seen
         if has_all_needed:
             best_gain = terminal_gain.copy()
@@ -211,10 +214,17 @@ def solve_left(
     rows, begins = _crossings(best_gain)
     first = best[rows, np.arange(len(PRICES))].astype(np.int64)
     # if nothing pays, the rung that would be bought next: the lowest needed one, or the terminal one
-    lowest_needed = (needed & -needed).bit_length() - 1
+    lowest_needed = (needed & -needed).bit_length() - 1  # position of the lowest bit
     first = np.where(first == STOP, lowest_needed if needed else TERMINAL, first)
-    bought = policy.from_rows(rows)
-    return Programme(begins, first, bought, best, values[0, 0], np.array(costs, dtype=float), policy)
+    return Programme(
+        begins=begins,
+        first=first,
+        bought=policy.expected_purchases_from(rows),
+        best=best,
+        value=values[0, 0],
+        costs=np.array(costs, dtype=float),
+        policy=policy,
+    )
 
 
 def _buyable(seen: int, gone: int, weighed: Sequence[int], needed: int, moves: Moves) -> list[int]:
@@ -259,24 +269,26 @@ class Policy:
     actions: Mapping[tuple[int, int], NDArray[np.int8]]
     """By state: (U, prices) the rung to buy, TERMINAL, or STOP if nothing pays."""
 
-    def ahead(self, columns: slice | NDArray[np.int64], counts: Array) -> Array:
-        """Returns (U, columns, d) expected sums of d amounts over the future purchases. columns: of PRICES. counts:
-        (m + 1, d) the amounts that each purchase adds, terminal rung last."""
-        known: dict[tuple[int, int], Array] = {}
+    def expected_sums(self, columns: slice | NDArray[np.int64], amounts: Array) -> Array:
+        """Returns (U, columns, d) expected sums of d amounts over the future purchases.
+
+        columns: columns of PRICES. amounts: (m + 1, d) the amounts that each purchase adds, terminal rung last.
+        """
+        sums_by_state: dict[tuple[int, int], Array] = {}
         for seen, gone in reversed(self._order()):
             best = self.actions[seen, gone][:, columns]
-            ahead = np.where((best == TERMINAL)[:, :, None], counts[-1], 0.0)
-            for j, then, failed in self._next(seen, gone, best):
-                later = known[then]
+            sums = np.where((best == TERMINAL)[:, :, None], amounts[-1], 0.0)
+            for j, answered, failed in self._next(seen, gone, best):
+                later = sums_by_state[answered]
                 if (seen, j) in self.moves:
                     later = (self.moves[seen, j] @ later.reshape(len(U), -1)).reshape(later.shape)
                 if failed is not None:
-                    later = (1 - self.fails[j]) * later + self.fails[j] * known[failed]
-                np.copyto(ahead, later + counts[j], where=np.equal(best, j)[:, :, None])
-            known[seen, gone] = ahead
-        return known[0, 0]
+                    later = (1 - self.fails[j]) * later + self.fails[j] * sums_by_state[failed]
+                np.copyto(sums, later + amounts[j], where=np.equal(best, j)[:, :, None])
+            sums_by_state[seen, gone] = sums
+        return sums_by_state[0, 0]
 
-    def from_rows(self, rows: RowIndices) -> Array:
+    def expected_purchases_from(self, rows: RowIndices) -> Array:
         """Returns (prices, m + 1) expected purchases at each of PRICES; one terminal purchase if nothing pays. rows:
         (prices,) the row of U where the candidate starts."""
         purchases = np.zeros((len(PRICES), self.m + 1))
@@ -344,7 +356,8 @@ def _move(ratio: float) -> Array:
     the points of U and constant beyond its ends."""
     sd = float(np.sqrt(ratio**2 - 1))
     half = len(U) // 2  # the other half follows by symmetry
-    x = (ratio * U[half:, None] - np.concatenate([[U[0] - _STEP], U, [U[-1] + _STEP]])) / sd
+    knots = np.concatenate([[U[0] - _STEP], U, [U[-1] + _STEP]])
+    x = (ratio * U[half:, None] - knots) / sd
     above = sd * (x * ndtr(x) + np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi))  # E[(u' - knot)+]
     hats: Array = np.empty((len(U), len(U)))
     hats[half:] = (above[:, :-2] - 2 * above[:, 1:-1] + above[:, 2:]) / _STEP
@@ -367,4 +380,5 @@ def _crossings(q: Array) -> tuple[RowIndices, Array]:
     rises = gain_above > gain_below
     fraction = np.divide(-gain_below, gain_above - gain_below, out=np.ones_like(gain_below), where=rises)
     begins = U[row_below] + _STEP * np.where(rises, np.clip(fraction, 0, 1), 1.0)
-    return row_above, np.maximum.accumulate(begins + 1e-9 * columns)
+    strictly_rising = 1e-9 * columns
+    return row_above, np.maximum.accumulate(begins + strictly_rising)

@@ -48,7 +48,7 @@ DRAWS = 256  # draws of all properties, the same for every candidate
 PAIRS = 4096  # draws of pairs of answers, the same for every candidate
 BLOCK = 1 << 12  # candidates computed at a time
 TAIL = 1e-9  # probabilities are kept this far from 0 and 1
-BISECTIONS = 30  # of the interval (0, 1) of a share
+BISECTIONS = 30  # times that the interval (0, 1) of a share is halved
 MIN_DESIRABILITY = 1e-3  # so that one property cannot make a utility 0
 FARTHEST = -37.0  # standard deviations below which the normal distribution underflows
 
@@ -70,7 +70,7 @@ class Hits:
 
     def moments(self, means: Array, variances: Array, shares: Array) -> tuple[Array, Array]:
         """Returns (n,) E[payoff] and E[E[payoff | S]²], consistent with each other. The set of rungs S explains the
-        fraction shares, (q,), of each variance. For few candidates."""
+        fraction shares, (q,), of each variance. This is slow: call it for few candidates."""
         second: Array = np.ones(means.shape[1])
         for truth, mean, variance, share in zip(self.truths, means, variances, shares, strict=True):
             second = second * _both_between(mean, np.sqrt(variance), truth.low, truth.high, float(share))
@@ -84,7 +84,7 @@ def _both_between(mean: Array, sd: Array, low: float, high: float, share: float)
     window and share; an average over the shared part would have to resolve the width of the window.
     """
     chance = between(mean, sd, low, high)
-    if share >= 1 - 1e-9:
+    if share >= 1 - 1e-9:  # the two answers are equal
         return chance
     if math.isinf(low) and math.isinf(high):
         return np.ones_like(mean)
@@ -122,8 +122,8 @@ class Graded:
         expected = np.empty(means.shape[1])
         for start in range(0, len(expected), BLOCK):
             part = slice(start, start + BLOCK)
-            spread = np.sqrt(variances[:, None, part]) * draws.T[:, :, None]  # (q, draws, n)
-            expected[part] = weights @ self.of(means[:, None, part] + spread)
+            deviations = np.sqrt(variances[:, None, part]) * draws.T[:, :, None]  # (q, draws, n)
+            expected[part] = weights @ self.of(means[:, None, part] + deviations)
         return expected
 
     def moments(self, means: Array, variances: Array, shares: Array) -> tuple[Array, Array]:
@@ -153,6 +153,7 @@ def normal(q: int, n: int) -> tuple[Array, Array]:
 
     wider = 1 + min(0.5, 0.7 / math.sqrt(q))
     drawn = wider * ndtri(qmc.Sobol(q, seed=0).random(n))
+    # density of the normal distribution over the density of the draws, but for a factor
     weights = np.exp(-(drawn**2).sum(1) / 2 * (1 - wider**-2))
     return drawn, weights / weights.sum()
 
@@ -176,9 +177,9 @@ def share_told(expected: Array, second: Array) -> Array:
     high = np.ones_like(u)
     for _ in range(BISECTIONS):
         share = (low + high) / 2
-        more = both_above(u, share) < second
-        low = np.where(more, share, low)
-        high = np.where(more, high, share)
+        is_too_low = both_above(u, share) < second
+        low = np.where(is_too_low, share, low)
+        high = np.where(is_too_low, high, share)
     return (low + high) / 2
 
 
@@ -224,7 +225,7 @@ class Aim:
 
     @property
     def same(self) -> tuple[int, ...]:
-        """The lower columns that measure its property at another level."""
+        """The lower columns that measure the aim's property at another level."""
         for group in self.alike:
             if group[-1] == self.columns[-1]:
                 return group[:-1]
@@ -232,7 +233,7 @@ class Aim:
 
     @property
     def sign(self) -> int:
-        """1 if larger values are better, -1 if smaller ones, 0 if hits have two limits or none."""
+        """1 if larger values are better, -1 if smaller values are, 0 if hits have two limits or none."""
         if math.isinf(self.high) == math.isinf(self.low):
             return 0
         return 1 if math.isinf(self.high) else -1
@@ -240,22 +241,28 @@ class Aim:
 
 @dataclass(frozen=True)
 class Aims:
-    """All objectives. kind: `hits`; `graded`: by utility; `best`: by utility above that of the count-th best found."""
+    """All objectives."""
 
     aims: tuple[Aim, ...]
     kind: str = "hits"
+    """What pays: `hits`; `graded`: the utility; `best`: the utility above the utility of the count-th best found."""
     count: int = 1
 
     @classmethod
     def with_threshold(cls, columns: int, threshold: float, sign: int, **known: Any) -> Aims:
         """Returns one aim on a ladder with `columns` rungs. Hits lie above the threshold if sign is 1, below if -1.
         known: `alike` and `passes` of the aim."""
-        low, high = (threshold, math.inf) if sign > 0 else (-math.inf, threshold)
+        low = threshold if sign > 0 else -math.inf
+        high = math.inf if sign > 0 else threshold
         return cls((Aim(tuple(range(columns)), low, high, **known),))
 
     def truths(self, scores: Array) -> tuple[TruthTransform, ...]:
         """Returns the transform of each aim's deciding answers. scores: (n, c)."""
-        return tuple(TruthTransform.within(scores[:, aim.columns[-1]], *self._limits(aim)) for aim in self.aims)
+        truths = []
+        for aim in self.aims:
+            low, high = self._limits(aim)
+            truths.append(TruthTransform.within(scores[:, aim.columns[-1]], low, high))
+        return tuple(truths)
 
     @property
     def one_sided(self) -> bool:
@@ -289,15 +296,17 @@ class Aims:
         return hints if len(hints) == len(self.aims) else ()
 
     def payoff(self, truths: Sequence[TruthTransform], scores: Array, record: float = 0.0) -> Payoff:
-        """Returns the payoff of an answer. record: utility that a graded payoff has to exceed; `best` takes that
-        of the scores."""
+        """Returns the payoff of an answer. record: utility that a graded payoff has to exceed; for the goal `best` the
+        record of the scores is taken."""
         if self.kind == "hits":
             return Hits(tuple(truths))
-        desirabilities = [
-            _in_unit_of(aim.desirability or np.ones_like, truth) for aim, truth in zip(self.aims, truths, strict=True)
-        ]
-        record = self._record(scores) if self.kind == "best" else record
-        return Graded(utility_payoff(desirabilities, [aim.weight for aim in self.aims], record), len(self.aims))
+        desirabilities = []
+        for aim, truth in zip(self.aims, truths, strict=True):
+            desirabilities.append(_in_unit_of(aim.desirability or np.ones_like, truth))
+        if self.kind == "best":
+            record = self._record(scores)
+        payoff_of = utility_payoff(desirabilities, [aim.weight for aim in self.aims], record)
+        return Graded(payoff_of, q=len(self.aims))
 
     def misses_all(self, scores: Array) -> bool:
         """Returns whether every candidate with all deciding answers has the lowest utility; False without any."""
@@ -328,7 +337,8 @@ def questions(
     for aim, truth in zip(aims.aims, truths, strict=True):
         aim_scores = _columns_of(scores, aim.columns)
         aim_errors = None if errors is None else _columns_of(errors, aim.columns)
-        alike = tuple(tuple(map(aim.columns.index, group)) for group in aim.alike)
+        # positions among the aim's own columns
+        alike = tuple(tuple(aim.columns.index(column) for column in group) for group in aim.alike)
         asked.append(Question(aim_scores, truth, aim_errors, alike))
     return asked
 
@@ -368,8 +378,8 @@ def expected_answers(
     if not censored.any():
         return scores, errors
     exact = np.where(censored, np.nan, scores)
-    value = scores.copy()
-    error = np.zeros(scores.shape, dtype=np.float32) if errors is None else errors.copy()
+    new_scores = scores.copy()
+    new_errors = np.zeros(scores.shape, dtype=np.float32) if errors is None else errors.copy()
     aim_of_column = {aim.columns[-1]: number for number, aim in enumerate(aims.aims)}  # of the deciding columns
     has_enough_exact = all((~np.isnan(exact[:, column])).sum() >= MIN_EXACT for column in aim_of_column)
     laws: Sequence[Law] = ()
@@ -389,6 +399,6 @@ def expected_answers(
             mean = truth.inverse(law_mean)
             sd = truth.scale * law_sd
         expected, spread = truncated_moments(mean, sd, scores[rows, column], bounds[rows, column])
-        value[rows, column] = expected
-        error[rows, column] = spread
-    return value, error
+        new_scores[rows, column] = expected
+        new_errors[rows, column] = spread
+    return new_scores, new_errors

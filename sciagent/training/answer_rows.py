@@ -60,16 +60,18 @@ def utilities(
 
 
 def _drawn(objectives: Sequence[Objective], verdict: CandidateVerdict) -> Utilities | None:
-    """Returns (DRAWS,) utilities of a candidate whose values are normal with their standard uncertainties."""
+    """Returns (DRAWS,) utilities of a candidate whose values are normally distributed with their standard
+    uncertainties; None if a value has no uncertainty or is only a limit."""
     quantiles = [NormalDist().inv_cdf((i + 0.5) / DRAWS) for i in range(DRAWS)]
     values: dict[str, list[float]] = {}
     for objective in objectives:
         quantity = verdict.values.get(objective.property)
         if quantity is None or quantity.uncertainty is None or quantity.censoring is not Censoring.NONE:
             return None
-        order = quantiles.copy()
-        Random(f"{verdict.key} {objective.property}").shuffle(order)  # errors of two properties are independent
-        values[objective.property] = [quantity.value + quantity.uncertainty * each for each in order]
+        # in another order for each property, since the errors of two properties are independent
+        shuffled = quantiles.copy()
+        Random(f"{verdict.key} {objective.property}").shuffle(shuffled)
+        values[objective.property] = [quantity.value + quantity.uncertainty * quantile for quantile in shuffled]
     drawn_utilities = []
     for i in range(DRAWS):
         drawn_utility = utility(objectives, {name: drawn[i] for name, drawn in values.items()})
@@ -83,9 +85,9 @@ def p_better(one: Utilities, other: Utilities) -> float:
     Both are independent; every value of one is compared with every value of the other.
     """
     ordered = np.sort(other)
-    below = np.searchsorted(ordered, one, side="left")
-    up_to = np.searchsorted(ordered, one, side="right")
-    return float((below + up_to).mean() / (2 * len(ordered)))
+    n_below = np.searchsorted(ordered, one, side="left")
+    n_below_or_equal = np.searchsorted(ordered, one, side="right")
+    return float((n_below + n_below_or_equal).mean() / (2 * len(ordered)))
 
 
 UNDECIDED = "turns: no candidate is decided yet"
@@ -133,17 +135,18 @@ class Selection:
     at_least: float = 0.5
     """Smallest payoff of a verified turn, in hits or utility."""
     p_better: float = 0.9
-    """A pair needs a higher probability than this."""
+    """A pair is kept if the chosen answer is better with a higher probability than this."""
     per_scaffold: int = 4
     """Largest number of rows of one scaffold and goal."""
     left_out: Counter[str] = field(default_factory=Counter)
+    """{reason: number of turns, hints, goals or pairs}."""
 
     def drop(self, why: str) -> None:
         self.left_out[why] += 1
 
 
 class JudgedTurn:
-    """A turn with the verdicts on its new candidates."""
+    """A turn with the verdicts on its new candidates. `best` is the best decided one; None if none is decided."""
 
     def __init__(self, turn: AnsweredTurn, known: Mapping[int, CandidateVerdict]) -> None:
         self.turn = turn
@@ -191,18 +194,20 @@ def verified(turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit
             selection.drop(UNDECIDED)
         elif not each.is_good(selection.at_least):
             selection.drop(each.shortcoming(selection.at_least))
-        elif (why := limit.takes(each.task, each.best)) is not None:
-            selection.drop(f"turns: {why}")
         else:
-            yield each.cells | {"completion": each.completion}
+            refusal = limit.count_or_refuse(each.task, each.best)
+            if refusal is not None:
+                selection.drop(f"turns: {refusal}")
+            else:
+                yield each.cells | {"completion": each.completion}
 
 
 def labelled(turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit) -> Iterator[Mapping[str, Any]]:
     """Yields the turns that were verified as good, and those that are known to be worth less.
 
     A turn whose proposals were all refused or known before is worth less. If a candidate waits for an answer, the turn
-    may still turn out to be good, and is left out. The rows of a scaffold are limited for each label, so that many
-    misses leave its hits in.
+    may still turn out to be good, and is left out. The rows of a scaffold are limited for each label, so that its hits
+    stay even if it has many misses.
     """
     for each in turns:
         is_good = each.is_good(selection.at_least)
@@ -213,9 +218,9 @@ def labelled(turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit
             selection.drop(UNDECIDED_LEFT)
             continue
         if each.best is not None:
-            why = limit.takes(f"{each.task} {is_good}", each.best)
-            if why is not None:
-                selection.drop(f"turns: {why}")
+            refusal = limit.count_or_refuse(f"{each.task} {is_good}", each.best)
+            if refusal is not None:
+                selection.drop(f"turns: {refusal}")
                 continue
         yield each.cells | {"completion": each.completion, "label": is_good}
 
@@ -232,20 +237,22 @@ def hindsight(
             selection.drop(UNDECIDED if each.best is None else UNDECIDED_LEFT)
             continue
         hint = hint_of(campaign.built, each.turn, each.best)
-        if isinstance(hint, NoHint):
-            selection.drop(f"hints: {hint}")
-        elif (why := _limited(limit, each, hint)) is not None:
-            selection.drop(f"hints: {why}")
+        refusal = hint if isinstance(hint, NoHint) else _count_or_refuse_hint(limit, each, hint)
+        if refusal is not None:
+            selection.drop(f"hints: {refusal}")
         else:
-            yield each.cells | {"completion": each.completion, "how": "hinted", "hint": hint} | _sampled(each.turn)
+            cells = {"completion": each.completion, "how": "hinted", "hint": hint}
+            yield each.cells | cells | _token_cells(each.turn)
         if each.best is None or each.best.state.settlement is not Settlement.ANSWERED:
             selection.drop("goals: no value at the terminal rung")
             continue
         prompt = relabelled_prompt(campaign.built, each.turn, each.best)
         if isinstance(prompt, NotRelabelled):
             selection.drop(f"goals: {prompt}")
-        elif (why := limit.takes(each.task, each.best)) is not None:
-            selection.drop(f"goals: {why}")
+            continue
+        refusal = limit.count_or_refuse(each.task, each.best)
+        if refusal is not None:
+            selection.drop(f"goals: {refusal}")
         else:
             yield each.cells | {"prompt": chat(prompt), "completion": each.completion, "how": "relabelled"}
 
@@ -264,10 +271,10 @@ def taught(campaign: TrainingCampaign, turns: list[JudgedTurn], selection: Selec
             selection.drop("turns: sampled with the skills; the student has to be without")
         else:
             cells = {"completion": each.completion, "how": "hinted", "hint": hint, "skill": skill_names}
-            yield each.cells | cells | _sampled(each.turn)
+            yield each.cells | cells | _token_cells(each.turn)
 
 
-def _sampled(turn: AnsweredTurn) -> Cells:
+def _token_cells(turn: AnsweredTurn) -> Cells:
     """Returns the cells of the tokens of an answer; no cells if the server returned no tokens."""
     if turn.sampled is None:
         return {}
@@ -276,29 +283,31 @@ def _sampled(turn: AnsweredTurn) -> Cells:
     return {"prompt_ids": prompt, "answer_ids": answer, "answer_mask": mask, "answer_drawn": sampling_text}
 
 
-def _limited(limit: ScaffoldLimit, turn: JudgedTurn, hint: str) -> str | None:
+def _count_or_refuse_hint(limit: ScaffoldLimit, turn: JudgedTurn, hint: str) -> str | None:
     """Counts a hint by the scaffold of the turn's best candidate, or by its text if there is none; returns None, or why
     the hint is left out.
 
-    Hints without tokens are counted apart: `train hindsight` cannot use them, and they take no place from others.
+    Hints without tokens are counted apart: `train hindsight` cannot use them, so they must not displace others.
     """
     kind = "hint" if turn.turn.sampled is not None else "hint without tokens"
     if turn.best is None:
-        return limit.takes_text(turn.task, hint, kind)
-    return limit.takes(turn.task, turn.best, kind)
+        return limit.count_text_or_refuse(turn.task, hint, kind)
+    return limit.count_or_refuse(turn.task, turn.best, kind)
 
 
 def pairs(
     campaign: TrainingCampaign, turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit
 ) -> Iterator[Mapping[str, Any]]:
     """Yields pairs of answers to one prompt. turns: of episodes that may share prompts."""
-    by_state = sorted(turns, key=lambda each: each.turn.state)
-    for _, same in groupby(by_state, key=lambda each: each.turn.state):
-        members = list(same)
-        if len(members) == 1:
+    by_state = sorted(turns, key=lambda each: each.turn.state)  # turns in one state have the same prompt
+    for _, group in groupby(by_state, key=lambda each: each.turn.state):
+        same_prompt = list(group)
+        if len(same_prompt) == 1:
             selection.drop("turns: no other answer to the same prompt")
             continue
-        with_utilities = [(each, utilities(campaign.built.objectives, each.turn, each.verdicts)) for each in members]
+        with_utilities = []
+        for each in same_prompt:
+            with_utilities.append((each, utilities(campaign.built.objectives, each.turn, each.verdicts)))
         for (first, first_utilities), (second, second_utilities) in combinations(with_utilities, 2):
             if first_utilities is None or second_utilities is None:
                 selection.drop("pairs: an answer that is not decided, proposes nothing, or lacks an uncertainty")
@@ -315,9 +324,9 @@ def pairs(
             if p_chosen <= selection.p_better or chosen.best is None:
                 selection.drop(f"pairs: better with a probability of at most {selection.p_better:g}")
                 continue
-            why = limit.takes(chosen.task, chosen.best)
-            if why is not None:
-                selection.drop(f"pairs: {why}")
+            refusal = limit.count_or_refuse(chosen.task, chosen.best)
+            if refusal is not None:
+                selection.drop(f"pairs: {refusal}")
                 continue
             yield _pair(chosen, rejected, p_chosen)
 

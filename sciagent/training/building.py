@@ -1,7 +1,8 @@
 """Builds a data set in a folder: a Parquet file of rows for each split, tables of the campaigns, and a card.
 
-`trajectory_rows` and `reward_rows` make the tables: the turns of a campaign and their rewards. `text` makes the card,
-README.md, which says what the data set has, what is missing, and how it was made. `build` writes the folder.
+`trajectory_rows` and `reward_rows` make the tables: the turns of a campaign and their rewards. `card_text` makes the
+card, README.md, which says what the data set has, what is missing, and how it was made. `build` writes the folder. A
+watermark is the number of a piece of evidence in the ledger; it says up to which evidence a data set reads.
 """
 
 from __future__ import annotations
@@ -30,8 +31,15 @@ from sciagent.store.learning.episodes import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training import answer_rows
 from sciagent.training.answer_rows import Selection
-from sciagent.training.dataset_columns import COLUMNS as TOKEN_COLUMNS
-from sciagent.training.dataset_columns import EPISODE, GROUP, TableColumn, episode_cells, rows_of, schema
+from sciagent.training.dataset_columns import (
+    EPISODE,
+    TOKEN_COLUMNS,
+    TOKEN_GROUP_ROWS,
+    TableColumn,
+    episode_cells,
+    rows_of,
+    schema,
+)
 from sciagent.training.dataset_results import BuiltDataset, check_empty
 from sciagent.training.read_turns import EVALUATION, RecordedEpisode, TrainingCampaign
 from sciagent.training.settings import DatasetKind, DatasetSettings
@@ -121,8 +129,9 @@ def _rewards(connection: Connection, campaign: TrainingCampaign, version: int) -
         episode = campaign.episode(connection, row)
         numbers = {turn["id"]: turn["number"] for turn in campaign.raw_turns(connection, episode)}
         for reward in reward_versions.of_version(connection, version, [episode.id]):
-            if reward.turn_id is not None and reward.turn_id not in numbers:
-                continue  # a turn after the watermark
+            is_after_watermark = reward.turn_id is not None and reward.turn_id not in numbers
+            if is_after_watermark:
+                continue
             yield episode_cells(episode) | {
                 "reward_version": version,
                 "turn": None if reward.turn_id is None else numbers[reward.turn_id],
@@ -155,7 +164,7 @@ KNOWN_LIMITS = (
 )
 
 
-def text(
+def card_text(
     connection: Connection,
     built: BuiltDataset,
     settings: DatasetSettings,
@@ -183,7 +192,7 @@ def text(
         "",
         f"Episodes that were read: {built.episodes}; campaigns: {len(built.campaigns)}.",
         "",
-        *table(("split", "goals", "rows"), [(s, built.tasks[s], n) for s, n in built.rows.items()]),
+        *table(("split", "goals", "rows"), [(split, built.tasks[split], n) for split, n in built.rows.items()]),
         *table(("table", "rows"), list(built.tables.items())),
         *table(("campaign", "version of rewards"), [(name, v or "none") for name, v in built.rewards.items()]),
         "All episodes of a goal are in one split, whatever their campaign.",
@@ -265,8 +274,8 @@ def _licence(package: str) -> str:
         about = metadata.metadata(package)
     except metadata.PackageNotFoundError:
         return "not installed here"
-    known = {**about.json}
-    stated = str(known.get("license_expression") or known.get("license") or "")
+    fields = dict(about.json)
+    stated = str(fields.get("license_expression") or fields.get("license") or "")
     if not stated.strip():
         return "not stated"
     return stated.splitlines()[0][:MAX_LICENCE_LENGTH]
@@ -305,7 +314,7 @@ def build(ledger: Ledger, settings: DatasetSettings, folder: Path, progress: Pro
         part.mkdir()
         builder = _Builder(connection, settings, as_of, campaigns, test_campaigns, progress)
         built = builder.write(part, str(folder))
-        card = text(connection, built, settings, campaigns, COLUMNS[settings.kind])
+        card = card_text(connection, built, settings, campaigns, COLUMNS[settings.kind])
         (part / "README.md").write_text(card)
         if folder.exists():
             folder.rmdir()
@@ -314,14 +323,15 @@ def build(ledger: Ledger, settings: DatasetSettings, folder: Path, progress: Pro
 
 
 def _watermark(ledger: Ledger, settings: DatasetSettings) -> int:
-    """Returns the stated watermark; without one, a new watermark, which all turns so far lie before.
+    """Returns the stated watermark; without one, a new watermark, which is above those of all turns so far.
 
-    The turns before the returned watermark are a fixed set from then on. Raises UsageError for one in the future.
+    From then on, no turn is added below the returned watermark. Raises UsageError for a watermark in the future.
     """
     with ledger.begin() as connection:
         ids = [campaign_rows.get(connection, name).id for name in settings.campaigns]
         if settings.as_of is None:
             return watermarks.take(connection, ids)
+        # transactions that write turns below the present watermark commit first
         watermarks.wait_for_noted_rows(connection, ids)
         now = read_watermark(connection)
     if settings.as_of > now:
@@ -343,22 +353,24 @@ class _Builder:
     ) -> None:
         self._connection = connection
         self._settings = settings
-        self._selection = Selection(settings.at_least, settings.p_better, settings.per_scaffold)
+        self._selection = Selection(
+            at_least=settings.at_least, p_better=settings.p_better, per_scaffold=settings.per_scaffold
+        )
         self._as_of = as_of
         self._campaigns = campaigns
         self._progress = progress
         self._tasks = {each.task for each in campaigns}
         test_tasks = {each.task for each in test_campaigns}
-        self._held = held_out_tasks(self._tasks, settings.test_share, test_tasks)
+        self._test_tasks = held_out_tasks(self._tasks, settings.test_share, test_tasks)
         self._versions = _versions(connection, settings, campaigns, as_of) if settings.kind == "rows" else {}
-        self._episodes = 0
+        self._n_episodes = 0
         self._left_out: Counter[str] = self._selection.left_out
 
     def write(self, folder: Path, shown: str) -> BuiltDataset:
         """Writes all files but the card. shown: name of the folder for the answer."""
         kind = self._settings.kind
         columns = COLUMNS[kind]
-        group_rows = GROUP if kind == "rows" else ANSWER_GROUP_ROWS
+        group_rows = TOKEN_GROUP_ROWS if kind == "rows" else ANSWER_GROUP_ROWS
         metadata = {"sciagent": __version__, "dataset": kind, "watermark": str(self._as_of)}
         rows: dict[str, int] = {}
         for split in SPLITS:
@@ -370,9 +382,9 @@ class _Builder:
             folder=shown,
             campaigns=tuple(each.name for each in self._campaigns),
             watermark=self._as_of,
-            episodes=self._episodes,
+            episodes=self._n_episodes,
             rows=rows,
-            tasks={"train": len(self._tasks - self._held), "test": len(self._tasks & self._held)},
+            tasks={"train": len(self._tasks - self._test_tasks), "test": len(self._tasks & self._test_tasks)},
             tables=tables,
             rewards=self._versions,
             left_out={why: n for why, n in sorted(self._left_out.items()) if n},
@@ -396,12 +408,13 @@ class _Builder:
         return tables
 
     def _rows(self, split: Split) -> Iterator[Mapping[str, Any]]:
+        # a candidate may be in several pairs of answers, but in one row of any other kind
         limit = ScaffoldLimit(self._settings.per_scaffold, repeats=self._settings.kind == "preference")
         for campaign in self._campaigns:
-            for episodes in self._siblings(campaign, split):
+            for episodes in self._episodes_by_group(campaign, split):
                 yield from self._rows_of_group(campaign, episodes, limit)
 
-    def _siblings(self, campaign: TrainingCampaign, split: Split) -> Iterator[list[RecordedEpisode]]:
+    def _episodes_by_group(self, campaign: TrainingCampaign, split: Split) -> Iterator[list[RecordedEpisode]]:
         """Yields the episodes of a split in lists: the episodes of a group together, an episode without group alone."""
         chosen_groups = self._settings.groups
         rows = [
@@ -413,10 +426,10 @@ class _Builder:
             n_read += len(episodes)
             if self._progress is not None:
                 self._progress(campaign.name, n_read, len(rows))
-            of_split = [each for each in episodes if (each.task in self._held) == (split == "test")]
+            of_split = [each for each in episodes if (each.task in self._test_tasks) == (split == "test")]
             wanted = [each for each in of_split if each.purpose != EVALUATION]
             self._left_out["episodes: made to evaluate a model"] += len(of_split) - len(wanted)
-            self._episodes += len(wanted)
+            self._n_episodes += len(wanted)
             if wanted:
                 yield wanted
 
@@ -427,12 +440,14 @@ class _Builder:
         connection = self._connection
         selection = self._selection
         if self._settings.kind == "rows":
+            version = self._versions[campaign.name]
             for episode in episodes:
-                turns = campaign.raw_turns(connection, episode)
-                version = self._versions[campaign.name]
-                yield from rows_of(connection, episode, turns, version, self._left_out)
+                raw_turns = campaign.raw_turns(connection, episode)
+                yield from rows_of(connection, episode, raw_turns, version, self._left_out)
             return
-        turns = [turn for episode in episodes for turn in answer_rows.judged(connection, campaign, episode)]
+        turns: list[answer_rows.JudgedTurn] = []
+        for episode in episodes:
+            turns += answer_rows.judged(connection, campaign, episode)
         match self._settings.kind:
             case "sft":
                 yield from answer_rows.verified(turns, selection, limit)
@@ -446,9 +461,11 @@ class _Builder:
                 yield from answer_rows.labelled(turns, selection, limit)
 
 
-def _group_key(row: EpisodeRow) -> tuple[int | None, int | None]:
+def _group_key(row: EpisodeRow) -> tuple[str, int]:
     """Returns a key that the episodes of a group share; an episode without group has a key of its own."""
-    return row.group_id, row.id if row.group_id is None else None
+    if row.group_id is not None:
+        return "group", row.group_id
+    return "episode", row.id
 
 
 def _versions(
@@ -465,5 +482,8 @@ def _versions(
         stated[names[row.campaign_id]] = version
     versions: dict[str, int | None] = {}
     for id_, name in names.items():
-        versions[name] = stated[name] if name in stated else reward_versions.last_of_campaign(connection, id_, as_of)
+        if name in stated:
+            versions[name] = stated[name]
+        else:
+            versions[name] = reward_versions.last_of_campaign(connection, id_, as_of)
     return versions

@@ -28,7 +28,7 @@ class TableColumn(NamedTuple):
 
     name: str
     kind: str
-    """One of the names in `schema`."""
+    """Type of the cells: one of the keys of `kinds` in `schema`, such as `text`."""
     about: str
 
 
@@ -133,11 +133,11 @@ def turn_cells(turn: AnsweredTurn, verdicts: Sequence[CandidateVerdict]) -> Cell
         "candidates": [verdict.key for verdict in verdicts],
         "payoff": None if best is None else best.payoff,
         "scaffold": None if best is None else best.scaffold,
-        "rubric": None if best is None or best.judged is None else _score(best.judged),
+        "rubric": None if best is None or best.judged is None else _rubric_text(best.judged),
     }
 
 
-def _score(judged: Measured) -> str:
+def _rubric_text(judged: Measured) -> str:
     quantity = judged.quantity
     return json.dumps({"score": quantity.value, "uncertainty": quantity.uncertainty, "level": judged.level.label})
 
@@ -148,7 +148,7 @@ def best_of(verdicts: Iterable[CandidateVerdict]) -> CandidateVerdict | None:
     return max(decided, key=lambda verdict: verdict.payoff or 0.0, default=None)
 
 
-COLUMNS = (
+TOKEN_COLUMNS = (
     *EPISODE,
     TableColumn("row", "whole", "number of the row in its episode, from 0"),
     TableColumn("aside", "truth", "whether the row holds an answer that the conversation went on without"),
@@ -166,7 +166,7 @@ COLUMNS = (
     TableColumn("turn_rewards", "numbers", "(turns of the episode,) reward of each; null where undecided"),
     *JUDGED,
 )
-GROUP = 64  # rows of a row group; a row may have thousands of tokens
+TOKEN_GROUP_ROWS = 64  # rows of a row group; a row may have thousands of tokens
 
 
 def rows_of(
@@ -176,25 +176,28 @@ def rows_of(
     version: int | None,
     left_out: Counter[str],
 ) -> Iterator[Mapping[str, Any]]:
-    """Yields the rows of an episode. turns: rows of the table `turn`, in order. version: of the rewards; None for none.
+    """Yields the rows of an episode: one for its conversation, and more where the prompt did not go on with the tokens
+    before.
 
-    left_out: gets the numbers of turns that no policy gradient may use, by reason.
+    turns: rows of the table `turn`, in order. version: of the rewards; None for none. left_out: gets the numbers of
+    turns that no policy gradient may use, by reason.
     """
-    earned = reward_versions.of_episode(connection, version, episode.id, {turn["id"]: turn["number"] for turn in turns})
+    numbers = {turn["id"]: turn["number"] for turn in turns}
+    earned = reward_versions.of_episode(connection, version, episode.id, numbers)
     advantages = earned.advantages
-    reasons = {turn["number"]: turn["untrainable"] for turn in turns}
+    usable_turns = set[int]()
     for turn in turns:
         number = turn["number"]
-        reason = reasons[number]
-        if reason is not None:
-            left_out[f"turns: {reason}"] += 1
-        elif number not in advantages:
+        if turn["untrainable"] is not None:
+            left_out[f"turns: {turn['untrainable']}"] += 1
+            continue
+        usable_turns.add(number)
+        if number not in advantages:
             left_out["turns: without an advantage: undecided, without siblings, or no rewards published"] += 1
-    usable_turns = {number for number, reason in reasons.items() if reason is None}
     answers = SampledAnswers(connection, turns)
-    for number, row in enumerate(linearise(calls_of(turns)).rows):
+    for row_number, row in enumerate(linearise(calls_of(turns)).rows):
         row_cells: Cells = {
-            "row": number,
+            "row": row_number,
             "spans": json.dumps(answers.spans(row), ensure_ascii=False),
             "reward_version": version,
             "outcome": earned.outcome,
@@ -209,6 +212,7 @@ def _token_cells(row: Row, advantages: Mapping[int, float], usable_turns: set[in
         is_sampled and logprob is not None and turn in usable_turns
         for is_sampled, logprob, turn in zip(row.mask, row.behaviour, row.turns, strict=True)
     ]
+    # tokens that were not sampled in the row have the number `CONTEXT` in place of a turn
     return {
         "aside": row.aside,
         "ids": row.ids,
@@ -217,6 +221,6 @@ def _token_cells(row: Row, advantages: Mapping[int, float], usable_turns: set[in
         "behaviour": row.behaviour,
         "turns": row.turns,
         "advantages": [None if turn == CONTEXT else advantages.get(turn) for turn in row.turns],
-        "gradient": [used and turn in advantages for used, turn in zip(trainable, row.turns, strict=True)],
+        "gradient": [may_train and turn in advantages for may_train, turn in zip(trainable, row.turns, strict=True)],
         "trainable": trainable,
     }

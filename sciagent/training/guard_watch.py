@@ -1,7 +1,8 @@
 """The guards of a run: `GuardWatch` has all of them check each step, and keeps the facts of the steps in a file.
 
 With the facts in the folder of the run, the guards can go on after a crash. `episode_facts` reads the facts of episodes
-from the ledger.
+from the ledger. A law is the fitted model that values candidates without an answer. The control is a rung that decides
+nothing; it checks the rewards. A lot draws candidates at random, to be verified whatever the law says of them.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from sciagent.training.stopping_guards import (
 
 FILE = "guards.jsonl"
 PATIENCE = 5  # steps after which a guard that can compute nothing says so
+UNKNOWN_PROMISE: tuple[float | None, float] = (None, -1.0)  # no mean, and the default of `EpisodeFacts.least_promise`
 
 
 def guards_of(settings: GuardSettings) -> Iterator[Guard]:
@@ -59,7 +61,7 @@ class GuardWatch:
         """Why a guard has stopped the run already; None if none has."""
         kept = [facts for facts in _read(self._path) if facts.step <= done]
         for facts in kept:
-            self.stopped = self._checked(facts) or self.stopped
+            self.stopped = self._first_reason(facts) or self.stopped
         part = self._path.with_suffix(".part")
         part.write_text("".join(f"{facts.model_dump_json()}\n" for facts in kept), encoding="utf-8")
         part.replace(self._path)
@@ -70,17 +72,20 @@ class GuardWatch:
             lines.write(f"{facts.model_dump_json()}\n")
             lines.flush()
             os.fsync(lines.fileno())
-        self.stopped = self._checked(facts)
+        self.stopped = self._first_reason(facts)
         return self.stopped
 
-    def blind(self, step: int) -> tuple[str, ...]:
+    def idle_guards(self, step: int) -> tuple[str, ...]:
         """Returns, at the step `PATIENCE` only, a sentence for each guard that could not compute anything so far."""
         if step != PATIENCE:
             return ()
-        return tuple(f"guard {guard.name} is not at work: {guard.blind}" for guard in self._guards if guard.blind)
+        return tuple(
+            f"guard {guard.name} is not at work: {guard.idle_reason}" for guard in self._guards if guard.idle_reason
+        )
 
-    def _checked(self, facts: StepFacts) -> StopReason | None:
-        reasons = [guard.check(facts) for guard in self._guards]  # every guard is told every step
+    def _first_reason(self, facts: StepFacts) -> StopReason | None:
+        """Has every guard check a step; returns the reason of the first guard that wants to stop the run."""
+        reasons = [guard.check(facts) for guard in self._guards]  # a guard needs every step, also after a reason
         for reason in reasons:
             if reason is not None:
                 return reason
@@ -118,53 +123,60 @@ def episode_facts(
 def has_promises(built: Built, spec: RewardSpec) -> bool:
     """Returns whether a law promises rewards that a lot can check."""
     scheduler = built.spec.scheduler
-    draws = scheduler.knows_chance or isinstance(scheduler, PricedSpec)  # the audit of `priced` draws, too
-    return spec.unsettled == "posterior" and draws
+    draws_lots = scheduler.knows_chance or isinstance(scheduler, PricedSpec)  # the audit of `priced` draws, too
+    return spec.unsettled == "posterior" and draws_lots
 
 
 def _facts(episode: CheckedEpisode, policy: int, spec: RewardSpec) -> EpisodeFacts:
-    promise, least = _promise(episode.candidates) if spec.unsettled == "posterior" else (None, -1.0)
-    worths = [(max(each.worth or 0.0, 0.0), each.settled) for each in episode.candidates]
+    promise, least_promise = UNKNOWN_PROMISE
+    if spec.unsettled == "posterior":
+        promise, least_promise = _promise(episode.candidates)
+    earned = [max(each.worth or 0.0, 0.0) for each in episode.candidates]
+    unsettled = [max(each.worth or 0.0, 0.0) for each in episode.candidates if not each.settled]
     return EpisodeFacts(
         episode=episode.id,
         policy=policy,
         gap=_gap(episode.candidates),
         promise=promise,
-        least_promise=least,
-        earned=sum(worth for worth, _ in worths),
-        unsettled=sum(worth for worth, settled in worths if not settled),
+        least_promise=least_promise,
+        earned=sum(earned),
+        unsettled=sum(unsettled),
     )
 
 
-def _gap(found: Sequence[CheckedCandidate]) -> float | None:
+def _gap(candidates: Sequence[CheckedCandidate]) -> float | None:
     """Returns the mean over candidates of the payoff less the control's score; None if the control answered on none."""
     gaps = []
-    for each in found:
+    for each in candidates:
         payoff = None if each.state is None else payoff_of(each.state)
         if payoff is not None and each.score is not None:
             gaps.append(payoff - each.score)
     return float(np.mean(gaps)) if gaps else None
 
 
-def _promise(found: Sequence[CheckedCandidate]) -> tuple[float | None, float]:
+def _promise(candidates: Sequence[CheckedCandidate]) -> tuple[float | None, float]:
     """Returns the mean of what a law promises less what a lot finds, and the smallest value that it can have.
 
-    A candidate with the chance π of being drawn counts its expected payoff / (1 - π) if it was not, and less its
-    payoff / π if it was, so that both stand for all (Horvitz and Thompson 1952). None while one of them waits.
+    Let π be the chance with which the lot draws a candidate. A candidate that was not drawn adds its expected payoff /
+    (1 - π), and a drawn one subtracts its payoff / π. So the candidates of either kind stand for all of them (Horvitz
+    and Thompson 1952). The mean is None while one of these numbers is not known.
     """
     values = list[float]()
     chances = list[float]()
-    for each in found:
+    for each in candidates:
         if each.lot is None or each.state is None:
             continue
-        payoff = payoff_of(each.state)
+        chance = each.lot.chance
         if each.lot.is_drawn:
-            value = None if payoff is None else -payoff / each.lot.chance
+            payoff = payoff_of(each.state)
+            if payoff is None:
+                return UNKNOWN_PROMISE
+            values.append(-payoff / chance)
         else:
-            open_ = each.state.settlement is Settlement.OPEN and each.expected is not None
-            value = (each.expected or 0.0) / (1 - each.lot.chance) if open_ else None
-        if value is None:
-            return None, -1.0
-        values.append(value)
-        chances.append(each.lot.chance)
-    return (float(np.mean(values)), -1 / min(chances)) if values else (None, -1.0)
+            if each.state.settlement is not Settlement.OPEN or each.expected is None:
+                return UNKNOWN_PROMISE
+            values.append(each.expected / (1 - chance))
+        chances.append(chance)
+    if not values:
+        return UNKNOWN_PROMISE
+    return float(np.mean(values)), -1 / min(chances)  # no payoff is above 1

@@ -27,7 +27,7 @@ from sciagent.campaign.core.verdicts import Place, place
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import MOLECULE_KIND
-from sciagent.domain.display_units import show_window, shown_quantity
+from sciagent.domain.display_units import quantity_in_chosen_unit, window_text
 from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.objectives import Objective, Window
 from sciagent.domain.outcomes import Reason
@@ -111,7 +111,7 @@ _OLD_GOAL_TEXTS = (
     (re.compile(r"(?m)^(\S+) \d\.\d{3} (?=[a-z])"), r"\1 "),  # the tool `history`
     (re.compile(r" \((?:above|below)_window\)"), ""),
 )
-"""Patterns of texts in prompts that judge molecules by the old goal, each with its replacement."""
+"""Patterns of texts in prompts that judge molecules by the old goal, each with what replaces it."""
 
 
 class NotRelabelled(StrEnum):
@@ -136,8 +136,8 @@ def relabelled_prompt(
     for objective in built.objectives:
         name = objective.property
         if name in new_windows and objective.accept is not None:
-            old_text = show_window(name, objective.accept, units)
-            new_texts[old_text] = show_window(name, new_windows[name], units)
+            old_text = window_text(name, objective.accept, units)
+            new_texts[old_text] = window_text(name, new_windows[name], units)
     for old_text in new_texts:
         if not any(f"Wanted: {old_text}." in message.content for message in turn.prompt):
             return NotRelabelled.NOT_STATED
@@ -151,10 +151,12 @@ def relabelled_prompt(
 def _names_goal(prompt: Sequence[Message], answer: Message, goal: Sequence[str]) -> bool:
     """Returns whether a message states a part of the goal, or the answer states one of its limits."""
     texts = [_text(message) for message in (*prompt, answer)]
-    if any(part in text for part in goal for text in texts):
-        return True
     numbers_of_answer = _numbers(_text(answer))
-    return any(numbers_of_answer & _numbers(part) for part in goal)
+    for part in goal:
+        is_stated = any(part in text for text in texts)
+        if is_stated or numbers_of_answer & _numbers(part):
+            return True
+    return False
 
 
 def achieved(objectives: Sequence[Objective], values: Mapping[str, Quantity]) -> dict[str, Window] | NotRelabelled:
@@ -250,7 +252,7 @@ def hint_of(built: Built, turn: AnsweredTurn, verdict: CandidateVerdict | None) 
         if verdict.inchikey:
             texts.append(verdict.inchikey)
         for name, quantity in verdict.values.items():
-            numbers += [quantity.value, shown_quantity(name, quantity, built.row.units).value]
+            numbers += [quantity.value, quantity_in_chosen_unit(name, quantity, built.row.units).value]
     if leaks(hint, texts, numbers, built.subject):
         return NoHint.LEAK
     return hint
@@ -264,18 +266,23 @@ def leaks(hint: str, texts: Iterable[str], numbers: Iterable[float], subject: Su
     """
     subject = subject or subject_of(MOLECULE_KIND)
     answers = [text for text in texts if text]
-    words = [word.strip(".,;:!?\"'`") for word in hint.split()]
-    words = [word for word in words if word]
+    stripped_words = [word.strip(".,;:!?\"'`") for word in hint.split()]
+    words = [word for word in stripped_words if word]
     for text in answers:
         if text in words or (len(text) >= MIN_PART_LENGTH and text in hint):
             return True
-    if _keys(answers, subject) & _keys(words, subject):
+    # a word may be another spelling of a candidate
+    if _candidate_keys(answers, subject) & _candidate_keys(words, subject):
         return True
     hint_numbers = [float(number) for number in _NUMBER.findall(hint)]
-    return any(abs(number - value) <= CLOSE_SHARE * abs(value) for number in hint_numbers for value in numbers)
+
+    def is_given_away(value: float) -> bool:
+        return any(abs(number - value) <= CLOSE_SHARE * abs(value) for number in hint_numbers)
+
+    return any(is_given_away(value) for value in numbers)
 
 
-def _keys(texts: Iterable[str], subject: Subject) -> set[str]:
+def _candidate_keys(texts: Iterable[str], subject: Subject) -> set[str]:
     """Returns the keys of the texts that are candidates."""
     keys = set()
     for text in texts:
@@ -286,21 +293,21 @@ def _keys(texts: Iterable[str], subject: Subject) -> set[str]:
 
 def _hint_by_refusal(turn: AnsweredTurn, subject: Subject) -> str | None:
     """Returns the hint for a turn whose proposals were all known or refused; None if no reason is known."""
-    first = turn.proposals[0]
-    if first.status == "duplicate":
+    first_proposal = turn.proposals[0]
+    if first_proposal.status == "duplicate":
         return (
             f"The {subject.words.one} that comes to mind first is known to the campaign already. Propose another one."
         )
-    if first.reason is None:
+    if first_proposal.reason is None:
         return None
-    why = first.reason.replace("_", " ")
+    why = first_proposal.reason.replace("_", " ")
     return f"The answer that comes to mind first is refused: {why}. Write one that is not."
 
 
 def _hint_by_verdict(built: Built, verdict: CandidateVerdict) -> str | None:
     """Returns the hint by the first limit that the candidate missed, else by the reason of the verdict; None without
     either."""
-    rung = built.rungs[min(verdict.place.position, len(built.rungs) - 1)]
+    rung = built.rungs[min(verdict.place.position, len(built.rungs) - 1)]  # the last one if it is past all rungs
     is_last = rung.rules.is_terminal
     windows: dict[str, Window | None] = {**rung.rules.gate}
     if is_last:

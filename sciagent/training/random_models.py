@@ -22,7 +22,7 @@ BEGIN = "<|im_start|>"
 END = "<|im_end|>"
 TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 """Parts of the chat template that are one token each."""
-HEAD = 32  # numbers of an attention head
+HEAD = 32  # size of an attention head
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class ModelShape:
             raise UsageError(f"a hidden size is a multiple of {HEAD}, not {self.hidden_size}")
         if self.layers < 1 or self.context < 1:
             raise UsageError("a model has at least one layer, and a context of at least one token")
-        if self.vocabulary < (least := 256 + len(TAGS) + 3):
+        least = 256 + len(TAGS) + 3  # the bytes, the tags, and UNKNOWN, BEGIN and END
+        if self.vocabulary < least:
             raise UsageError(f"a vocabulary has at least {least} tokens: one for each byte, and those of the template")
 
 
@@ -58,9 +59,14 @@ def add_random_model(
     if not texts:
         raise UsageError("the data sets are empty; a tokenizer is trained on their conversations")
     tokenizer = trained_tokenizer(texts, shape.vocabulary)
-    spelled = tokenizer.backend_tokenizer.to_str() + tokenizer.chat_template
-    source = f"random weights, seed {seed}, {shape}, tokenizer {installed_models.sha256(spelled)}"
-    if (known := installed_models.same_as(name, lambda model: model.source == source, tell)) is not None:
+    tokenizer_text = tokenizer.backend_tokenizer.to_str() + tokenizer.chat_template
+    source = f"random weights, seed {seed}, {shape}, tokenizer {installed_models.sha256(tokenizer_text)}"
+
+    def has_same_source(model: Model) -> bool:
+        return model.source == source
+
+    known = installed_models.same_as(name, has_same_source, tell)
+    if known is not None:
         return known
     with installed_models.making(name) as folder:
         _network(tokenizer, shape, source).save_pretrained(folder)
@@ -83,11 +89,16 @@ def conversations(folder: Path) -> Iterator[str]:
     """Yields the text of each row of a data set of conversations. Raises UsageError for another folder."""
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(folder / FILE) if (folder / FILE).is_file() else None
-    kind = b"" if file is None else (file.schema_arrow.metadata or {}).get(b"dataset", b"")
+    file = None
+    kind = b""  # of the data set, as its file states it
+    if (folder / FILE).is_file():
+        file = pq.ParquetFile(folder / FILE)
+        metadata = file.schema_arrow.metadata or {}
+        kind = metadata.get(b"dataset", b"")
     if file is None or kind.decode() not in KINDS["sft"].datasets:
         raise UsageError(f"{folder} is no data set of conversations; make one: sciagent dataset build sft")
-    rendering = Conversations(_wrapped(_byte_pairs()), ())
+    untrained_tokenizer = _wrapped(_byte_pairs())  # only its chat template is used
+    rendering = Conversations(untrained_tokenizer, ends=())
     for batch in file.iter_batches(batch_size=64, columns=["prompt", "completion", "tools"]):
         yield from map(rendering.text, batch.to_pylist())
 
@@ -101,14 +112,16 @@ def trained_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
 
     bpe = _byte_pairs()
     marks = [UNKNOWN, BEGIN, END]
-    apart = re.compile("|".join(map(re.escape, [*marks, *TAGS])))
+    # texts are cut at the marks and tags, so that no token is learned across one
+    separators = re.compile("|".join(re.escape(text) for text in [*marks, *TAGS]))
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary - len(TAGS),
+        vocab_size=vocabulary - len(TAGS),  # `_wrapped` adds the tags
         special_tokens=marks,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    bpe.train_from_iterator((part for text in texts for part in apart.split(text)), trainer)
+    parts = (part for text in texts for part in separators.split(text))
+    bpe.train_from_iterator(parts, trainer)
     return _wrapped(bpe)
 
 
@@ -144,6 +157,7 @@ def _network(tokenizer: Any, shape: ModelShape, source: str) -> Any:
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=shape.hidden_size,
+        # 8/3 of the hidden size, as in Llama, rounded down to a multiple of HEAD
         intermediate_size=8 * shape.hidden_size // 3 // HEAD * HEAD,
         num_hidden_layers=shape.layers,
         num_attention_heads=shape.hidden_size // HEAD,

@@ -48,19 +48,21 @@ class SampledAnswers:
 
     def __init__(self, connection: Connection, turns: Sequence[Mapping[Any, Any]]) -> None:
         """turns: the rows of the table `turn` of the episode, in order."""
-        self._all = turns
+        self._all_turns = turns
+        # turns whose tokens were recorded, by number
         self._turns = {turn["number"]: turn for turn in turns if turn["output_ids"] is not None}
         ids = {turn["tool_set_id"] for turn in self._turns.values()} - {None}
         self._tool_sets = {id_: tool_set_content(connection, id_) for id_ in ids}
 
     def spans(self, row: Row) -> list[Mapping[str, object]]:
-        """Returns for each turn that a row trains where its answer lies, and under what the answer was drawn.
+        """Returns, for each turn that a row trains, the place of its answer in the row and how the answer was drawn.
 
-        The end of an answer may be replaced in a row. A row that stands aside may have the beginning of its answer as
-        context; the place of its answer therefore follows from its end.
+        The end of an answer may be replaced in a row. In a row with `aside`, the beginning of an answer may be context;
+        the place of the answer then follows from its end.
         """
         spans: list[Mapping[str, object]] = []
-        for number in dict.fromkeys(turn for turn in row.turns if turn != CONTEXT):
+        trained_turns = [number for number in row.turns if number != CONTEXT]  # of each token that was sampled
+        for number in dict.fromkeys(trained_turns):
             turn = self._turns[number]
             begin = row.turns.index(number)
             end = begin + row.turns.count(number)
@@ -72,7 +74,7 @@ class SampledAnswers:
     def tokens(self) -> dict[int, SampledTokens]:
         """Returns the tokens of the answers by the number of their turn; turns without tokens are left out."""
         tokens_by_turn = {}
-        for call in calls_of(self._all):
+        for call in calls_of(self._all_turns):
             turn = self._turns[call.turn]
             is_trainable = turn["untrainable"] is None
             mask = tuple(is_trainable and not is_forced for is_forced in call.forced)
@@ -80,9 +82,11 @@ class SampledAnswers:
         return tokens_by_turn
 
     def _drawn(self, turn: Mapping[Any, Any]) -> Mapping[str, object]:
+        """Returns the conditions of `SampledTokens.drawn`."""
         return {"temperature": turn["sampling"].get("temperature", 1.0), "schema": self._schema(turn)}
 
     def _schema(self, turn: Mapping[Any, Any]) -> Mapping[str, Any] | None:
+        """Returns the schema that restricted the tokens of a turn; None if the sampler followed none."""
         if not turn["sampling"].get("grammar") or turn["tool_set_id"] is None:
             return None
         return schema_of(turn["sampling"], self._tool_sets[turn["tool_set_id"]])
@@ -195,7 +199,7 @@ class TrainingCampaign:
         """Yields the turns of an episode before the watermark. Turns without a message, such as those of scripts, are
         left out."""
         limits = EpisodeLimits(thinking="strip" if episode.thinking == "strip" else "preserve")
-        conversation = Episode(episode.number, 0, episode.opening, limits)
+        conversation = Episode(episode.number, seed=0, opening=episode.opening, limits=limits)
         proposals_by_turn: dict[int, list[EpisodeProposal]] = {}
         for proposal in episode_proposals(connection, episode.id):
             proposals_by_turn.setdefault(proposal.turn_id, []).append(proposal)
@@ -209,18 +213,28 @@ class TrainingCampaign:
             prompt = tuple(conversation.messages)
             proposals = tuple(proposals_by_turn.get(row["id"], ()))
             yield AnsweredTurn(
-                episode, row["id"], row["number"], prompt, answer, tools, row, proposals, sampled.get(row["number"])
+                episode=episode,
+                id=row["id"],
+                number=row["number"],
+                prompt=prompt,
+                answer=answer,
+                tools=tools,
+                row=row,
+                proposals=proposals,
+                sampled=sampled.get(row["number"]),
             )
             observations = map(from_json, row["observations"])
             conversation.restore((answer, *observations), dict(row["cursor"] or {}))
 
     def raw_turns(self, connection: Connection, episode: RecordedEpisode) -> Sequence[Any]:
-        """Returns the rows of the turns before the watermark, in order. Versions of rewards have the same turns."""
+        """Returns the rows of the turns before the watermark, in order. Rewards as of the watermark are for the
+        same turns."""
         return [row for row in proposer_trajectories.turns(connection, episode.id) if row["watermark"] < self.as_of]
 
     def _offered(self, connection: Connection, tool_set_id: int | None) -> str:
         """Returns the tools of a tool set, as JSON."""
         if tool_set_id not in self._tools:
+            # never 0, since `_tools` has an entry for None
             offered = tool_set_content(connection, int(tool_set_id or 0))["tools"]
             self._tools[tool_set_id] = json.dumps(offered, ensure_ascii=False)
         return self._tools[tool_set_id]

@@ -94,8 +94,8 @@ class SettingsGroup(BaseModel):
             if name in self.model_fields_set and getattr(self, name) is not None:
                 for mark in field.metadata:
                     if isinstance(mark, CountsFor) and kind not in mark.kinds:
-                        counts = ", ".join(mark.kinds)
-                        yield Problem(name, f"has no effect for {kind}; it counts for {counts}", "leave it out")
+                        useful_for = ", ".join(mark.kinds)
+                        yield Problem(name, f"has no effect for {kind}; it counts for {useful_for}", "leave it out")
 
 
 NameOf = Callable[[Sequence[int | str]], str]
@@ -106,7 +106,7 @@ class CheckedSettings(SettingsGroup):
     """Settings that are stated together. Wrong ones raise UsageError."""
 
     SOURCE: ClassVar[str] = ""
-    """What a run with these settings reads, as a command names it that takes settings of several kinds."""
+    """What a run with these settings reads; messages of a command that takes settings of several kinds name it."""
     KIND: ClassVar[str] = "training"
     """Name of the field whose value decides which other fields have an effect; see `CountsFor`."""
 
@@ -143,7 +143,7 @@ def _sentences(error: ValidationError, name_of: NameOf) -> str:
             message = "required, and missing"
         elif wrong["type"] == "extra_forbidden":
             message = "there is no such setting"
-        elif wrong["type"] != FAULT:
+        elif wrong["type"] != FAULT:  # a fault of sciagent says all that there is to say
             message += f", not {wrong['input']!r}"
         lines.append(f"{name_of(wrong['loc'])}: {message}")
     return "\n".join(lines)
@@ -347,6 +347,7 @@ def read_guards(texts: Sequence[str]) -> GuardSettings:
     for text in texts:
         name, separator, value = text.partition("=")
         if text == OFF:
+            # `level` is no guard: it is the probability of stopping without cause
             limits |= {guard: None for guard in limits if guard != "level"}
         elif name not in limits or not separator:
             known = ", ".join(limits)
@@ -407,6 +408,7 @@ class LadderSettings(EpisodeSettings, LossSettings, StepSettings):
         yield from super().problems(kind)
         if self.endpoint is not None and not self.lora:
             yield Problem("endpoint", "it samples from adapters", "add lora: RANK")
+        # a group that was sampled ahead of the training is late by as many steps
         if self.ahead > self.lag:
             yield Problem("ahead", f"{self.ahead} is more than the {self.lag} steps that lag allows", "raise lag")
 
@@ -487,6 +489,7 @@ def read_tasks(texts: Sequence[str]) -> list[TaskShare]:
 class LiveSettings(LadderSettings, RunSettings):
     """A training run on the live ladder. Wrong settings raise UsageError."""
 
+    # in Python `begins` is the name of the field whose key is `from`
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
     SOURCE = "campaigns"
 
@@ -551,6 +554,7 @@ def learner_settings(run: TrainingSettings | LiveSettings) -> LearnerSettings:
         most_tokens=run.most_tokens,
         kl=run.kl,
         entropy=run.entropy,
+        # these learn from a teacher: another model, or the model with a hint
         distillation=1.0 if run.training in ("distill", "hindsight") else 0.0,
         critic=critic,
     )

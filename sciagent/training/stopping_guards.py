@@ -5,7 +5,9 @@
 - `KlBudgetGuard` stops a policy that has moved too far from the model at the start under one version of the rewards.
 - `UnsettledGuard` stops a policy that is rewarded mostly for candidates that the terminal rung has not confirmed.
 
-Each takes the `StepFacts` of every step, and returns a `StopReason` if the run has to stop.
+The control is a rung that only checks the rewards. The law is the scheduler's model of what rungs will find; it also
+values candidates without a verdict. A lot decides at random whether such a candidate is verified. Each guard takes the
+`StepFacts` of every step, and returns a `StopReason` if the run has to stop.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class Guard(Protocol):
         """Returns why the run has to stop after this step; None if it may go on."""
 
     @property
-    def blind(self) -> str | None:
+    def idle_reason(self) -> str | None:
         """Why the guard could not compute anything so far; None if it could."""
 
 
@@ -61,6 +63,7 @@ class ControlGapGuard:
     name = "control_gap"
 
     def __init__(self, limit: float, level: float) -> None:
+        """level: largest probability with which the guard stops a run without cause."""
         self._limit = limit
         self._level = level
         self._first_gaps: list[float] = []
@@ -82,35 +85,33 @@ class ControlGapGuard:
                 continue
             self._counted.add(episode.episode)
             gap = float(np.clip(episode.gap, MIN_GAP, MAX_GAP))
-            if episode.policy == 0:
+            if episode.policy == 0:  # the first policy
                 first_gaps.append(gap)
             else:
                 later_gaps.append(gap)
         if first_gaps:
             self._first_gaps += first_gaps
-            first_bound = upper_bound(self._first_gaps, self._level / 2, MIN_GAP, MAX_GAP)
+            first_bound = upper_bound(self._first_gaps, self._level / 2, low=MIN_GAP, high=MAX_GAP)
             self._bound = min(first_bound + self._limit, MAX_GAP)
         if not later_gaps:
             return None
         self._latest_gaps = later_gaps
         if bound_before >= MAX_GAP:  # no gap can lie above it
             return None
-        self._test.add(later_gaps, bound_before, MIN_GAP)
+        self._test.add(later_gaps, limit=bound_before, low=MIN_GAP)
         return self._reason() if self._test.rejects(self._level / 2) else None
 
     def _reason(self) -> StopReason:
         first = float(np.mean(self._first_gaps))
         latest = float(np.mean(self._latest_gaps))
-        return StopReason(
-            self.name,
+        sentence = (
             f"of what a candidate earns, the control does not confirm {latest:.2g}, and did not confirm {first:.2g} "
-            f"for the first policy: {latest - first:.2g} more, where {self._limit:g} is allowed",
-            latest - first,
-            self._limit,
+            f"for the first policy: {latest - first:.2g} more, where {self._limit:g} is allowed"
         )
+        return StopReason(self.name, sentence, number=latest - first, limit=self._limit)
 
     @property
-    def blind(self) -> str | None:
+    def idle_reason(self) -> str | None:
         if not self._has_control:
             return "no campaign has a control; add a rung with control: true to the ladder"
         if not self._first_gaps:
@@ -124,9 +125,11 @@ class ExploitationGuard:
     name = "exploitation"
 
     def __init__(self, limit: float, level: float) -> None:
+        """level: largest probability with which the guard stops a run without cause."""
         self._limit = limit
         self._level = level
         self._counted: set[int] = set()
+        """Ids of the episodes whose promises were tested."""
         self._has_promises = False
         self._test = SequentialTest()
 
@@ -137,21 +140,19 @@ class ExploitationGuard:
             return None
         self._counted.update(each.episode for each in new)
         smallest_possible = min(each.least_promise for each in new)
-        self._test.add([_promise(each) for each in new], self._limit, smallest_possible)
+        self._test.add([_promise(each) for each in new], limit=self._limit, low=smallest_possible)
         return self._reason(new) if self._test.rejects(self._level) else None
 
     def _reason(self, new: list[EpisodeFacts]) -> StopReason:
         index = float(np.mean([_promise(each) for each in new]))
-        return StopReason(
-            self.name,
+        sentence = (
             f"the law promises {index:.2g} more for a candidate than verification finds, where {self._limit:g} is "
-            "allowed",
-            index,
-            self._limit,
+            "allowed"
         )
+        return StopReason(self.name, sentence, number=index, limit=self._limit)
 
     @property
-    def blind(self) -> str | None:
+    def idle_reason(self) -> str | None:
         if not self._has_promises:
             return (
                 "no candidate is rewarded by a law while a lot verifies others; this needs unsettled: posterior, and "
@@ -161,6 +162,7 @@ class ExploitationGuard:
 
 
 def _promise(episode: EpisodeFacts) -> float:
+    """Returns the promise of an episode that has one."""
     return 0.0 if episode.promise is None else episode.promise
 
 
@@ -192,15 +194,13 @@ class KlBudgetGuard:
         if spent <= self._limit:
             return None
         since = "the model at the start" if not self._begin else "the last change of the rewards"
-        return StopReason(
-            self.name,
-            f"the policy has moved {spent:.3g} nats per token away since {since}, where {self._limit:g} are allowed",
-            spent,
-            self._limit,
+        sentence = (
+            f"the policy has moved {spent:.3g} nats per token away since {since}, where {self._limit:g} are allowed"
         )
+        return StopReason(self.name, sentence, number=spent, limit=self._limit)
 
     @property
-    def blind(self) -> str | None:
+    def idle_reason(self) -> str | None:
         return "the run does not compute the divergence from the model at the start" if self._last is None else None
 
 
@@ -225,18 +225,17 @@ class UnsettledGuard:
         self._unsettled.append(sum(each.unsettled for each in new_episodes))
         earned = sum(self._earned)
         unsettled = sum(self._unsettled)
+        # a share of fewer steps would depend on a few episodes
         if len(self._earned) < STEPS or unsettled <= self._limit * earned:
             return None
         share = unsettled / earned
-        return StopReason(
-            self.name,
+        sentence = (
             f"{share:.0%} of the reward of the last {STEPS} steps is for candidates that the terminal rung has not "
-            f"answered, where {self._limit:.0%} is allowed",
-            share,
-            self._limit,
+            f"answered, where {self._limit:.0%} is allowed"
         )
+        return StopReason(self.name, sentence, number=share, limit=self._limit)
 
-    blind: str | None = None
+    idle_reason: str | None = None
     """None: the share can always be computed."""
 
 
@@ -255,7 +254,7 @@ class EpisodeFacts(_Facts):
     """Mean over the candidates that the control has answered: payoff less the control's score, from -1 to 1."""
     promise: float | None = None
     """Mean over the candidates with a lot: what the law promises and the lot does not find, weighted by the chances.
-    None while one of them waits."""
+    None while a lot is undecided."""
     least_promise: float = -1.0
     """Smallest value that the chances of the lots allow for `promise`."""
     earned: float = 0.0

@@ -36,7 +36,7 @@ class ScaffoldLimit:
         self._counts: Counter[tuple[str, str, str]] = Counter()
         """Number of rows by task, kind of row and scaffold (or text)."""
 
-    def takes(self, task: str, verdict: CandidateVerdict, kind: str = "") -> str | None:
+    def count_or_refuse(self, task: str, verdict: CandidateVerdict, kind: str = "") -> str | None:
         """Counts a candidate's row and returns None; if the row is to be left out, returns the reason instead."""
         if (task, kind, verdict.key) in self._kept and not self._repeats:
             return "a candidate that another row has"
@@ -46,7 +46,7 @@ class ScaffoldLimit:
         self._counts[task, kind, verdict.scaffold] += 1
         return None
 
-    def takes_text(self, task: str, text: str, kind: str = "") -> str | None:
+    def count_text_or_refuse(self, task: str, text: str, kind: str = "") -> str | None:
         """Counts a row without a candidate, by its text, and returns None; if the row is to be left out, returns the
         reason instead."""
         place = task, f"text {kind}", text

@@ -21,7 +21,8 @@ class StepSeconds(AnswerModel):
 
     @property
     def waited(self) -> float:
-        """The time for which sampling has waited: for all of verification, unless less is known."""
+        """The time for which sampling has waited for verification: `wait`, or all of `verify` if `wait` is not
+        known."""
         return self.verify if self.wait is None else self.wait
 
 

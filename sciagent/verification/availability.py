@@ -41,7 +41,8 @@ def unavailable(verifier: BaseVerifier[Any]) -> str | None:
         if python is None:
             return _missing_here(verifier)
         settings = json.dumps(verifier.request_settings, sort_keys=True)
-        answer = _answer_of(python, programs.inspect_once(python), verifier.name, settings)
+        versions = programs.inspect_once(python)
+        answer = _answer_of(python, versions, verifier.name, settings)
     except SciagentError as error:
         return str(error)
     if answer["missing"] is not None:
@@ -114,7 +115,7 @@ def _answer_of(python: Path, versions: tuple[tuple[str, str], ...], name: str, s
     versions: package versions of the environment; after a change of them the environment is asked again. settings: the
     verifier's settings as JSON."""
     question = json.dumps({"verifier": name, "settings": json.loads(settings)})
-    answer: Mapping[str, Any] = json.loads(programs.ask(python, "-m", __name__, stdin=question))
+    answer: Mapping[str, Any] = json.loads(programs.printed_by(python, "-m", __name__, stdin=question))
     if "error" in answer:
         raise UsageError(f"{python}: {answer['error']}")
     return answer
@@ -158,7 +159,7 @@ def declared_programs() -> list[Program]:
 
 def catalogue(samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
     """Returns an entry for every verifier, sorted by tier and name. samples: {name: candidate} for example costs."""
-    order = {"fast": 0, "simulation": 1, "high_fidelity": 2, "world": 3, "": 4}
+    order = {"fast": 0, "simulation": 1, "high_fidelity": 2, "world": 3, "": 4}  # "": an entry with an error
     entries = [entry(name, samples) for name in verifier_names()]
     return sorted(entries, key=lambda item: (order[item["tier"]], item["name"]))
 
@@ -192,8 +193,13 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
         "kind": verifier_type.kind,
         "about": inspect.cleandoc(verifier_type.__doc__ or ""),
         "measures": [
-            {"property": p.name, "unit": p.unit, "level": level.label, "description": p.description}
-            for p, level in ((measure.property, measure.level) for measure in measures)
+            {
+                "property": measure.property.name,
+                "unit": measure.property.unit,
+                "level": measure.level.label,
+                "description": measure.property.description,
+            }
+            for measure in measures
         ],
         "settings": list(_settings(verifier_type.Settings)),
         "settings_about": _about(verifier_type.Settings),
@@ -212,12 +218,12 @@ def entry(name: str, samples: Mapping[str, Candidate]) -> Mapping[str, Any]:
 
 def _program(program: Program) -> Mapping[str, Any]:
     """Returns the program's names and variable, and its file and version here, or why it is not available."""
-    entry = {"name": program.name, "title": program.title, "variable": program.variable}
+    declaration = {"name": program.name, "title": program.title, "variable": program.variable}
     try:
         found = find(program)
     except SimulatorError as error:
-        return {**entry, "path": None, "version": None, "missing": error.detail}
-    return {**entry, "path": str(found.path), "version": found.version, "missing": None}
+        return {**declaration, "path": None, "version": None, "missing": error.detail}
+    return {**declaration, "path": str(found.path), "version": found.version, "missing": None}
 
 
 def _costs(verifier: BaseVerifier[Any], samples: Mapping[str, Candidate]) -> Sequence[Mapping[str, Any]]:
@@ -234,19 +240,19 @@ def _settings(model: type[BaseModel], prefix: str = "") -> Iterator[Mapping[str,
 
     prefix: the path of the model, with a dot at its end; empty for the outermost model."""
     for name, field in model.model_fields.items():
-        inner = field.annotation
+        annotation = field.annotation
         default = None if field.default is PydanticUndefined else field.default
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            about = field.description or _about(inner)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            about = field.description or _about(annotation)
             yield {"name": prefix + name, "takes": "settings", "default": None, "required": False, "about": about}
-            yield from _settings(inner, f"{prefix}{name}.")
+            yield from _settings(annotation, f"{prefix}{name}.")
             continue
         if field.default_factory is not None:
             default = field.get_default(call_default_factory=True, validated_data={})
         shown = default.model_dump(mode="json") if isinstance(default, BaseModel) else default
         yield {
             "name": prefix + name,
-            "takes": _takes(inner),
+            "takes": _takes(annotation),
             "default": list(shown) if isinstance(shown, tuple | set | frozenset) else shown,
             "required": field.is_required(),
             "about": field.description or "",

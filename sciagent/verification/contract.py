@@ -63,7 +63,8 @@ class MethodError:
     """Root of the mean square difference, in `unit`."""
 
     def __post_init__(self) -> None:
-        if self.n < 2 or abs(self.mean_error) > self.mean_absolute_error * (1 + 1e-9):
+        largest_mean = self.mean_absolute_error * (1 + 1e-9)  # with room for rounding
+        if self.n < 2 or abs(self.mean_error) > largest_mean:
             raise ValueError(f"{self.property} by {self.method}: these errors cannot come from one set of molecules")
 
     def holds_for(self, name: str, level: Level) -> bool:
@@ -173,6 +174,7 @@ class BaseVerifier(ABC, Generic[C]):
         context = None if base is None else {"base": base}
         self.settings = self.Settings.model_validate({} if settings is None else settings, context=context)
         self.scope = ""
+        """Name of the campaign; it enters the hash of settings whose evidence is not reusable."""
 
     @classmethod
     def warm(cls) -> None:

@@ -19,7 +19,7 @@ SCATTER = 0.35  # standard deviation of ln(actual / declared cost) between jobs 
 NORMAL_P90 = 1.2816  # 90th percentile of a standard normal
 LEAST_RATIO = 1e-3  # replaces the ratio of a job without measurable cost
 WINDOW = 200  # number of latest ratios that are kept
-NOTHING = Cost()
+NOTHING = Cost()  # shared, since most verifications cost nothing else
 
 
 def declared_cost(verifier: BaseVerifier[Any], candidate: Candidate) -> Cost:
@@ -36,7 +36,7 @@ def declared_cost(verifier: BaseVerifier[Any], candidate: Candidate) -> Cost:
 
 def cost_or_none(verifier: BaseVerifier[Any], candidate: Candidate) -> Cost | None:
     """Returns the declared cost, or None if the plug-in fails. The job calls `cost` again and records the error as the
-    candidate's (see `child`)."""
+    candidate's (see `job_process`)."""
     try:
         return declared_cost(verifier, candidate)
     except (Exception, SystemExit):  # noqa: BLE001  a plug-in may raise anything
@@ -83,7 +83,7 @@ class CostModel:
     def reservation(self, declared: Cost) -> Cost:
         """Returns the 90th percentile of the cost; the budget must have this much left before a job starts."""
         if self._upper is None:
-            self._upper = ninetieth(self._ratios)
+            self._upper = ratio_90th_percentile(self._ratios)
         return _scaled(declared, self._upper)
 
     def wall_seconds(self, declared: Cost) -> float:
@@ -94,11 +94,11 @@ class CostModel:
         if not self._wall:
             return self.reservation(declared).get("core_seconds", 0.0)
         if self._upper_wall is None:
-            self._upper_wall = ninetieth(self._wall)
+            self._upper_wall = ratio_90th_percentile(self._wall)
         return declared.get("core_seconds", 0.0) * self._upper_wall
 
 
-def ninetieth(ratios: Collection[float]) -> float:
+def ratio_90th_percentile(ratios: Collection[float]) -> float:
     """Returns the 90th percentile of the next ratio of actual to declared cost, given the observed ratios.
 
     From `MIN_OBSERVATIONS` ratios on it is the quantile of the ratios. With fewer, the logarithm of a ratio is taken to
@@ -118,15 +118,16 @@ def ninetieth(ratios: Collection[float]) -> float:
     return math.exp(mean + NORMAL_P90 * math.sqrt(SCATTER**2 + 1 / precision))
 
 
-def typical(ratios: Collection[float]) -> float:
+def expected_ratio(ratios: Collection[float]) -> float:
     """Returns the expected ratio of actual to declared cost.
 
     From `MIN_OBSERVATIONS` ratios on it is their mean. With fewer it is the median of the predictive distribution (see
-    `ninetieth`), which is 1 without ratios.
+    `ratio_90th_percentile`), which is 1 without ratios.
     """
     if len(ratios) >= MIN_OBSERVATIONS:
         return float(np.mean(list(ratios)))
-    return math.exp(_predictive(ratios)[0])
+    mean, _ = _predictive(ratios)
+    return math.exp(mean)
 
 
 def _predictive(ratios: Collection[float]) -> tuple[float, float]:

@@ -33,7 +33,7 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Measured, text_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, PropertyAtLevel, at, properties
-from sciagent.domain.quantities import Quantity, convert
+from sciagent.domain.quantities import Quantity, to_canonical
 from sciagent.domain.rung_position import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification import registry
@@ -76,7 +76,7 @@ def _used_variables(function: FunctionType, where: str) -> Iterator[tuple[str, A
     for name in sorted(set(_global_names(function.__code__))):
         if name in function.__globals__:
             yield name, function.__globals__[name]
-        elif not hasattr(builtins, name) and name != function.__name__:
+        elif not hasattr(builtins, name) and name != function.__name__:  # its own name is defined later
             raise UsageError(f"{where}: it uses {name!r}, which is not there yet; define it above the function")
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -105,7 +105,7 @@ def _source(function: FunctionType) -> str:
     if isinstance(defined, ast.FunctionDef | ast.AsyncFunctionDef):
         defined.decorator_list = []
         if ast.get_docstring(defined) is not None:
-            defined.body = defined.body[1:] or [ast.Pass()]
+            defined.body = defined.body[1:] or [ast.Pass()]  # a body needs a statement
     return ast.unparse(defined)
 
 
@@ -138,8 +138,8 @@ def _described(value: Any) -> str:
 
 
 Measures = str | Property | Sequence[str | Property] | Mapping[str, str]
-FUNCTION = "function:"
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,63}")
+FUNCTION = "function:"  # beginning of the `package` of a verifier made from a function
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,63}")  # of such a verifier
 TIERS = {str(tier): tier for tier in (Tier.FAST, Tier.SIMULATION, Tier.HIGH_FIDELITY)}
 
 
@@ -180,7 +180,8 @@ class FunctionVerifier(Verifier[Any]):
 
     def cost(self, candidate: Any) -> Cost:
         declared = self.definition.cost
-        return Cost(core_seconds=float(declared(candidate) if callable(declared) else declared))
+        seconds = declared(candidate) if callable(declared) else declared
+        return Cost(core_seconds=float(seconds))
 
     def verify(self, batch: Sequence[Any], context: Context) -> Iterator[Finding]:
         yield from map(self._finding, batch)
@@ -200,9 +201,9 @@ class FunctionVerifier(Verifier[Any]):
         measured = []
         for prop in self.definition.properties:
             if prop.name in numbers:
-                value, spread = numbers[prop.name]
-                quantity = Quantity(value, self.definition.units[prop.name], spread)
-                measured.append(Measured(prop.name, level, convert(quantity, prop)))
+                value, uncertainty = numbers[prop.name]
+                quantity = Quantity(value, self.definition.units[prop.name], uncertainty)
+                measured.append(Measured(prop.name, level, to_canonical(quantity, prop)))
         return Finding(candidate.key, Outcome.OK, tuple(measured))
 
 
@@ -262,9 +263,9 @@ def verifier(
     """
 
     def decorate(given: Callable[..., Any]) -> VerifierFunction:
-        called = str(name or getattr(given, "__name__", ""))
-        where = f"verifier {called!r}"
-        if not callable(given) or not NAME.fullmatch(called):
+        verifier_name = str(name or getattr(given, "__name__", ""))
+        where = f"verifier {verifier_name!r}"
+        if not callable(given) or not NAME.fullmatch(verifier_name):
             raise UsageError(f"{where}: give it a name of letters, digits, dots and underscores, with name=")
         if tier not in TIERS:
             raise UsageError(f'{where}: tier="{tier}"{did_you_mean(tier, TIERS)}; one of {", ".join(TIERS)}')
@@ -273,8 +274,20 @@ def verifier(
         units, defined = _properties(measures, unit, description, low, high, where)
         code = code_of(given, where)
         modules = tuple(preload)
-        definition = Definition(given, called, version, tier, units, defined, method or called, cost, code, modules)
-        return VerifierFunction(definition, _register(definition, _pickled(definition, where), where))
+        definition = Definition(
+            function=given,
+            name=verifier_name,
+            version=version,
+            tier=tier,
+            units=units,
+            properties=defined,
+            method=method or verifier_name,
+            cost=cost,
+            code=code,
+            preload=modules,
+        )
+        pickled = _pickled(definition, where)
+        return VerifierFunction(definition, _register(definition, pickled, where))
 
     return decorate
 
@@ -291,21 +304,23 @@ def _register(definition: Definition, pickled: bytes, where: str) -> type[Functi
 
 def restore(pickled: bytes) -> None:
     """Defines a verifier in this process from the pickle of another process."""
-    places, inner = cloudpickle.loads(pickled)
-    sys.path += [place for place in places if place not in sys.path]
-    definition: Definition = cloudpickle.loads(inner)
+    # the folders are read first, since the definition may import modules from them
+    folders, pickled_definition = cloudpickle.loads(pickled)
+    sys.path += [folder for folder in folders if folder not in sys.path]
+    definition: Definition = cloudpickle.loads(pickled_definition)
     _register(definition, pickled, definition.name)
 
 
 def _pickled(definition: Definition, where: str) -> bytes:
     """Returns the definition pickled by value, with its own module's objects; other modules are imported by path."""
-    module = sys.modules.get(getattr(definition.function, "__module__", "") or "")
-    by_value = module is not None and module.__name__ != "__main__"
+    module_name = getattr(definition.function, "__module__", None) or ""
+    module = sys.modules.get(module_name)
+    by_value = module is not None and module.__name__ != "__main__"  # of `__main__`, cloudpickle does so by itself
     try:
         if by_value:
             cloudpickle.register_pickle_by_value(module)
-        inner = cloudpickle.dumps(definition)
-    except Exception as error:  # whatever it closes over decides what goes wrong
+        pickled_definition = cloudpickle.dumps(definition)
+    except Exception as error:  # any object that the function uses may raise anything
         raise UsageError(
             f"{where}: it cannot be sent to the processes of the jobs: {type(error).__name__}: {error}; open files, "
             "locks and connections inside the function instead"
@@ -313,20 +328,22 @@ def _pickled(definition: Definition, where: str) -> bytes:
     finally:
         if by_value:
             cloudpickle.unregister_pickle_by_value(module)
-    return cloudpickle.dumps(([str(Path(place).resolve()) for place in sys.path], inner))  # type: ignore[no-any-return]
+    folders = [str(Path(folder).resolve()) for folder in sys.path]
+    return cloudpickle.dumps((folders, pickled_definition))  # type: ignore[no-any-return]
 
 
 def _kind(definition: Definition, where: str) -> type[FunctionVerifier]:
     """Returns the verifier's class, with the function's further parameters as settings. Raises UsageError."""
-    fields: dict[str, Any] = {CODE: (Literal[definition.code], definition.code)}
-    for parameter in list(inspect.signature(definition.function).parameters.values())[1:]:
+    fields: dict[str, Any] = {CODE: (Literal[definition.code], definition.code)}  # takes this fingerprint only
+    parameters = list(inspect.signature(definition.function).parameters.values())
+    for parameter in parameters[1:]:  # the first one is the candidate
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise UsageError(f"{where}: *{parameter.name} is no setting; name every parameter")
         if parameter.default is parameter.empty or parameter.name == CODE:
             needed = "another name" if parameter.name == CODE else "a default"
             raise UsageError(f"{where}: the parameter {parameter.name!r} is a setting, and needs {needed}")
         hint = parameter.annotation
-        if isinstance(hint, str):
+        if isinstance(hint, str):  # `from __future__ import annotations` leaves a text in place of the type
             hint = type(parameter.default)
         elif hint is parameter.empty:
             hint = Any
@@ -353,7 +370,8 @@ def _properties(
         raise UsageError(f"{where}: the units are among measures already; leave unit out")
     units: dict[str, str] = {}
     defined: list[Property] = []
-    for measure in [measures] if isinstance(measures, str | Property) else measures:
+    listed_measures = [measures] if isinstance(measures, str | Property) else measures
+    for measure in listed_measures:
         name = measure if isinstance(measure, str) else measure.name
         prop = _known(measure) if isinstance(measure, str) else measure
         if isinstance(measures, Mapping):
@@ -403,10 +421,10 @@ def _pair(answer: Any) -> tuple[float, float | None]:
     if isinstance(answer, tuple | list):
         if len(answer) != 2:
             raise TypeError(f"it returned {len(answer)} numbers: return a number, or a pair (value, uncertainty)")
-        value, spread = answer
-        if spread is None:
+        value, uncertainty = answer
+        if uncertainty is None:
             return float(value), None
-        return float(value), float(spread)
+        return float(value), float(uncertainty)
     if answer is None:
         raise TypeError("it returned nothing: return a number, a pair (value, uncertainty), or a Refusal")
     return float(answer), None

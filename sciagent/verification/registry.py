@@ -19,7 +19,7 @@ from sciagent.domain.rung_position import Tier
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.programs import Program
 from sciagent.verification.contract import ANY_KIND, BaseVerifier, PropertyAtLevel, Settings, Verifier, WorldVerifier
-from sciagent.verification.sandbox.declarations import asked_apart
+from sciagent.verification.sandbox.declarations import with_declarations_apart
 
 GROUP = "sciagent.verifiers"
 OURS = "sciagent"  # the distribution whose verifiers may run their declarations in the driver's process
@@ -63,9 +63,9 @@ class SentVerifiers:
     """Defines the verifier of a pickle in this process."""
 
 
-_defined: dict[str, Defined] = {}
-_sent: list[SentVerifiers] = []
-FOLDER = "functions"
+_defined: dict[str, Defined] = {}  # by name
+_sent: list[SentVerifiers] = []  # empty in the driver's process, and one entry in a process that runs jobs
+FOLDER = "functions"  # folder of the pickles
 ENDING = ".pickle"
 SHA256_DIGITS = 64
 CODE = "code"  # the setting with the function's fingerprint, in verifiers made from functions
@@ -94,7 +94,7 @@ def receive(folder: Path, restore: Callable[[bytes], object]) -> None:
 
 
 def is_function(settings: Mapping[str, Any]) -> bool:
-    """Returns whether a verifier with these settings was made from a function."""
+    """Returns whether a verifier with these settings was made from a function: its `code` is a SHA-256."""
     fingerprint = str(settings.get(CODE, ""))
     return len(fingerprint) == SHA256_DIGITS
 
@@ -117,7 +117,7 @@ def verifier_class(name: str) -> type[BaseVerifier[Any]]:
         for sent in _sent:
             file = sent.folder / f"{name}{ENDING}"
             if file.is_file():
-                sent.restore(file.read_bytes())
+                sent.restore(file.read_bytes())  # calls `define`
     if name in _defined:
         return _defined[name].kind
     points = _points()
@@ -130,7 +130,8 @@ def verifier_class(name: str) -> type[BaseVerifier[Any]]:
         raise UsageError(f'verifier "{name}" ({points[name].value}) does not load: {what}') from error
     kind = check_class(loaded, name, provider(name))
     dist = getattr(points[name], "dist", None)
-    return kind if dist is None or dist.name == OURS else asked_apart(kind)
+    is_trusted = dist is None or dist.name == OURS
+    return kind if is_trusted else with_declarations_apart(kind)
 
 
 def provider(name: str) -> str:
@@ -144,7 +145,8 @@ def provider(name: str) -> str:
 def _distribution(point: EntryPoint) -> str:
     """Returns `NAME VERSION` of the package that has the entry point."""
     dist = getattr(point, "dist", None)
-    return f"{dist.name} {dist.version}" if dist else "unknown"  # each reads and parses the metadata of the package
+    # the answer is cached, since both attributes read and parse the metadata of the package
+    return f"{dist.name} {dist.version}" if dist else "unknown"
 
 
 def check_class(verifier_type: object, name: str, package: str) -> type[BaseVerifier[Any]]:

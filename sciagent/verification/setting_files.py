@@ -53,7 +53,8 @@ class ReferenceFile(BaseModel):
         named = {**given, "name": given.get("name") or Path(given["path"]).name}
         if wanted and base is None:  # already hashed; `check` hashes it again before it is opened
             return named
-        path = (Path(base) if base is not None else Path.cwd()) / given["path"]
+        folder = Path.cwd() if base is None else Path(base)
+        path = folder / given["path"]
         digest = content_of(path, given["path"])
         if wanted and wanted != digest:
             raise ValueError(f'"{given["path"]}" has the SHA-256 {digest}, not {wanted}')
@@ -62,7 +63,10 @@ class ReferenceFile(BaseModel):
     @model_serializer(mode="wrap")
     def _without_path(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> Mapping[str, Any]:
         whole: dict[str, Any] = write(self)
-        return whole if (info.context or {}).get("paths") else {k: v for k, v in whole.items() if k != "path"}
+        with_path = (info.context or {}).get("paths")
+        if not with_path:
+            whole.pop("path", None)
+        return whole
 
     def changed(self) -> SimulatorError:
         """Returns the error for a file that is missing or has changed since it was hashed."""

@@ -13,7 +13,7 @@ from sciagent.store.people import audit, persons, sessions_and_tokens
 from sciagent.store.people.sessions_and_tokens import LIFETIMES, AccessKind
 from sciagent.web import visitors
 from sciagent.web.route_rules import ANYONE, Pages, RouteRule
-from sciagent.web.site import own_path, site_of, texts, to, visitor, wants_json
+from sciagent.web.site import own_path, redirect_to, site_of, texts, visitor, wants_json
 from sciagent.web.visitors import cookie_name
 
 LINKS = (AccessKind.INVITE, AccessKind.RESET)
@@ -25,7 +25,7 @@ pages = Pages()
 @pages.get("/login", ANYONE)
 def log_in_form(request: Request, next: str = "/") -> Response:
     if visitor(request).person is not None:
-        return to(own_path(next))
+        return redirect_to(own_path(next))
     return site_of(request).page(request, "login.html.j2", next=own_path(next), login="", fault=None)
 
 
@@ -33,11 +33,11 @@ def log_in_form(request: Request, next: str = "/") -> Response:
 def log_in(request: Request) -> Response:
     """Opens a session. From the form that a script shows over another page it answers JSON with the new form token."""
     site = site_of(request)
-    said = texts(request)
-    login = said.get("login", "").strip().lower()
-    after = own_path(said.get("next", "/"))
+    fields = texts(request)
+    login = fields.get("login", "").strip().lower()
+    after = own_path(fields.get("next", "/"))
     try:
-        person = visitors.checked(site.ledger, login, said.get("password", ""))
+        person = visitors.checked(site.ledger, login, fields.get("password", ""))
         fault = WRONG_LOGIN if person is None else None
     except visitors.LockedError as error:
         person = None
@@ -64,8 +64,8 @@ def _with_session(request: Request, person_id: int, login: str) -> Response:
             sessions_and_tokens.revoke(connection, login, old)
         who = Actor(login, person_id)
         secret, _ = sessions_and_tokens.create(connection, who, person_id, AccessKind.SESSION, address=address)
-        made = sessions_and_tokens.find(connection, secret, (AccessKind.SESSION,))
-    response = JSONResponse({"csrf": made.csrf if made else "", "login": login})
+        session = sessions_and_tokens.find(connection, secret, (AccessKind.SESSION,))
+    response = JSONResponse({"csrf": session.csrf if session else "", "login": login})
     response.set_cookie(
         cookie_name(site.secure), secret, max_age=int(LIFETIMES[AccessKind.SESSION].total_seconds()), path="/",
         secure=site.secure, httponly=True, samesite="lax",
@@ -76,11 +76,11 @@ def _with_session(request: Request, person_id: int, login: str) -> Response:
 @pages.post("/logout", RouteRule(Right.READ))
 def log_out(request: Request) -> Response:
     site = site_of(request)
-    who = visitor(request)
-    if who.access is not None:
+    sender = visitor(request)
+    if sender.access is not None:
         with site.ledger.begin() as connection:
-            sessions_and_tokens.revoke(connection, who.who, who.access)
-    response = to("/login")
+            sessions_and_tokens.revoke(connection, sender.who, sender.access)
+    response = redirect_to("/login")
     response.delete_cookie(cookie_name(site.secure), path="/", secure=site.secure, httponly=True, samesite="lax")
     return response
 
@@ -101,20 +101,20 @@ def choose_form(request: Request, secret: str) -> Response:
 def choose(request: Request, secret: str) -> Response:
     """Sets the password, ends all sessions of the person, and opens one."""
     site = site_of(request)
-    said = texts(request)
+    fields = texts(request)
     with site.ledger.read() as connection:
         access = sessions_and_tokens.find(connection, secret, LINKS)
         person = None if access is None else persons.by_id(connection, access.person_id)
     if person is None:
         return site.page(request, "message.html.j2", 404, title="This link does not work", text=SPENT_LINK)
     try:
-        if said.get("password") != said.get("again"):
+        if fields.get("password") != fields.get("again"):
             raise UsageError("the two passwords differ")
-        hashed = visitors.hashed(said.get("password", ""), person.login)
+        hashed = visitors.hashed(fields.get("password", ""), person.login)
     except UsageError as error:
         return site.page(request, "welcome.html.j2", 400, person=person, secret=secret, fault=str(error))
     with site.ledger.begin() as connection:
-        if sessions_and_tokens.find(connection, secret, LINKS) is None:
+        if sessions_and_tokens.find(connection, secret, LINKS) is None:  # another request has used it meanwhile
             raise UsageError(SPENT_LINK)
         sessions_and_tokens.revoke_all(connection, person.id, (AccessKind.SESSION, *LINKS))
         persons.set_password(connection, Actor(person.login, person.id), person.id, hashed)
@@ -131,7 +131,8 @@ def people(request: Request, after: str = "") -> Response:
     with site.ledger.read() as connection:
         listed = persons.listed(connection, after[:64])
         roles = persons.roles(connection, [person.id for person in listed])
-        acts = audit.last(connection, 50)
-        held = chain.from_iterable(roles.values())
-        names = persons.campaign_names(connection, [campaign_id for campaign_id in held if campaign_id is not None])
+        acts = audit.last(connection, n=50)
+        all_ids = chain.from_iterable(roles.values())  # None stands for a role in all campaigns
+        campaign_ids = [campaign_id for campaign_id in all_ids if campaign_id is not None]
+        names = persons.campaign_names(connection, campaign_ids)
     return site.page(request, "people.html.j2", people=listed, roles=roles, acts=acts, names=names)

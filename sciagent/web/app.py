@@ -22,7 +22,7 @@ from sciagent.errors import SciagentError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.web import accounts, site
 from sciagent.web.route_rules import HEADERS, Guarded, LogInError, Pages, rules_of
-from sciagent.web.site import WebSite, path_of, said_of, to, wants_json
+from sciagent.web.site import WebSite, path_of, redirect_to, said_of, wants_json
 
 THREADS = 6  # pages that are made at once; most of a page is Python's work, so more threads wait for each other
 TITLES = {400: "That does not work", 403: "Not allowed", 404: "Not found", 409: "Meanwhile", 503: "One moment"}
@@ -51,7 +51,7 @@ def application(ledger: Ledger, features: Iterable[Feature] = (), *, secure: boo
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        rules_of(app)
+        rules_of(app)  # raises RuntimeError for a route without a rule
         current_default_thread_limiter().total_tokens = THREADS
         shared.ticker.start()
         for feature in served:
@@ -84,7 +84,8 @@ def failed(request: Request, error: Exception) -> Response:
         if wants_json(request):
             return JSONResponse({"detail": "log in first"}, 401, {"www-authenticate": "Bearer"})
         query = f"?{request.url.query}" if request.url.query else ""
-        return to("/login", next=request.url.path + query if request.method == "GET" else "/")
+        page_after = request.url.path + query if request.method == "GET" else "/"
+        return redirect_to("/login", next=page_after)
     status, text = said_of(error)
     headers = HEADERS if status == 500 else None  # an answer with status 500 is made outside of `Guarded`
     if wants_json(request):

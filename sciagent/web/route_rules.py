@@ -83,9 +83,9 @@ class RouteRule:
             request.state.visitor = visitor
             if self.right is not None:
                 self._check(request, connection, visitor, self.right)
-        if visitor.wants_touch and visitor.access is not None:
+        if visitor.should_note_use and visitor.access is not None:  # not at every request, since it is a write
             with site.ledger.begin() as connection:
-                sessions_and_tokens.touch(connection, visitor.access.id)
+                sessions_and_tokens.note_use(connection, visitor.access.id)
         return visitor
 
     def _check(self, request: Request, connection: Connection, visitor: Visitor, right: Right) -> None:
@@ -106,7 +106,7 @@ class RouteRule:
             raise HTTPException(403, f"your account may not {ACTS[right]} here")
 
 
-ANYONE = RouteRule(None)
+ANYONE = RouteRule(right=None)
 """The rule of a route that needs no login."""
 
 
@@ -126,7 +126,7 @@ async def _read_form(request: Request, visitor: Visitor, *, is_open: bool) -> No
     if not has_token and not is_same_origin(request.headers, request.headers.get("host", "")):
         raise HTTPException(403, "this form did not come from a page of this server")
     if request.headers.get("content-type", "").startswith("application/json"):
-        request.state.form = FormData()
+        request.state.form = FormData()  # a script sends no form
         given_csrf = request.headers.get("x-csrf-token", "")
     else:
         form = await request.form(max_files=MAX_ATTACHED_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)

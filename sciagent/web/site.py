@@ -49,7 +49,7 @@ from sciagent.web.route_rules import Pages, RouteRule
 from sciagent.web.visitors import Visitor
 
 Shared = TypeVar("Shared")
-_NAME = re.compile(r"\w*_\w*")
+_NAME = re.compile(r"\w*_\w*")  # a word with an underscore, as the names of properties have it
 
 
 def in_words(text: str) -> str:
@@ -75,8 +75,8 @@ class Ticker:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.tick = 0
-        self._seen: tuple[object, ...] = ()
-        """The numbers of the ledger at the last look."""
+        self._last_state: tuple[object, ...] = ()
+        """The numbers of `look`, as it has read them last."""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ticker", daemon=True)
 
@@ -92,7 +92,8 @@ class Ticker:
 
     def _run(self) -> None:
         while not self._stopping.wait(LOOK_SECONDS):
-            with contextlib.suppress(sa.exc.SQLAlchemyError):  # a database that restarts; the next look finds it
+            # the database may restart; the next look finds the change
+            with contextlib.suppress(sa.exc.SQLAlchemyError):
                 self.look()
 
     def look(self) -> None:
@@ -105,8 +106,8 @@ class Ticker:
             counters = connection.execute(sa.select(t.watermark.c.value).order_by(t.watermark.c.id)).scalars().all()
             newest = connection.execute(sa.select(*newest_ids, last_update)).one()
         state = (*counters, *newest)
-        if state != self._seen:
-            self._seen = state
+        if state != self._last_state:
+            self._last_state = state
             self.tick += 1
 
 
@@ -156,16 +157,16 @@ class WebSite:
         }
         self._templates.globals |= {"version": __version__, "Right": Right, "quote": quote, "unit_words": unit_words}
 
-    def shared(self, kind: Callable[[Ledger], Shared]) -> Shared:
-        """Returns the object that all pages of this server share. kind: makes it from the ledger at the first call."""
+    def shared(self, make: Callable[[Ledger], Shared]) -> Shared:
+        """Returns the object that all pages of this server share. make: makes it from the ledger at the first call."""
         with self._lock:
-            if kind not in self._shared:
-                self._shared[kind] = kind(self.ledger)
-            made: Shared = self._shared[kind]
+            if make not in self._shared:
+                self._shared[make] = make(self.ledger)
+            made: Shared = self._shared[make]
             return made
 
     def page(self, request: Request, name: str, status: int = 200, /, **values: object) -> HTMLResponse:
-        """Returns a page from a template."""
+        """Returns a page from a template. values: for the template."""
         template = self._templates.get_template(name)
         visitor: Visitor = getattr(request.state, "visitor", Visitor())
         shared = {"visitor": visitor, "path": request.url.path, "query": request.url.query, "tick": self.ticker.tick}
@@ -202,7 +203,7 @@ def texts(request: Request) -> dict[str, str]:
     return {name: value for name, value in form.multi_items() if isinstance(value, str)}
 
 
-def to(path: str, **query: object) -> RedirectResponse:
+def redirect_to(path: str, **query: object) -> RedirectResponse:
     """Returns the answer that sends a browser to another page after a form was read. path: one of this server."""
     stated = [f"{name}={quote(str(value), safe='')}" for name, value in query.items() if value is not None]
     address = f"{path}?{'&'.join(stated)}" if stated else path
@@ -262,7 +263,7 @@ def _number(value: object) -> str:
 
 
 CONFLICTS = (AnsweredMeanwhileError, AnswerChangedError, EvidenceConflictError, WrongVialError)
-"""The errors of a form that fits, but not the present state of the ledger."""
+"""The errors of a form that is valid in itself, but does not fit the present state of the ledger."""
 
 
 def said_of(error: Exception) -> tuple[int, str]:

@@ -37,7 +37,7 @@ class Visitor:
     person: Person | None = None
     access: Access | None = None
     rights: Rights = field(default_factory=Rights)
-    wants_touch: bool = False
+    should_note_use: bool = False
     """Whether it is time to note that the access is used."""
 
     @property
@@ -77,7 +77,7 @@ def visitor_of(request: Request, connection: Connection, secure: bool) -> Visito
     if kind is AccessKind.TOKEN:
         scopes = frozenset(Right(scope) for scope in found.access.scopes)
     rights = Rights(found.person.is_admin, found.roles, scopes)
-    return Visitor(found.person, found.access, rights, found.wants_touch)
+    return Visitor(found.person, found.access, rights, found.should_note_use)
 
 
 def is_same_origin(headers: Headers, host: str) -> bool:
@@ -144,12 +144,12 @@ def checked(ledger: Ledger, login: str, password: str) -> Person | None:
         return None
     with ledger.begin() as connection:
         if is_right:
-            persons.set_attempts(connection, person.id, 0, None)
+            persons.set_failures(connection, person.id, failures=0, locked_until=None)
             if _HASHER.check_needs_rehash(person.password_hash):
                 persons.rehash(connection, person.id, _HASHER.hash(password))
             return person
         failures = persons.by_id(connection, person.id).failures + 1
-        persons.set_attempts(connection, person.id, failures, _locked_until(failures, now))
+        persons.set_failures(connection, person.id, failures, _locked_until(failures, now))
         audit.append(connection, login, "failed to log in", "person", person.id, failures=failures)
     return None
 

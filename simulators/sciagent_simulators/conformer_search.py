@@ -49,7 +49,7 @@ SAME_DISTANCE = 0.25  # angstrom
 FMAX = 0.03  # eV/angstrom
 MAX_PERMUTATIONS = 2000
 EMBEDDINGS = ((0, 10), (2, 50), (5, 100), (9, 200))
-"""(number of turning bonds, number of conformers to embed for at most so many)."""
+"""(largest number of turning bonds, number of conformers to embed)."""
 MAX_EMBEDDINGS = 300
 """Number of conformers to embed for more turning bonds than the last entry of EMBEDDINGS has."""
 
@@ -77,6 +77,7 @@ class Ensemble:
     def free_energy(self, temperature: float) -> float:
         """Returns -kT ln(sum of Boltzmann factors / factor of the lowest conformer), eV; 0 for a single conformer."""
         factors = boltzmann_factors(self.energies, self.copies, temperature)
+        # 0 - x instead of -x, so that a single conformer gives 0 and not -0
         return 0.0 - float(BOLTZMANN * temperature * np.log(factors.sum() / factors[0]))
 
     def dipole(self, temperature: float) -> float:
@@ -144,7 +145,7 @@ class Symmetry:
 
 
 def symmetry(mol: Any) -> Symmetry:
-    """Returns the symmetry of an RDKit molecule with implicit hydrogens; atoms are numbered as in `geometry.embed`.
+    """Returns the symmetry of an RDKit molecule with implicit hydrogens; atoms are numbered as by `embed`.
 
     Equivalence depends on element, hydrogens on carbon and neighbours, but not on formal charge and bond order: the
     oxygens of a carboxylate are equivalent.
@@ -202,7 +203,7 @@ def n_conformers_to_embed(mol: Any) -> int:
     return MAX_EMBEDDINGS
 
 
-def resolved(mol: Any) -> Any | None:
+def with_defined_stereo(mol: Any) -> Any | None:
     """Returns the molecule with all stereocentres defined, if its stereoisomers are one molecule or two enantiomers.
 
     mol: an RDKit molecule. Returns None for diastereomers, whose ensembles must not be mixed.
@@ -228,7 +229,8 @@ def mirror_smiles(mol: Any) -> str:
     image = Chem.Mol(mol)
     for atom in image.GetAtoms():
         atom.InvertChirality()
-    return str(Chem.MolToSmiles(Chem.MolFromSmiles(Chem.MolToSmiles(image))))
+    smiles = Chem.MolToSmiles(image)
+    return str(Chem.MolToSmiles(Chem.MolFromSmiles(smiles)))  # the second SMILES is canonical
 
 
 def search(
@@ -369,7 +371,7 @@ def _assembled(
             image = geometry.moved(geometry.positions * [1.0, 1.0, -1.0])  # reflected in the plane of x and y
             rivals = [other for other, own in relaxed if abs(own.energy - result.energy) <= SAME_ENERGY]
             distances = [graph_symmetry.distance(image.positions, rival.positions) for rival in rivals]
-            if min(distances) >= SAME_DISTANCE:
+            if min(distances) >= SAME_DISTANCE:  # there is at least one: the conformer is among its own rivals
                 members.append((image, result, True))
     members.sort(key=lambda member: member[1].energy)
     geometries = [geometry for geometry, _, _ in members]
@@ -419,8 +421,8 @@ class ConformerPopulation:
             return float(self.weights @ values)
         if kind is AverageKind.ROOT_MEAN_SQUARE:
             return float(np.sqrt(self.weights @ values**2))
-        sizes = self.degeneracies if kind is AverageKind.FREE_ENERGY else self.weights
-        factors = boltzmann_factors(values, sizes, self.temperature)
+        multiplicities = self.degeneracies if kind is AverageKind.FREE_ENERGY else self.weights  # d_k or w_k
+        factors = boltzmann_factors(values, multiplicities, self.temperature)
         return float(values.min() - BOLTZMANN * self.temperature * np.log(factors.sum()))
 
     def spread(self, kind: AverageKind, values: Array, found: NDArray[np.int_], embedded: int) -> float:
@@ -452,7 +454,7 @@ def set_probabilities(found: NDArray[np.int_], embedded: int) -> Array:
     """Returns for each set of the k conformers the probability that a repeated search finds exactly this set, (2^k,).
 
     found: (k,), how often the search found each conformer; embedded: how many conformers it embedded. A repeated search
-    is as many draws with replacement; it may also draw conformers that are not among the k. Bit i of a set's number
+    is `embedded` draws with replacement; it may also draw conformers that are not among the k. Bit i of a set's number
     tells whether conformer i is in the set.
     """
     k = len(found)

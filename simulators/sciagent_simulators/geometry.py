@@ -109,7 +109,9 @@ def check(geometry: Geometry) -> None:
         raise failure(Reason.NOT_FINITE, "a coordinate is NaN or infinite")
     relative = _relative_distances(geometry)
     if len(geometry.numbers) > 1 and relative.min() < OVERLAP:
-        i, j = (int(k) for k in np.unravel_index(int(relative.argmin()), relative.shape))
+        nearest = np.unravel_index(int(relative.argmin()), relative.shape)
+        i = int(nearest[0])
+        j = int(nearest[1])
         distance = float(np.linalg.norm(geometry.positions[i] - geometry.positions[j]))
         raise failure(Reason.OVERLAPPING_ATOMS, f"atoms {i} and {j} are {distance:.3f} angstrom apart")
 
@@ -144,7 +146,7 @@ def bonds_of(mol: Any) -> list[tuple[int, int]]:
     from rdkit import Chem
 
     molecule = Chem.MolFromSmiles(mol) if isinstance(mol, str) else mol
-    return [(b.GetBeginAtomIdx(), b.GetEndAtomIdx()) for b in Chem.AddHs(molecule).GetBonds()]
+    return [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in Chem.AddHs(molecule).GetBonds()]
 
 
 def _relative_distances(geometry: Geometry) -> Positions:

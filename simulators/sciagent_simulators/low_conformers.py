@@ -7,9 +7,9 @@ conformer with two wells, since every method gives them the same energy.
 How far does an average depend on which conformers were found? A search embeds n conformers and finds the k-th distinct
 conformer c_k times. A search from another seed finds another set of conformers. The distribution of this set is
 estimated by the bootstrap: n draws with replacement from the n embedded conformers. `ConformerPopulation.spread` in
-module `conformers` computes the average over each possible set; their standard deviation is the repeatability of the
-average. A conformer that was found once is missing from 37 % of the searches, one that was found ten times from fewer
-than 0.01 %.
+module `conformer_search` computes the average over each possible set; their standard deviation is the repeatability of
+the average. A conformer that was found once is missing from 37 % of the searches, one that was found ten times from
+fewer than 0.01 %.
 
 Energies and free energies are in eV, temperatures in K.
 
@@ -28,7 +28,7 @@ from sciagent.errors import SimulatorError
 from sciagent_simulators.conformer_search import KCAL, SAME_DISTANCE, SAME_ENERGY, distinct, mirror_smiles, symmetry
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.solvents import Solvation
-from sciagent_simulators.starting_geometry import GeometryProtocol, finished, search
+from sciagent_simulators.starting_geometry import GeometryProtocol, relaxed_by_protocol, search_conformers
 from sciagent_simulators.tblite_engine import energies
 
 Array = NDArray[np.float64]
@@ -56,10 +56,10 @@ def low_conformers(
     """Returns at most `most` conformers within WINDOW of the lowest in GFN2-xTB, and diagnostics.
 
     mol: RDKit molecule with defined stereo. protocol: one whose method is gfn2. A conformer that cannot be relaxed or
-    changes its bonds is left out. Raises SimulatorError as `starting_geometry.search` does, and the first error of
-    `finished` if no conformer is left.
+    changes its bonds is left out. Raises SimulatorError as `starting_geometry.search_conformers` does, and the first
+    error of `relaxed_by_protocol` if no conformer is left.
     """
-    starts, diagnostics = search(mol, charge, multiplicity, protocol, seed)
+    starts, diagnostics = search_conformers(mol, charge, multiplicity, protocol, seed)
     solvation = Solvation(protocol.solvent) if protocol.solvent else None
     graph_symmetry = replace(symmetry(mol), reflections=is_achiral(mol))
     start_energies = energies(starts, solvation=solvation)
@@ -69,7 +69,7 @@ def low_conformers(
     problems = list[SimulatorError]()
     for k in distinct_starts:
         try:
-            geometry, _ = finished(mol, starts[k], protocol)
+            geometry, _ = relaxed_by_protocol(mol, starts[k], protocol)
         except SimulatorError as error:
             problems.append(error)
         else:
@@ -78,7 +78,9 @@ def low_conformers(
     if not relaxed:
         raise problems[0]
     totals = energies(relaxed, solvation=solvation)
-    distinct_relaxed, counts = distinct(relaxed, totals, graph_symmetry, RELAXED_ALIKE, occurrences)
+    distinct_relaxed, counts = distinct(
+        relaxed, totals, graph_symmetry, same_energy=RELAXED_ALIKE, occurrences=occurrences
+    )
     near = [k for k in distinct_relaxed if totals[k] - totals.min() <= WINDOW]
     chosen = near[:most]
     low = LowConformers(

@@ -140,7 +140,7 @@ def set_method(mf: Any, settings: DftSettings) -> None:
     if composite.dispersion is None:  # PySCF asks these two functions for the dispersion energy
         mol = mf.mol
         mf.do_disp = lambda disp=None: True
-        mf.get_dispersion = lambda *_, **__: corrections(mol)[0]
+        mf.get_dispersion = lambda *_, **__: corrections(mol)[0]  # the energy
 
 
 def gradient(mf: Any, settings: DftSettings) -> Any:
@@ -148,7 +148,7 @@ def gradient(mf: Any, settings: DftSettings) -> Any:
     gradient_method = mf.nuc_grad_method()
     gradient_method.verbose = 0
     if _is_corrected(settings):
-        gradient_method.get_dispersion = lambda *_, **__: corrections(mf.mol)[1]
+        gradient_method.get_dispersion = lambda *_, **__: corrections(mf.mol)[1]  # the gradient
     return gradient_method
 
 
@@ -192,8 +192,10 @@ def _corrections_hessian(mol: Any) -> Array:
             positions = start.copy()
             positions[atom, axis] += sign * CORRECTIONS_STEP
             moved.set_geom_(positions, unit="bohr")
-            gradients.append(corrections(moved)[1])
-        result[atom, :, axis, :] = (gradients[0] - gradients[1]) / (2 * CORRECTIONS_STEP)
+            _, gradient_here = corrections(moved)
+            gradients.append(gradient_here)
+        forward, backward = gradients
+        result[atom, :, axis, :] = (forward - backward) / (2 * CORRECTIONS_STEP)
     return result
 
 
@@ -260,7 +262,7 @@ def single_point(
     _, result = ground_state(geometry, settings, checkpoint, threads)
     if geometry.charge < 0 and result.homo > 0:
         hint = ""
-        if not settings.basis.endswith("d"):  # as def2-SVPD, the basis sets with diffuse functions
+        if not settings.basis.endswith("d"):  # def2-SVPD and others with diffuse functions end so
             hint = f"; {settings.basis} has no diffuse functions, which anions need"
         raise failure(
             Reason.ANION_UNBOUND,
@@ -286,7 +288,8 @@ def ground_state(
     with lib.with_omp_threads(threads):
         mol = build(geometry, settings)
         mf, diagnostics = converge(mean_field(mol, settings), settings.max_cycles, checkpoint)
-        diagnostics |= {"basis_functions": int(mol.nao), "electrons": int(mol.nelectron)}
+        diagnostics["basis_functions"] = int(mol.nao)
+        diagnostics["electrons"] = int(mol.nelectron)
         check_energy(float(mf.e_tot), mol, geometry)
         if geometry.multiplicity > 1:
             diagnostics["s_squared"] = _check_contamination(mf, geometry)
@@ -342,7 +345,7 @@ def check_energy(energy: float, mol: Any, geometry: Geometry) -> None:
     """Checks that the energy (hartree) is near the sum of the energies of the neutral atoms in the same basis.
 
     The energies of the atoms are spherically averaged, restricted Hartree-Fock energies. For open shells they lie above
-    the true energies: by 0.6 for oxygen.
+    the true energies: by 0.6 hartree for oxygen.
     Allowed above the sum: 1 + q^2 hartree (ionisation) and 0.05 per electron (local functionals lie above
     Hartree-Fock). Allowed below it: 0.5 per atom (the strongest bond, CO, has 0.41) and 0.1 per electron (correlation
     and open shells; manganese uses 2.1 of its 3.0, the most that was seen).
@@ -351,7 +354,7 @@ def check_energy(energy: float, mol: Any, geometry: Geometry) -> None:
     from pyscf.scf.atom_hf import get_atm_nrhf
 
     atomic_results = get_atm_nrhf(mol)
-    free_atoms = sum(float(atomic_results[symbol][0]) for symbol in geometry.atoms.symbols)
+    free_atoms = sum(float(atomic_results[symbol][0]) for symbol in geometry.atoms.symbols)  # [0]: the energy
     low = free_atoms - 0.5 * len(geometry.numbers) - 0.1 * geometry.electrons
     high = free_atoms + 1.0 + geometry.charge**2 + 0.05 * geometry.electrons
     if not (np.isfinite(energy) and energy < 0 and low <= energy <= high):
@@ -412,7 +415,7 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
     triplet_excitation = lowest_triplet(mf)
     diagnostics["triplet_tda"] = triplet_excitation
     if settings.spin_check == "auto" and triplet_excitation > SAFE_TRIPLET:
-        return _one_determinant(diagnostics)
+        return _checked_pair_occupation(diagnostics)
     orbitals = np.asarray(mf.mo_coeff)
     reference = _energy(mf, settings, mf.make_rdm1())
     triplet_density = _triplet_density(orbitals, n_occupied)
@@ -434,7 +437,7 @@ def check_spin(mf: Any, settings: DftSettings) -> dict[str, Any]:
             f"a broken-symmetry solution lies {(reference - broken) * HARTREE:.3f} eV below the restricted one",
             spin_check=diagnostics,
         )
-    return _one_determinant(diagnostics)
+    return _checked_pair_occupation(diagnostics)
 
 
 def _triplet_density(orbitals: Array, n_occupied: int) -> Array:
@@ -460,7 +463,7 @@ def _broken_symmetry_density(orbitals: Array, n_occupied: int) -> Array:
     return np.array(densities)
 
 
-def _one_determinant(diagnostics: dict[str, Any]) -> dict[str, Any]:
+def _checked_pair_occupation(diagnostics: dict[str, Any]) -> dict[str, Any]:
     """Returns the diagnostics if one determinant describes the state; a stable restricted solution can fail (ozone).
 
     Raises SimulatorError unstable (near_degenerate).
@@ -500,12 +503,12 @@ def pair_occupation(mf: Any) -> dict[str, Any]:
     charges = np.einsum("Lii->Li", fitted)
     direct = charges.T @ charges  # (ii|jj)
     repulsion = np.diag(direct)  # (ii|ii)
-    n = occupied.shape[1]  # index of the first empty orbital in `frontier`
-    transitions = fitted[:, :n, n:]
+    lumo = occupied.shape[1]  # index of the first empty orbital in `frontier`
+    transitions = fitted[:, :lumo, lumo:]
     coupling = np.einsum("Lia,Lia->ia", transitions, transitions)  # K
-    gap = 2 * (levels[None, n:] - levels[:n, None])  # D, in four steps
-    gap = gap + repulsion[:n, None] + repulsion[None, n:]
-    gap = gap - 4 * direct[:n, n:]
+    gap = 2 * (levels[None, lumo:] - levels[:lumo, None])  # D, in four steps
+    gap = gap + repulsion[:lumo, None] + repulsion[None, lumo:]
+    gap = gap - 4 * direct[:lumo, lumo:]
     gap = gap + 2 * coupling
     nonzero_coupling = np.maximum(coupling, 1e-12)  # avoids a division by zero
     ratio = (np.sqrt(gap**2 + 4 * coupling**2) - gap) / (2 * nonzero_coupling)  # c
@@ -513,7 +516,7 @@ def pair_occupation(mf: Any) -> dict[str, Any]:
     largest = np.unravel_index(int(occupation.argmax()), occupation.shape)
     i = int(largest[0])
     a = int(largest[1])
-    below_homo = n - 1 - i  # the last occupied orbital is the HOMO
+    below_homo = lumo - 1 - i  # the last occupied orbital is the HOMO
     return {"pair_occupation": float(occupation[i, a]), "pair": transition(below_homo, a)}
 
 
@@ -552,7 +555,7 @@ def _energy(mf: Any, settings: DftSettings, density: Any, spin: int = 0, referen
 
     mol = mf.mol.copy()
     mol.spin = spin
-    mol.build(False, False)
+    mol.build(dump_input=False, parse_arg=False)
     kohn_sham = dft.RKS(mol) if reference is None else dft.UKS(mol)
     solver = kohn_sham.density_fit()
     solver.with_df = mf.with_df

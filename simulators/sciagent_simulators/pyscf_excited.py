@@ -8,8 +8,9 @@ Energies in eV, oscillator strengths in the length gauge.
 
 The Tamm-Dancoff approximation has PySCF's results at a fraction of its cost. PySCF's density fitting computes exchange
 for densities of any form. Here they are D = H C^T, where C are the occupied orbitals, and only K C of the exchange K is
-used. This saves a factor of basis functions per occupied orbital. PySCF's solver also adds up to 20 trial vectors per
-cycle, where a few are enough. Coumarin, CAM-B3LYP/def2-SVP, grid 1, two states: 46 core-seconds instead of 381.
+used. The cost falls by the ratio of basis functions to occupied orbitals. PySCF's solver also adds up to 20 trial
+vectors per cycle, where a few are enough. Coumarin, CAM-B3LYP/def2-SVP, grid 1, two states: 46 core-seconds instead of
+381.
 
 Sources: Peach, Benfield, Helgaker, Tozer, J. Chem. Phys. 128, 044118 (2008). TDA: Hirata, Head-Gordon, Chem. Phys.
 Lett. 314, 291 (1999). CAM-B3LYP: Yanai, Tew, Handy, Chem. Phys. Lett. 393, 51 (2004).
@@ -25,7 +26,7 @@ import numpy as np
 
 from sciagent.domain.outcomes import Reason
 from sciagent_simulators.geometry import failure
-from sciagent_simulators.solvents import answer_fast
+from sciagent_simulators.solvents import set_optical_permittivity
 from sciagent_simulators.tblite_engine import HARTREE
 
 NANOMETRE_EV = 1239.841984  # hc: wavelength in nm = this over the energy in eV (exact in the SI of 2019)
@@ -78,8 +79,8 @@ def excite(
     Raises SimulatorError refused (no_excited_state), not_converged (scf_not_converged), unstable (scf_unstable: a
     negative or imaginary root).
     """
-    occupied = int(np.count_nonzero(mf.mo_occ))
-    n_transitions = occupied * (len(mf.mo_occ) - occupied)
+    n_occupied = int(np.count_nonzero(mf.mo_occ))
+    n_transitions = n_occupied * (len(mf.mo_occ) - n_occupied)
     if n_transitions == 0:
         raise failure(Reason.NO_EXCITED_STATE, "the basis leaves no empty orbital to excite to")
     solver = mf.TDDFT() if full else mf.TDA()
@@ -90,11 +91,11 @@ def excite(
     if not full:
         solver.positive_eig_threshold = -np.inf  # keeps negative roots; in full TDDFT they would be imaginary
     if solvent is not None:
-        answer_fast(solver, solvent)
+        set_optical_permittivity(solver, solvent)
     run_lowest(solver, full)
     name = "singlet" if singlet else "triplet"
     energies = np.asarray(solver.e, dtype=float) * HARTREE
-    if len(energies) < solver.nstates and full:
+    if len(energies) < solver.nstates and full:  # the solver leaves out imaginary ones
         raise failure(
             Reason.SCF_UNSTABLE,
             f"{solver.nstates - len(energies)} of {solver.nstates} {name} excitations are imaginary: the ground state "
@@ -116,8 +117,8 @@ def excite(
         sums.append(amplitudes)
     overlaps = overlap(mf, sums)
     excitations = [
-        Excitation(float(e), float(f), float(o), _main(k, occupied))
-        for e, f, o, k in zip(energies, strengths, overlaps, sums, strict=True)
+        Excitation(float(energy), float(strength), float(lambda_), main=_main_transition(x_plus_y, n_occupied))
+        for energy, strength, lambda_, x_plus_y in zip(energies, strengths, overlaps, sums, strict=True)
     ]
     return sorted(excitations, key=lambda state: state.energy)
 
@@ -127,22 +128,24 @@ def overlap(mf: Any, amplitudes: list[Any]) -> list[float]:
     from pyscf import dft
 
     coefficients = np.asarray(mf.mo_coeff)
-    occupied = int(np.count_nonzero(mf.mo_occ))
+    n_occupied = int(np.count_nonzero(mf.mo_occ))
     grids = dft.gen_grid.Grids(mf.mol)
     grids.level = 0
     grids.build()
-    total = np.zeros((occupied, coefficients.shape[1] - occupied))
+    overlaps = np.zeros((n_occupied, coefficients.shape[1] - n_occupied))  # <|i| | |a|>
     for start in range(0, len(grids.weights), GRID_BLOCK):
         block = slice(start, start + GRID_BLOCK)
         orbitals = np.abs(mf.mol.eval_gto("GTOval", grids.coords[block]) @ coefficients)
-        total += (orbitals[:, :occupied] * grids.weights[block, None]).T @ orbitals[:, occupied:]
-    return [float((a**2 * total).sum() / (a**2).sum()) for a in amplitudes]
+        weighted_occupied = orbitals[:, :n_occupied] * grids.weights[block, None]
+        overlaps += weighted_occupied.T @ orbitals[:, n_occupied:]
+    return [float((k**2 * overlaps).sum() / (k**2).sum()) for k in amplitudes]
 
 
 def check_charge_transfer(excitation: Excitation, mf: Any) -> None:
     """Raises SimulatorError unstable (charge_transfer) if Lambda is below the limit of the functional."""
     omega, _, exchange = mf._numint.rsh_and_hybrid_coeff(mf.xc)
     limit = OVERLAP_HYBRID if exchange > 0 else OVERLAP_LOCAL
+    # A range-separated functional (omega not 0) and Hartree-Fock (exchange 1) have the long-range exchange.
     if omega == 0 and exchange < 1 and excitation.overlap < limit:
         raise failure(
             Reason.CHARGE_TRANSFER,
@@ -152,13 +155,13 @@ def check_charge_transfer(excitation: Excitation, mf: Any) -> None:
         )
 
 
-def _main(amplitudes: Any, occupied: int) -> str:
-    """Returns the largest transition and its share, such as `HOMO > LUMO 0.95`. occupied: number of orbitals."""
+def _main_transition(amplitudes: Any, n_occupied: int) -> str:
+    """Returns the largest transition and its share, such as `HOMO > LUMO 0.95`."""
     share = amplitudes**2 / (amplitudes**2).sum()
     largest = np.unravel_index(int(share.argmax()), share.shape)
     i = int(largest[0])
     a = int(largest[1])
-    below_homo = occupied - 1 - i  # the last occupied orbital is the HOMO
+    below_homo = n_occupied - 1 - i  # the last occupied orbital is the HOMO
     return f"{transition(below_homo, a)} {share[i, a]:.2f}"
 
 
@@ -176,8 +179,8 @@ def run_lowest(solver: Any, full: bool = False) -> None:
     from pyscf.tdscf import _lr_eig
 
     mf = solver._scf
-    occupied = int(np.count_nonzero(mf.mo_occ))
-    n_transitions = occupied * (len(mf.mo_occ) - occupied)
+    n_occupied = int(np.count_nonzero(mf.mo_occ))
+    n_transitions = n_occupied * (len(mf.mo_occ) - n_occupied)
     if not full:
         solver._scf = mf.copy()
         solver._scf.with_df = _OccupiedExchange(mf)
@@ -196,7 +199,8 @@ def run_lowest(solver: Any, full: bool = False) -> None:
 class _OccupiedExchange:
     """A replacement of a mean field's density fitting object with faster exchange K.
 
-    For densities that are not symmetric it returns K C C^T S, where C are the occupied orbitals and S the overlap.
+    For densities that are not symmetric it returns K C C^T S, where C are the occupied orbitals and S the overlap. Such
+    a density D is H C^T.
     `_pairs`: fitted integrals (auxiliary, occupied, occupied) by omega.
     """
 
@@ -232,31 +236,34 @@ class _OccupiedExchange:
 
     def _exchange(self, fitted: Any, dm: np.ndarray, omega: float | None) -> np.ndarray:
         """Returns K C C^T S of the densities, in the shape of `dm`. fitted: the integrals for this omega."""
-        nao, occupied = self._occupied.shape
-        half = dm.reshape(-1, nao, nao) @ self._dual  # H of each density
-        width = len(half) * occupied
+        nao, n_occupied = self._occupied.shape
+        h = dm.reshape(-1, nao, nao) @ self._dual  # H of each density, since D S C = H
+        n_columns = len(h) * n_occupied
         if omega not in self._pairs:
-            small = [self._occupied.T @ block @ self._occupied for block in _blocks(fitted, nao, occupied)]
-            self._pairs[omega] = np.vstack(small)
-        product = np.zeros((nao, width))
-        done = 0
-        for block in _blocks(fitted, nao, width):
+            occupied_blocks = [self._occupied.T @ block @ self._occupied for block in _blocks(fitted, nao, n_occupied)]
+            self._pairs[omega] = np.vstack(occupied_blocks)
+        product = np.zeros((nao, n_columns))  # K C, the columns of all densities side by side
+        n_rows_before = 0
+        for block in _blocks(fitted, nao, n_columns):
             rows = len(block)
-            right = half.reshape(-1, occupied) @ self._pairs[omega][done : done + rows]
-            right = right.reshape(rows, len(half), nao, occupied).transpose(0, 2, 1, 3)
-            product += block.reshape(rows * nao, nao).T @ right.reshape(rows * nao, width)
-            done += rows
-        on_occupied = product.reshape(nao, len(half), occupied).transpose(1, 0, 2)
+            pairs = self._pairs[omega][n_rows_before : n_rows_before + rows]
+            right = h.reshape(-1, n_occupied) @ pairs
+            right = right.reshape(rows, len(h), nao, n_occupied).transpose(0, 2, 1, 3)
+            product += block.reshape(rows * nao, nao).T @ right.reshape(rows * nao, n_columns)
+            n_rows_before += rows
+        on_occupied = product.reshape(nao, len(h), n_occupied).transpose(1, 0, 2)
         return np.asarray(on_occupied @ self._dual.T).reshape(dm.shape)
 
 
-def _blocks(fitted: Any, nao: int, width: int) -> Iterator[np.ndarray]:
-    """Yields the fitted integrals in blocks of auxiliary functions, (rows, nao, nao)."""
+def _blocks(fitted: Any, nao: int, n_columns: int) -> Iterator[np.ndarray]:
+    """Yields the fitted integrals in blocks of auxiliary functions, (rows, nao, nao).
+
+    n_columns: of the arrays, (rows, nao, n_columns), that the caller makes of a block."""
     from pyscf import lib
 
     free_memory = max(200.0, fitted.max_memory - lib.current_memory()[0])  # MB
-    numbers_per_row = nao * (nao + 2 * width)
-    rows_in_memory = int(MEMORY_SHARE * free_memory * 1e6 / 8 / numbers_per_row)
+    numbers_per_row = nao * (nao + 2 * n_columns)
+    rows_in_memory = int(MEMORY_SHARE * free_memory * 1e6 / 8 / numbers_per_row)  # 8 bytes each
     rows = max(4, min(int(fitted.blockdim), rows_in_memory))
     for packed in fitted.loop(rows):
         yield lib.unpack_tril(packed)

@@ -9,14 +9,15 @@ affinity is reported as negative, without a number.
 Sources: delta-SCF: Jones, Gunnarsson, Rev. Mod. Phys. 61, 689 (1989). Electron affinities by DFT and the effect of
 unbound anions: Rienstra-Kiracofe et al., Chem. Rev. 102, 231 (2002).
 
-The spread of a value over conformer searches with other seeds is estimated from the conformers of one search. A search
-embeds n conformers and keeps the lowest. Another seed gives n others; the distribution of their lowest one is estimated
-by the bootstrap: n draws with replacement from the conformers that were found. The k-th lowest of them is the lowest of
-the draws with the probability ((n - k + 1) / n)^n - ((n - k) / n)^n, k = 1 … n: 0.65, 0.24, 0.08, 0.02, … for n = 10.
+`spread_over_searches` estimates from the conformers of one search how far a value scatters over searches with other
+seeds. A search embeds n conformers and keeps the lowest. Another seed gives n others; the distribution of their lowest
+one is estimated by the bootstrap: n draws with replacement from the conformers that were found. The k-th lowest of them
+is the lowest of the draws with the probability ((n - k + 1) / n)^n - ((n - k) / n)^n, k = 1 … n: 0.65, 0.24, 0.08,
+0.02, … for n = 10.
 No random numbers are needed, and the few lowest conformers carry nearly all of the weight. A conformer that was found
 often occupies several of the lowest ranks, so that a search that always ends in it has no spread.
 
-Coverage: benchmarks/repeatability.
+How often the spread covers repeated searches: benchmarks/repeatability.
 
 Source: the bootstrap: Efron, Ann. Stat. 7, 1 (1979).
 """
@@ -45,6 +46,7 @@ class Relaxation:
     fmax: float
     """Largest force on an atom at convergence, eV/angstrom."""
     max_steps: int
+    """Largest number of steps."""
     bonds: tuple[tuple[int, int], ...]
     """Pairs of atom indices that must stay bonded."""
 
@@ -73,6 +75,7 @@ def ion(
 ) -> Ion:
     """Returns the ion with the molecule's charge plus `change` (-1 or 1), vertical, or adiabatic with a relaxation.
 
+    Of two possible multiplicities it has the one with the lower energy.
     geometry: the molecule's. molecule: its result at the same settings. checkpoint: stem of this ion's files.
     Raises SimulatorError as `ground_state` and `relax` do, and unstable (cation_dissociated, anion_dissociated).
     """
@@ -108,18 +111,27 @@ def _computed(
 ) -> Ion:
     """Returns the ion with the charge and multiplicity of `state`. stem: of its checkpoint files."""
     facts: dict[str, Any] = {"charge": state.charge, "multiplicity": state.multiplicity}
+    geometry = state
     if relaxation is not None:
-        state, relaxation_facts = relax(state, settings, relaxation.fmax, relaxation.max_steps, stem, threads)
+        geometry, relaxation_facts = relax(
+            state, settings, fmax=relaxation.fmax, max_steps=relaxation.max_steps, checkpoint=stem, threads=threads
+        )
         reason = Reason.CATION_DISSOCIATED if change > 0 else Reason.ANION_DISSOCIATED
-        check_bonds(state, relaxation.bonds, reason, "relaxed, the ion is another molecule: ")
+        check_bonds(geometry, relaxation.bonds, reason, "relaxed, the ion is another molecule: ")
         facts |= relaxation_facts
-    _, result = ground_state(state, settings, stem.with_suffix(".chk") if stem else None, threads)
+    orbital_file = stem.with_suffix(".chk") if stem else None
+    _, result = ground_state(geometry, settings, orbital_file, threads)
     energy = result.energy - molecule.energy
-    facts |= {"homo": result.homo, **result.diagnostics}
-    unbound = change < 0 and energy >= 0 and (settings.solvent is None or result.homo > 0)
-    # Local functionals give even bound anions a HOMO above zero; the energy difference remains reliable.
-    facts["held_by_basis"] = change < 0 and result.homo > 0
-    return Ion(energy, state, unbound, facts)
+    facts["homo"] = result.homo
+    facts |= result.diagnostics
+    is_anion = change < 0
+    is_homo_positive = result.homo > 0
+    # In a solvent, which surrounds both states, the higher energy is not enough: the HOMO has to be above zero, too.
+    is_unbound = is_anion and energy >= 0 and (settings.solvent is None or is_homo_positive)
+    # This fact is a warning sign only: local functionals give even bound anions a HOMO above zero, while the energy
+    # difference remains reliable.
+    facts["held_by_basis"] = is_anion and is_homo_positive
+    return Ion(energy, geometry, is_unbound, facts)
 
 
 Numbers = NDArray[np.float64]
@@ -139,14 +151,15 @@ def ranks_that_matter(n: int) -> int:
     return int(np.searchsorted(np.cumsum(lowest_probabilities(n)), COVERED_PROBABILITY) + 1)
 
 
-def spread(values: Sequence[Numbers | float | None], n: int) -> float | None:
+def spread_over_searches(values: Sequence[Numbers | float | None], n: int) -> float | None:
     """Returns the standard deviation of a value over repeated searches, in the value's unit.
 
     values: of the lowest conformers by rank, None where there is none; n: conformers of the search. None if the lowest
     conformer or all others have no value.
     """
     known = np.array([value is not None for value in values], dtype=bool)
-    if n > 1 and (len(known) < 2 or not known[0] or known.sum() < 2):
+    # A search with one conformer always ends in it, so that no second value is needed.
+    if n > 1 and (known.sum() < 2 or not known[0]):
         return None
     weights = lowest_probabilities(n)[: len(known)][known]
     numbers = np.array([value for value in values if value is not None], dtype=float)

@@ -35,11 +35,9 @@ from sciagent_simulators.thermochemistry.tblite_hessian import tblite_hessian
 
 Matrix = NDArray[np.float64]
 
-# eV/angstrom^2. SOFTEST is the smallest eigenvalue of the xTB Hessian that is used as it is. UNKNOWN is the eigenvalue
-# of all modes without an xTB Hessian (ASE's 70). FLATTEST is the smallest eigenvalue in a Newton step.
-SOFTEST = 2.0
-UNKNOWN = 70.0
-FLATTEST = 0.5
+SOFTEST = 2.0  # eV/angstrom^2; smaller eigenvalues of the xTB Hessian are raised to it
+UNKNOWN = 70.0  # eV/angstrom^2; eigenvalue of all modes without an xTB Hessian, as in ASE
+FLATTEST = 0.5  # eV/angstrom^2; smallest eigenvalue in a Newton step
 LARGEST_STEP = 0.2  # angstrom
 
 
@@ -54,7 +52,8 @@ def relax(
 ) -> tuple[Geometry, dict[str, Any]]:
     """Returns the geometry at which the largest force on an atom is at most fmax (eV/angstrom), and diagnostics.
 
-    checkpoint: stem of the files to resume from (`.npz`; orbitals in `.chk`). curvature: start from the xTB Hessian.
+    checkpoint: stem of the files to resume from (`.npz`; orbitals in `.chk`). curvature: whether to start from
+    the xTB Hessian.
     Raises SimulatorError not_converged (geometry_not_converged, scf_not_converged), implausible (overlapping_atoms),
     and the errors of `geometry.check` and `scf_recovery.converge`. The caller checks the bonds.
     """
@@ -114,16 +113,18 @@ def newton_step(hessian: Matrix, forces: Matrix) -> Matrix:
 
 def updated(hessian: Matrix, step: Matrix, change: Matrix) -> Matrix:
     """Returns the BFGS update of the Hessian, damped so that it stays positive. change: change of the gradient."""
-    along = hessian @ step
-    expected = float(step @ along)
+    expected_change = hessian @ step
+    expected_curvature = float(step @ expected_change)
     curvature = float(step @ change)
-    if expected < 1e-12:  # no step
+    if expected_curvature < 1e-12:  # no step
         return hessian
-    if curvature < 0.2 * expected:  # Powell's damping
-        share = 0.8 * expected / (expected - curvature)
-        change = share * change + (1 - share) * along
+    if curvature < 0.2 * expected_curvature:  # Powell's damping
+        share = 0.8 * expected_curvature / (expected_curvature - curvature)
+        change = share * change + (1 - share) * expected_change
         curvature = float(step @ change)
-    new: Matrix = hessian + np.outer(change, change) / curvature - np.outer(along, along) / expected
+    added = np.outer(change, change) / curvature
+    removed = np.outer(expected_change, expected_change) / expected_curvature
+    new: Matrix = hessian + added - removed
     return new
 
 
@@ -134,8 +135,8 @@ class Gradients:
         self.geometry = geometry
         self.settings = settings
         self.checkpoint = checkpoint
-        self.density: Any = None
-        self.count = 0
+        self.density: Any = None  # of the last calculation; None before the first
+        self.count = 0  # number of calculations
 
     def at(self, positions: Matrix) -> tuple[float, Matrix]:
         """Returns energy (eV) and forces (n x 3, eV/angstrom). Raises SimulatorError as `converge` does."""
@@ -145,10 +146,10 @@ class Gradients:
         self.density = mf.make_rdm1()
         self.count += 1
         forces = -np.asarray(gradient(mf, settings).kernel()) * HARTREE / BOHR
-        return float(mf.e_tot) * HARTREE, internal(forces, positions)
+        return float(mf.e_tot) * HARTREE, without_rigid_motion(forces, positions)
 
 
-def internal(forces: Matrix, positions: Matrix) -> Matrix:
+def without_rigid_motion(forces: Matrix, positions: Matrix) -> Matrix:
     """Returns the forces, n x 3, without net force and torque."""
     arms = positions - positions.mean(axis=0)
     translations = [np.tile(axis, (len(arms), 1)).ravel() for axis in np.eye(3)]
@@ -202,14 +203,12 @@ def _restore(file: Path | None, n: int) -> dict[str, Matrix] | None:
     return None
 
 
-Array = NDArray[np.float64]
-
 STEP = 0.01  # angstrom, of an atom in the numerical Hessian
 
 
 def pyscf_hessian(
     mf: Any, geometry: Geometry, settings: DftSettings, checkpoint: Path | None = None, threads: int = 1
-) -> tuple[Array, str]:
+) -> tuple[Matrix, str]:
     """Returns the Hessian, 3n x 3n, eV/angstrom^2, and how it was made: `analytic` or `numerical`.
 
     mf: the converged mean field at the geometry, without a solvent. checkpoint: file of the orbitals of the gradients.
@@ -218,20 +217,20 @@ def pyscf_hessian(
     from pyscf import lib
 
     with lib.with_omp_threads(threads):
-        if not is_numerical(mf):
+        if not needs_numerical_hessian(mf):
             blocks = np.asarray(hessian(mf, settings).kernel())  # n x n x 3 x 3, hartree/bohr^2
             flat = blocks.transpose(0, 2, 1, 3).reshape(geometry.positions.size, -1)
             return flat * HARTREE / BOHR**2, "analytic"
         gradients = Gradients(geometry, settings, checkpoint)
         gradients.density = mf.make_rdm1()
 
-        def forces_at(positions: Array) -> Array:
+        def forces_at(positions: Matrix) -> Matrix:
             _, forces = gradients.at(positions)
             return forces
 
         return numerical_hessian(forces_at, geometry.positions, STEP), "numerical"
 
 
-def is_numerical(mf: Any) -> bool:
+def needs_numerical_hessian(mf: Any) -> bool:
     """Returns whether the mean field has no analytic Hessian in PySCF."""
-    return bool(mf.do_nlc()) if hasattr(mf, "do_nlc") else False
+    return hasattr(mf, "do_nlc") and bool(mf.do_nlc())

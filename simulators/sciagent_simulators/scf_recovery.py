@@ -23,8 +23,8 @@ from sciagent_simulators.tblite_engine import HARTREE
 STEPS = ("diis", "damped", "newton", "smeared")
 AUFBAU_TOLERANCE = 1e-4  # hartree
 SMEARING = (0.03, 0.01, 0.003)  # hartree; electronic temperatures in the order of use
-LEVEL_SHIFT = 0.3
-DAMPING = 0.3
+LEVEL_SHIFT = 0.3  # hartree
+DAMPING = 0.3  # share of the last Fock matrix in the next one
 
 
 def converge(
@@ -48,7 +48,7 @@ def converge(
             checkpoint.with_suffix(".step").write_text(step, encoding="ascii")  # for a later attempt
         solved = _run_step(mf, step, density, max_cycles)
         if solved.converged:
-            saddle = below_aufbau(solved)
+            saddle = aufbau_violation(solved)
             if saddle is None:
                 return solved, {"scf_step": step, "scf_tried": tried, "resumed": resumed}
         density = solved.make_rdm1()
@@ -67,15 +67,15 @@ def converge(
     )
 
 
-def below_aufbau(mf: Any) -> float | None:
+def aufbau_violation(mf: Any) -> float | None:
     """Returns the largest energy, hartree, by which an empty orbital lies below an occupied one of its spin, or None.
 
     Such solutions are saddle points. The second-order solver converges to them where DIIS oscillates (singlet O2,
     O=C=C=O)."""
     worst = 0.0
-    for energies, filled in zip(np.atleast_2d(mf.mo_energy), np.atleast_2d(mf.mo_occ), strict=True):
-        occupied = energies[filled > 0]
-        empty = energies[filled == 0]
+    for energies, occupations in zip(np.atleast_2d(mf.mo_energy), np.atleast_2d(mf.mo_occ), strict=True):
+        occupied = energies[occupations > 0]
+        empty = energies[occupations == 0]
         if occupied.size and empty.size:
             worst = max(worst, float(occupied.max() - empty.min()))
     return worst if worst > AUFBAU_TOLERANCE else None
@@ -111,7 +111,7 @@ def _second_order(mf: Any, density: Any) -> Any:
 
 
 def _cooled(mf: Any, density: Any) -> Any:
-    """Returns an initial density at the lowest electronic temperature with the same spin; it may be unconverged."""
+    """Returns a density after fields at falling electronic temperatures with the same spin; it may be unconverged."""
     from pyscf.scf.addons import smearing
 
     warm = smearing(mf.copy(), sigma=SMEARING[0], method="fermi", fix_spin=bool(mf.mol.spin))
@@ -137,13 +137,15 @@ def _resume(mf: Any, checkpoint: Path | None) -> tuple[str, Any]:
     density = None
     # Only the orbitals are read: PySCF's own reader would also evaluate the text of the molecule in the file.
     with contextlib.suppress(OSError, KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError):
-        orbitals, filled = (lib.chkfile.load(str(checkpoint), f"scf/{name}") for name in ("mo_coeff", "mo_occ"))
-        density = np.asarray(mf.make_rdm1(orbitals, filled))
+        orbitals = lib.chkfile.load(str(checkpoint), "scf/mo_coeff")
+        occupations = lib.chkfile.load(str(checkpoint), "scf/mo_occ")
+        density = np.asarray(mf.make_rdm1(orbitals, occupations))
     checkpoint.unlink()
     step = STEPS[0]
     with contextlib.suppress(OSError, UnicodeDecodeError), checkpoint.with_suffix(".step").open() as file:
         step = file.read(16)
     n = mf.mol.nao
+    # the file may be damaged or belong to another molecule
     if density is None or density.shape not in ((n, n), (2, n, n)) or not np.isfinite(density).all():
         return STEPS[0], None
     if step not in STEPS:

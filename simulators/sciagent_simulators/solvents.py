@@ -85,7 +85,7 @@ def in_solvent(mf: Any, solvent: str | None, model: str) -> Any:
     return _for_scf(mf, surface)
 
 
-def answer_fast(excitation: Any, solvent: str) -> None:
+def set_optical_permittivity(excitation: Any, solvent: str) -> None:
     """Sets a non-equilibrium solvent: only its electrons respond, with the squared refractive index as constant.
 
     excitation: a TDA or TDDFT object on a mean field in solvent. PySCF uses water's 1.78 for every solvent.
@@ -114,7 +114,9 @@ def _surface_models() -> tuple[Any, Any]:
 class _KeptIntegrals:
     """A solvent model that keeps the integrals of surface charges with basis function pairs, and the factorised matrix.
 
-    `_kept`: integrals, n(n+1)/2 x surface points; None before their first use. `_factors`: LU factors of K.
+    `_kept`: integrals, n(n+1)/2 x surface points; None before their first use. `_factors`: LU factors of PySCF's matrix
+    K; the surface charges q of a potential v solve K q = R v. Except `_pairs` and `_charges`, the methods replace those
+    of PySCF's classes.
     """
 
     _keys = {"_kept", "_factors"}  # attributes that PySCF does not know; it warns of others
@@ -133,7 +135,7 @@ class _KeptIntegrals:
         """Returns the integrals, n(n+1)/2 x surface points; None if they exceed KEPT_SHARE of the memory."""
         from pyscf import df, gto
 
-        this: Any = self
+        this: Any = self  # with the attributes of PySCF's class
         mol = this.mol
         coordinates = this.surface["grid_coords"]
         n = int(mol.nao)
@@ -158,10 +160,8 @@ class _KeptIntegrals:
         densities = np.asarray(dms).reshape(-1, n, n)
         # The integrals have one triangle of the pairs only, so the packed densities have the sum of both triangles.
         packed = lib.pack_tril(densities + densities.transpose(0, 2, 1))
-        diagonal = (
-            np.arange(1, n + 1).cumsum() - 1
-        )  # places of the diagonal elements, which have been added to themselves
-        packed[:, diagonal] *= 0.5
+        diagonal = np.arange(1, n + 1).cumsum() - 1  # places of the diagonal elements in a packed triangle
+        packed[:, diagonal] *= 0.5  # they have been added to themselves
         return packed @ kept
 
     def _get_vmat(self, q: Any) -> Any:

@@ -38,8 +38,9 @@ class GeometryProtocol(BaseModel):
     @property
     def label(self) -> str:
         """The name for `Level.geometry`, such as `GFN2-xTB//ETKDGv3x10` or `GFN2-xTB(water)//ETKDGv3x10`."""
+        method = "GFN2-xTB" if self.method == "gfn2" else "MMFF94"
         solvent = f"({self.solvent})" if self.solvent else ""
-        return f"{'GFN2-xTB' if self.method == 'gfn2' else 'MMFF94'}{solvent}//ETKDGv3x{self.conformers}"
+        return f"{method}{solvent}//ETKDGv3x{self.conformers}"
 
     def seed(self, candidate_key: str, replicate: int = 0) -> int:
         """Returns a 31-bit seed that depends only on the arguments and the protocol: all verifiers get one geometry."""
@@ -49,22 +50,23 @@ class GeometryProtocol(BaseModel):
 def embed(
     mol: Any, charge: int, multiplicity: int, conformers: int, seed: int
 ) -> tuple[list[Geometry], dict[str, Any], Positions]:
-    """Returns ETKDGv3 conformers relaxed in MMFF94 (or UFF), lowest first, diagnostics, and force-field energies.
+    """Returns ETKDGv3 conformers relaxed in MMFF94 (or UFF), lowest first; diagnostics; and force-field energies.
 
-    The energies have shape (n,) and unit kcal/mol. mol: RDKit molecule or SMILES, hydrogens implicit. Diagnostics:
-    force field, number of conformers, lowest energy (kcal/mol), seed.
+    The energies, (n,) in kcal/mol, have the order of the conformers. Diagnostics: force field, number of conformers,
+    lowest energy (kcal/mol), seed. mol: RDKit molecule or SMILES, hydrogens implicit.
     Raises SimulatorError implausible (embedding_failed, overlapping_atoms).
     """
     from rdkit import Chem
     from rdkit.Chem import rdDistGeom
 
-    molecule = Chem.AddHs(Chem.MolFromSmiles(mol) if isinstance(mol, str) else mol)
+    graph = Chem.MolFromSmiles(mol) if isinstance(mol, str) else mol
+    molecule = Chem.AddHs(graph)
     parameters: Any = rdDistGeom.ETKDGv3()
     parameters.randomSeed = seed
     parameters.numThreads = 1
     conformer_ids = list(rdDistGeom.EmbedMultipleConfs(molecule, conformers, parameters))
-    random_coordinates = not conformer_ids
-    if random_coordinates:
+    needs_random_coordinates = not conformer_ids  # they succeed more often, and take longer
+    if needs_random_coordinates:
         parameters.useRandomCoords = True
         conformer_ids = list(rdDistGeom.EmbedMultipleConfs(molecule, conformers, parameters))
     if not conformer_ids:
@@ -78,7 +80,7 @@ def embed(
     diagnostics = {
         "force_field": force_field,
         "conformers": len(conformer_ids),
-        "random_coordinates": random_coordinates,
+        "random_coordinates": needs_random_coordinates,
         "force_field_energy": float(energies[order[0]]),
         "seed": seed,
     }
@@ -94,12 +96,12 @@ def prepare(
     energy, then relaxed. (A ranking by the force field gives anti or gauche ethanol, depending on the seed.)
     Raises SimulatorError as `embed`, `check_bonds` and `tblite_engine.relax` do.
     """
-    geometries, diagnostics = search(mol, charge, multiplicity, protocol, seed)
-    geometry, details = finished(mol, geometries[0], protocol)
+    geometries, diagnostics = search_conformers(mol, charge, multiplicity, protocol, seed)
+    geometry, details = relaxed_by_protocol(mol, geometries[0], protocol)
     return geometry, diagnostics | details
 
 
-def search(
+def search_conformers(
     mol: Any, charge: int, multiplicity: int, protocol: GeometryProtocol, seed: int
 ) -> tuple[list[Geometry], dict[str, Any]]:
     """Returns the force-field conformers of the protocol's search, lowest by its method first, and diagnostics.
@@ -110,14 +112,16 @@ def search(
     if protocol.method == "gfn2" and len(geometries) > 1:
         from sciagent_simulators.tblite_engine import energies
 
-        order = np.argsort(energies(geometries, solvation=_solvation(protocol)), kind="stable")
+        gfn2_energies = energies(geometries, solvation=_solvation(protocol))
+        order = np.argsort(gfn2_energies, kind="stable")
         geometries = [geometries[k] for k in order]
     return geometries, diagnostics
 
 
-def finished(mol: Any, geometry: Geometry, protocol: GeometryProtocol) -> tuple[Geometry, dict[str, Any]]:
-    """Returns the geometry of a conformer of `search`, relaxed where the protocol says so, with its bonds checked, and
-    diagnostics. Raises SimulatorError as `check_bonds` and `tblite_engine.relax` do."""
+def relaxed_by_protocol(mol: Any, geometry: Geometry, protocol: GeometryProtocol) -> tuple[Geometry, dict[str, Any]]:
+    """Returns a conformer of `search_conformers`, relaxed if the protocol's method is gfn2, and diagnostics.
+
+    Its bonds are checked. Raises SimulatorError as `check_bonds` and `tblite_engine.relax` do."""
     details: dict[str, Any] = {}
     if protocol.method == "gfn2":
         from sciagent_simulators.tblite_engine import relax
@@ -136,10 +140,11 @@ def _relax_in_force_field(molecule: Any) -> tuple[str, list[float]]:
     """Relaxes all conformers in place. Returns the force field and the energies (kcal/mol) in the conformers' order."""
     from rdkit.Chem import rdForceFieldHelpers as ff
 
-    for name, covers, optimise in (
+    for name, has_parameters, optimise in (
         ("MMFF94", ff.MMFFHasAllMoleculeParams, ff.MMFFOptimizeMoleculeConfs),
         ("UFF", ff.UFFHasAllMoleculeParams, ff.UFFOptimizeMoleculeConfs),
     ):
-        if covers(molecule):
+        if has_parameters(molecule):
             return name, [energy for _, energy in optimise(molecule, numThreads=1, maxIters=2000)]
+    # no force field has parameters: the conformers stay as they were embedded, and none is lower
     return "none", [0.0] * molecule.GetNumConformers()

@@ -4,8 +4,8 @@ Energies are in eV, dipoles in debye, lengths in angstrom. tblite uses OMP_NUM_T
 several processes instead (2 threads on busy cores were 5 times slower).
 
 Ionisation energies and electron affinities are differences of total energies (delta SCC). IPEA1-xTB is GFN1-xTB
-refitted to vertical ones, with diffuse s functions on the light main group elements. `xtb --vipea` uses it by default
-and lowers both results by 4.8455 eV: 0.178069 hartree, the `ipeashift` of param_ipea-xtb.txt. This empirical constant
+refitted to vertical differences, with diffuse s functions on the light main group elements. `xtb --vipea` uses it by
+default and lowers both results by 4.8455 eV: 0.178069 hartree, the `ipeashift` of param_ipea-xtb.txt. This constant
 brings differences of tight-binding energies to the scale of experiment. The sources of xtb have the same number for
 GFN1 and GFN2 and use it under `--gfn 2 --vipea`.
 
@@ -180,10 +180,10 @@ def ionised(geometry: Geometry, ion: Ion) -> Geometry:
     return replace(geometry, charge=geometry.charge + CHARGE_CHANGE[ion], multiplicity=multiplicity)
 
 
-def difference(
+def ionisation_difference(
     neutral: Geometry, charged: Geometry, ion: Ion, method: Method = "IPEA1-xTB", solvation: Solvation | None = None
 ) -> tuple[float, str]:
-    """Returns E(cation) - E or E - E(anion), minus IPEA_SHIFT, eV, and the ion's recovery step.
+    """Returns E(cation) - E or E - E(anion), minus IPEA_SHIFT, eV, and the key of the ion's RECOVERY settings.
 
     Equal geometries give a vertical energy. Raises SimulatorError as `single_point` does, and refused (missing_basis)
     if the valence basis is full: for the anion of helium tblite drops the extra electron without an error.
@@ -195,7 +195,9 @@ def difference(
     return CHARGE_CHANGE[ion] * (end.energy - start.energy) - IPEA_SHIFT, end.recovery
 
 
-def relaxed(charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation: Solvation | None = None) -> Geometry:
+def relaxed_ion(
+    charged: Geometry, ion: Ion, bonds: list[tuple[int, int]], solvation: Solvation | None = None
+) -> Geometry:
     """Returns the ion relaxed in GFN2-xTB, with the bonds of the neutral molecule.
 
     IPEA1-xTB is not made for structures. Raises SimulatorError as `relax` does, and unstable (cation_dissociated,
@@ -277,7 +279,8 @@ def _read(raw: Any, geometry: Geometry, recovery: str) -> XtbResult:
     energy = float(values["energy"]) * HARTREE
     if not np.isfinite(energy) or energy >= 0:
         raise failure(Reason.IMPLAUSIBLE_ENERGY, f"total energy {energy:.3f} eV is not negative")
-    dipole = np.asarray(values["dipole"]) - geometry.charge * geometry.atoms.get_center_of_mass() / BOHR
+    dipole_about_origin = np.asarray(values["dipole"])
+    dipole = dipole_about_origin - geometry.charge * geometry.atoms.get_center_of_mass() / BOHR
     forces = np.linalg.norm(np.asarray(values["gradient"]), axis=1) * HARTREE / BOHR
     return XtbResult(
         energy=energy,

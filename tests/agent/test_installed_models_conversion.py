@@ -66,7 +66,9 @@ def test_smollm2_is_downloaded_converted_and_answers(home: Path) -> None:
     assert added.exit_code == 0, added.output
     assert "nothing to do" in call("smollm2").stderr
     [one] = json.loads(call("--json").stdout)
-    assert one["licence"] == "Apache-2.0" and one["template"] == "sciagent" and one["gguf_sha256"] == models.SMOLLM2
+    assert (
+        one["licence"] == "Apache-2.0" and one["template"] == "sciagent" and one["gguf_sha256"] == models.SMOLLM2_SHA256
+    )
     policy = LocalPolicy("smollm2", device="cpu")
     question = [Message("user", "What is the capital of France?")]
     said = policy.sample(question, [], Sampling(temperature=0, max_tokens=20))

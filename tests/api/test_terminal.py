@@ -50,7 +50,7 @@ def test_a_header_is_as_narrow_as_its_cells_and_words() -> None:
 
 
 def test_a_table_that_fits_is_as_wide_as_its_cells() -> None:
-    assert max(map(len, on_a_terminal(80, records_table([{"smiles": "CCO", "n": 1}], "")))) < 15
+    assert max(map(len, on_a_terminal(80, records_table([{"smiles": "CCO", "n": 1}])))) < 15
 
 
 def test_into_a_pipe_a_table_is_tab_separated_with_a_header() -> None:

@@ -149,7 +149,7 @@ def wanted(pricing: Pricing) -> int:
     found = 0
     for row in np.flatnonzero(~pool.out & ~pool.pending):
         known = rule.index[row] if row < len(rule.index) else np.nan
-        lacks = any(not pool.closed[row, j] for j in rule.free(pool))
+        lacks = any(not pool.closed[row, j] for j in rule.rungs_for_everyone(pool))
         found += bool(lacks or np.isnan(known) or known >= max(rule.price, 1e-12))
     return found
 
@@ -160,7 +160,7 @@ def test_who_is_wanted_is_kept_in_step(tmp_path: Path, monkeypatch: pytest.Monke
     def both(pricing: Pricing, connection: Connection) -> int:
         whole = pricing._wanted is None
         kept.append((told(pricing, connection), wanted(pricing), whole))
-        assert pricing._rungs_for_everyone() == pricing.priced.free(pricing.pool)
+        assert pricing._rungs_for_everyone() == pricing.priced.rungs_for_everyone(pricing.pool)
         return kept[-1][0]
 
     monkeypatch.setattr(Pricing, "wants", both)

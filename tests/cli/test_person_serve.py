@@ -65,7 +65,7 @@ def test_no_process_that_serve_starts_has_the_password_in_its_arguments(
     text = TEXT.replace("proposals: 1000", "proposals: 2")
     built = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test").built
     with ledger.begin() as connection:
-        campaigns.host(connection, built.row.id, True)
+        campaigns.set_hosted(connection, built.row.id, True)
     settings = {"SCIAGENT_LEDGER_FILE": str(tmp_path / "url"), "SCIAGENT_ARTIFACTS": str(tmp_path / "artifacts")}
     command = [sys.executable, "-m", "sciagent", "serve", "--port", "0"]
     process = subprocess.Popen(command, env=environment(**settings), stderr=subprocess.PIPE, cwd=tmp_path)

@@ -19,8 +19,8 @@ import pytest
 from rich.console import Console
 
 from sciagent.cli.shared import JsonLines, TextLines
-from sciagent.cli.top import frame
-from sciagent.report.live import Sparing, look
+from sciagent.cli.top import display
+from sciagent.report.live import CachedQueries, read_snapshot
 from sciagent.store.database.ledger import Ledger
 from tests.support.busy import busy
 from tests.support.campaigns import environment
@@ -103,9 +103,9 @@ def test_a_line_of_the_log_says_what_it_is_about() -> None:
 
 def drawn(ledger: Ledger, width: int, height: int | None = None) -> str:
     with ledger.read() as connection:
-        found = look(connection, Sparing())
+        found = read_snapshot(connection, CachedQueries())
     console = Console(width=width, record=True, file=io.StringIO())
-    console.print(frame(found, width, height))
+    console.print(display(found, width, height))
     return console.export_text()
 
 

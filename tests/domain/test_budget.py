@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sciagent.domain.budget import ALWAYS, SLACK, WEEK, Budget, BudgetLimits, Recent
+from sciagent.domain.budget import ALWAYS_TAKEN, SLACK, WEEK, Budget, BudgetLimits, Recent
 from sciagent.domain.cost import Cost
 from sciagent.verification.cost_models import MIN_OBSERVATIONS, CostModel
 
@@ -123,7 +123,7 @@ def test_the_clock_goes_on_when_all_else_begins_again_and_rests_in_a_pause() -> 
     b.restate(BudgetLimits(wall_seconds=90.0))
     assert b.used() == {"wall_seconds": 70.0}
     assert b.fits(Cost(core_seconds=20)) and not b.fits(Cost(core_seconds=21))
-    b.rest(25)
+    b.subtract_idle_time(25)
     assert b.used() == {"wall_seconds": 45.0}
     clock.now += 45
     assert b.exhausted() == "wall time: 1.5 of 1.5 minutes"
@@ -207,7 +207,7 @@ def test_no_order_of_starts_ends_and_losses_overruns_a_budget_by_more_than_what_
             log.start(b, live)
         elif action in ("end", "lose") and live:
             one = live[0] if action == "lose" else live.pop(0)
-            cost = Cost({name: amount for name, amount in cost.items() if name in one.reservation or name == ALWAYS})
+            cost = Cost({name: amount for name, amount in cost.items() if name in one.reservation or name == ALWAYS_TAKEN})
             b.spend(cost)
             log.book(cost, clock.now, one)
             if action == "end":

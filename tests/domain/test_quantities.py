@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sciagent.domain.properties import BUILT_IN, Property, properties
-from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert, show, stated
+from sciagent.domain.quantities import (
+    Censoring,
+    Quantity,
+    conversion_factor,
+    named_value_text,
+    to_canonical,
+    value_text,
+)
 from sciagent.errors import UnitError
 
 # CODATA 2018: 1 hartree = 27.211386245988 eV, 1 eV = 96.485332123310 kJ/mol, 1 e*angstrom = 4.80320471 D
@@ -71,11 +78,11 @@ def test_another_case_or_the_full_name_is_told_how_it_is_written_here(name: str,
 
 def test_all_of_a_quantity_is_converted() -> None:
     typed = Quantity(0.20, "hartree", 0.01, Censoring.ABOVE, 3, "0.20")
-    made = convert(typed, properties()["homo_lumo_gap"])
+    made = to_canonical(typed, properties()["homo_lumo_gap"])
     assert (made.unit, made.censoring, made.n, made.as_typed) == ("eV", Censoring.ABOVE, 3, "0.20")
     assert made.value == pytest.approx(5.4422772492) and made.uncertainty == pytest.approx(0.27211386246)
-    assert convert(made, properties()["homo_lumo_gap"]) == made
-    assert convert(Quantity(1.0, "meV"), properties()["homo_lumo_gap"]).uncertainty is None
+    assert to_canonical(made, properties()["homo_lumo_gap"]) == made
+    assert to_canonical(Quantity(1.0, "meV"), properties()["homo_lumo_gap"]).uncertainty is None
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True), st.floats() | st.none(), st.integers(-3, 3))
@@ -103,7 +110,7 @@ def test_only_finite_numbers_are_quantities(value: float, uncertainty: float | N
 )
 def test_as_a_person_reads_it(quantity: Quantity, text: str) -> None:
     assert str(quantity) == text
-    assert stated("gap", quantity) == f"gap {text if text[0] in '<>' else '= ' + text}"
+    assert named_value_text("gap", quantity) == f"gap {text if text[0] in '<>' else '= ' + text}"
 
 
 @pytest.mark.parametrize(
@@ -117,10 +124,10 @@ def test_as_a_person_reads_it(quantity: Quantity, text: str) -> None:
     ],
 )
 def test_a_typed_number_keeps_its_digits(typed: str, value: float, uncertainty: float | None, text: str) -> None:
-    assert show(value, uncertainty, "kcal/mol", typed) == text
+    assert value_text(value, uncertainty, "kcal/mol", typed) == text
 
 
 @pytest.mark.parametrize("quantity", [Quantity(1e308, "hartree"), Quantity(1.0, "hartree", 1e308)])
 def test_a_value_that_no_unit_can_hold_is_refused(quantity: Quantity) -> None:
     with pytest.raises(UnitError, match="check the number and its unit"):
-        convert(quantity, properties()["homo_lumo_gap"])
+        to_canonical(quantity, properties()["homo_lumo_gap"])

@@ -9,7 +9,7 @@ import pytest
 
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level, properties
-from sciagent.domain.quantities import Censoring, Quantity, convert
+from sciagent.domain.quantities import Censoring, Quantity, to_canonical
 from sciagent.domain.rung_calibration import CalibratedLevel, Fit, FitKind, calibrated, fitted
 
 NAME = "solvation_free_energy"
@@ -72,10 +72,10 @@ def test_a_calibrated_value_has_its_level_and_both_uncertainties() -> None:
 
 def test_a_value_in_another_unit_and_a_bound_are_calibrated_alike() -> None:
     prop = properties()[NAME]
-    below = FIT.applied(Quantity(-4.6, "kcal/mol", censoring=Censoring.BELOW))
-    canonical = convert(below, prop)
+    below = FIT.calibrated_quantity(Quantity(-4.6, "kcal/mol", censoring=Censoring.BELOW))
+    canonical = to_canonical(below, prop)
     assert below.unit == "kcal/mol" and below.censoring is Censoring.BELOW
-    assert canonical.value == pytest.approx(2 * convert(Quantity(-4.6, "kcal/mol"), prop).value - 0.1)
+    assert canonical.value == pytest.approx(2 * to_canonical(Quantity(-4.6, "kcal/mol"), prop).value - 0.1)
 
 
 def test_the_sentence_has_line_and_error_in_the_unit_of_the_campaign() -> None:

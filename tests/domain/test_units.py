@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from sciagent.campaign.file import objectives_and_budget
 from sciagent.campaign.file.objectives_and_budget import ObjectiveSpec
 from sciagent.domain.properties import GROUP, Property, PropertyRegistry, check_conversions, properties
-from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, convert, express
+from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, from_canonical, to_canonical
 from sciagent.domain.units import CELSIUS_TO_KELVIN, Conversion, unit_words
 from sciagent.errors import UnitError
 
@@ -35,19 +35,19 @@ def test_a_unit_that_no_factor_converts_is_refused_when_registered_and_when_used
     with pytest.raises(UnitError, match=f"melting_point: no factor converts .* to .{canonical}.*register a Conversion"):
         check_conversions(bare)
     with pytest.raises(UnitError, match="no factor converts"):
-        convert(Quantity(25.0, unit, 0.5), bare)
+        to_canonical(Quantity(25.0, unit, 0.5), bare)
     with pytest.raises(UnitError, match="no factor converts"):
         conversion_factor(unit, bare)
 
 
 def test_a_conversion_shifts_the_value_and_leaves_the_uncertainty() -> None:
     check_conversions(MELTING)
-    made = convert(Quantity(25.0, "degC", 0.5, Censoring.BELOW, 3, "25.0 degC"), MELTING)
+    made = to_canonical(Quantity(25.0, "degC", 0.5, Censoring.BELOW, 3, "25.0 degC"), MELTING)
     assert made == Quantity(298.15, "K", 0.5, Censoring.BELOW, 3, "25.0 degC")
 
 
 def test_a_falling_conversion_turns_the_censoring_round() -> None:
-    made = convert(Quantity(400.0, "nm", 2.0, Censoring.ABOVE), BAND)
+    made = to_canonical(Quantity(400.0, "nm", 2.0, Censoring.ABOVE), BAND)
     assert (made.value, made.uncertainty) == (pytest.approx(3.0996, rel=1e-5), pytest.approx(0.0154980, rel=1e-5))
     assert made.censoring is Censoring.BELOW
 
@@ -61,18 +61,18 @@ def test_a_falling_conversion_turns_the_censoring_round() -> None:
     ],
 )
 def test_a_value_is_expressed_in_the_unit_it_was_converted_from(prop: Property, quantity: Quantity) -> None:
-    back = express(convert(quantity, prop), prop, quantity.unit)
+    back = from_canonical(to_canonical(quantity, prop), prop, quantity.unit)
     assert (back.unit, back.censoring) == (quantity.unit, quantity.censoring)
     assert (back.value, back.uncertainty) == pytest.approx((quantity.value, quantity.uncertainty), rel=1e-12)
 
 
 def test_a_value_without_counterpart_in_a_unit_keeps_its_own() -> None:
-    assert express(Quantity(0.0, "eV"), BAND, "nm") == Quantity(0.0, "eV")
+    assert from_canonical(Quantity(0.0, "eV"), BAND, "nm") == Quantity(0.0, "eV")
 
 
 def test_a_value_that_a_unit_cannot_have_is_refused() -> None:
     with pytest.raises(UnitError, match="band cannot be 0 nm; check the number and its unit"):
-        convert(Quantity(0.0, "nm"), BAND)
+        to_canonical(Quantity(0.0, "nm"), BAND)
 
 
 def test_a_conversion_of_a_unit_that_is_not_listed_is_refused() -> None:

@@ -123,7 +123,7 @@ def test_the_dispatcher_beside_the_pages_goes_on_after_an_answer(ledger: Ledger,
         from sciagent.store.campaign_state import campaigns
         from sciagent.web import visitors
 
-        campaigns.host(connection, built.row.id, True)
+        campaigns.set_hosted(connection, built.row.id, True)
         person = persons.add(connection, "root", "anna", "Anna")
         persons.set_role(connection, "root", person.id, Role.LAB, None)
         persons.set_password(connection, "anna", person.id, visitors.hashed(password("anna"), "anna"))

@@ -45,7 +45,7 @@ def place(built: Built, task_id: int) -> tuple[str, str | None, bool]:
 def test_an_answer_becomes_evidence_and_wakes_the_campaign(make: Make) -> None:
     built = make(count=3)
     with built.ledger.begin() as connection:
-        campaigns.host(connection, built.row.id, True)
+        campaigns.set_hosted(connection, built.row.id, True)
         assert campaigns.hosted_without_driver(connection) == [], "a dispatcher leaves it alone while nothing is new"
     first = task_ids(built)[0]
     done = answers_to_evidence.enter(built, first, entry("4.31 eV"))

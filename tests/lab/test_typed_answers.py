@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from sciagent.cli.lab import _pairs
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import properties
-from sciagent.domain.quantities import Censoring, check_possible, convert
+from sciagent.domain.quantities import Censoring, check_possible, to_canonical
 from sciagent.errors import UsageError
 from sciagent.lab.pages.form import TypedForm
 from sciagent.lab.pages.instrument_routes import ResultIn
@@ -110,7 +110,7 @@ REFUSED: list[tuple[str, str, str]] = [
 def test_what_people_type_in_the_canonical_unit(
     name: str, text: str, value: float, spread: float | None, censoring: str
 ) -> None:
-    found = convert(typed(name, text), properties()[name])
+    found = to_canonical(typed(name, text), properties()[name])
     assert found.value == pytest.approx(value, rel=1e-5) and found.censoring == censoring
     assert found.uncertainty == (spread if spread is None else pytest.approx(spread, rel=1e-4))
 
@@ -217,7 +217,7 @@ def _read_or_refused(said: Mapping[str, Any]) -> None:
     """Reads an answer as it is read before it is recorded: it has finite values in canonical units, or is refused."""
     try:
         answer = typed_answer(said)
-        found = [convert(quantity, properties()[name]) for name, quantity in answer.values.items()]
+        found = [to_canonical(quantity, properties()[name]) for name, quantity in answer.values.items()]
         for name, quantity in zip(answer.values, found, strict=True):
             check_possible(quantity, properties()[name])
     except UsageError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.report.live import Sparing, look
+from sciagent.report.live import CachedQueries, read_snapshot
 from sciagent.store.database.ledger import Ledger
 from tests.support.busy import busy
 
@@ -10,7 +10,7 @@ from tests.support.busy import busy
 def test_a_snapshot_counts_campaigns_queues_workers_and_failures(ledger: Ledger) -> None:
     busy(ledger)
     with ledger.read() as connection:
-        frame = look(connection, Sparing())
+        frame = read_snapshot(connection, CachedQueries())
     campaign = next(watched for watched in frame.campaigns if watched.name == "redox-anolytes")
     assert (campaign.hits, campaign.jobs["queued"], campaign.jobs["running"]) == (0, 19, 2)
     assert campaign.used is not None and campaign.used[0] == "core_seconds" and round(campaign.used[1], 2) == 0.21
@@ -20,5 +20,5 @@ def test_a_snapshot_counts_campaigns_queues_workers_and_failures(ledger: Ledger)
 
 def test_a_dear_query_is_repeated_only_when_it_takes_little_of_the_time() -> None:
     asked: list[int] = []
-    sparing = Sparing(share=1e-9)
+    sparing = CachedQueries(share=1e-9)
     assert [sparing("hits", lambda: asked.append(1) or len(asked)) for _ in range(3)] == [1, 1, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sciagent.rewards.candidate_states import Lot
 from sciagent.rewards.contract import CandidateState, Settlement
-from sciagent.rewards.guard_report import PolicyTally, answered
+from sciagent.rewards.guard_report import PolicyTally, guards_of_tallies
 from sciagent.store.learning.policies import NamedPolicy
 
 
@@ -17,7 +17,7 @@ def tally(name: str, confirmed: int, of: int = 20) -> PolicyTally:
 
 
 def test_only_the_policy_whose_gap_has_grown_raises_an_alarm() -> None:
-    found = answered([tally("first", 16), tally("honest", 15), tally("gaming", 2)], "pbe0", 100)
+    found = guards_of_tallies([tally("first", 16), tally("honest", 15), tally("gaming", 2)], "pbe0", 100)
     first, honest, gaming = (policy.control for policy in found.policies)
     assert first is not None and honest is not None and gaming is not None
     assert (first.growth, first.p) == (None, None), "there is nothing to compare the first policy with"
@@ -27,7 +27,9 @@ def test_only_the_policy_whose_gap_has_grown_raises_an_alarm() -> None:
 
 
 def test_a_policy_without_controlled_candidates_is_no_reference() -> None:
-    found = answered([PolicyTally(NamedPolicy("old", None), 0), tally("first", 16), tally("gaming", 2)], "pbe0", 100)
+    found = guards_of_tallies(
+        [PolicyTally(NamedPolicy("old", None), 0), tally("first", 16), tally("gaming", 2)], "pbe0", 100
+    )
     assert found.policies[0].control is None
     assert found.policies[1].control is not None and found.policies[1].control.growth is None
     assert found.policies[2].alarms
@@ -43,7 +45,7 @@ def test_what_a_lot_has_not_decided_is_in_neither_mean() -> None:
         made.add_lot(number, passed, CandidateState(Settlement.OPEN), shown)
         made.add_lot(number, passed, CandidateState(Settlement.OPEN), None)
         made.add_lot(number, passed, CandidateState(Settlement.ANSWERED, payoff=1.0), shown)  # chosen later
-    promise = answered([made], None, 100).policies[0].promise
+    promise = guards_of_tallies([made], None, 100).policies[0].promise
     assert promise is not None
     assert (promise.verified.value, promise.verified.n) == (0.5, 8)
     assert (promise.expected.value, promise.expected.n) == (0.4, 4)

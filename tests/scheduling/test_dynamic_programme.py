@@ -340,7 +340,7 @@ def test_a_plan_at_other_costs_is_worth_almost_what_a_plan_of_their_own_is_and_n
     costs = np.array([0.02, 0.2])
     u, own = np.linspace(-3, 1.5, 40), costs * factors
     plan, best = solve(TWO, costs.tolist(), [0.1] * 3), solve(TWO, own.tolist(), [0.1] * 3)
-    dearer = plan.dearer(u, np.tile(own, (len(u), 1)))
+    dearer = plan.cost_factors(u, np.tile(own, (len(u), 1)))
     ratio = plan.index(u) / dearer / best.index(u)
     assert least < ratio.min() <= ratio.max() < 1.01
     price = float(PRICES[40])
@@ -348,7 +348,7 @@ def test_a_plan_at_other_costs_is_worth_almost_what_a_plan_of_their_own_is_and_n
 
 
 def test_a_plan_at_its_own_costs_is_what_it_is() -> None:
-    assert solve(TWO, [0.02, 0.2]).dearer(STARTS, np.tile([0.02, 0.2], (len(STARTS), 1))) == pytest.approx(1.0)
+    assert solve(TWO, [0.02, 0.2]).cost_factors(STARTS, np.tile([0.02, 0.2], (len(STARTS), 1))) == pytest.approx(1.0)
 
 
 def test_a_rung_dearer_than_the_terminal_one_is_never_bought_and_changes_nothing() -> None:

@@ -17,9 +17,9 @@ from sciagent_simulators.conformer_search import (
     Ensemble,
     mirror_smiles,
     n_conformers_to_embed,
-    resolved,
     search,
     symmetry,
+    with_defined_stereo,
 )
 from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.starting_geometry import embed
@@ -92,9 +92,9 @@ def test_axial_methylcyclohexane_lies_where_experiment_has_it():
 
 
 def test_a_chiral_molecule_has_no_mirror_images_among_its_conformers_and_a_meso_one_has():
-    chiral, meso = (resolved(Chem.MolFromSmiles(s)) for s in ("C[C@H](F)Cl", "C[C@H](F)[C@@H](C)F"))
+    chiral, meso = (with_defined_stereo(Chem.MolFromSmiles(s)) for s in ("C[C@H](F)Cl", "C[C@H](F)[C@@H](C)F"))
     assert mirror_smiles(chiral) != Chem.MolToSmiles(chiral)
-    twin = resolved(Chem.MolFromSmiles("C[C@H](F)[C@H](C)F"))
+    twin = with_defined_stereo(Chem.MolFromSmiles("C[C@H](F)[C@H](C)F"))
     assert {mirror_smiles(m) == Chem.MolToSmiles(m) for m in (meso, twin)} == {True, False}
 
 
@@ -104,7 +104,7 @@ def test_a_chiral_molecule_has_no_mirror_images_among_its_conformers_and_a_meso_
     ids=["racemate", "two centres", "defined alkene", "undefined alkene", "achiral"],
 )
 def test_undefined_stereo_is_resolved_only_up_to_the_mirror_image(smiles, defined):
-    assert (resolved(Chem.MolFromSmiles(smiles)) is not None) is defined
+    assert (with_defined_stereo(Chem.MolFromSmiles(smiles)) is not None) is defined
 
 
 def test_embedding_grows_with_what_can_turn():

@@ -6,7 +6,7 @@ import pytest
 from ase.build import bulk
 
 from sciagent_simulators.potentials.known_phases import mp2020_correction, on_mp2020
-from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, load_potential, spread
+from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, load_potential, model_difference
 from sciagent_simulators.potentials.relax_batches import relax
 
 CELLS = {
@@ -35,7 +35,7 @@ def test_lattice_constants_and_the_scale_of_energies(model: str) -> None:
     corrected = on_mp2020(energy, structure)
     assert corrected.per_atom == pytest.approx(-3.696, abs=0.03)
     assert corrected.scale.correction == MP2020
-    assert spread(corrected, Energy(-3.696, EnergyScale("MP", "PBE+U", MP2020))) < 0.03
+    assert model_difference(corrected, Energy(-3.696, EnergyScale("MP", "PBE+U", MP2020))) < 0.03
 
 
 def test_corrections_are_those_of_mp2020() -> None:

@@ -7,7 +7,7 @@ import pytest
 from sciagent.errors import SimulatorError, UnknownNameError, UsageError
 from sciagent_simulators.potentials import potential
 from sciagent_simulators.potentials.ase_calculator import AsePotential
-from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, PotentialFactory, spread
+from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, PotentialFactory, model_difference
 
 OURS = EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020)
 
@@ -21,9 +21,11 @@ def test_energies_of_two_scales_do_not_mix() -> None:
 
 
 def test_a_spread_needs_one_functional_and_one_correction() -> None:
-    assert spread(Energy(-3.5, OURS), Energy(-3.6, EnergyScale("another", "PBE+U", MP2020))) == pytest.approx(0.1)
+    assert model_difference(Energy(-3.5, OURS), Energy(-3.6, EnergyScale("another", "PBE+U", MP2020))) == pytest.approx(
+        0.1
+    )
     with pytest.raises(SimulatorError, match="different scales"):
-        spread(Energy(-3.5, OURS), Energy(-3.4, EnergyScale("7net-0", "PBE+U")))
+        model_difference(Energy(-3.5, OURS), Energy(-3.4, EnergyScale("7net-0", "PBE+U")))
 
 
 def test_an_unknown_potential_lists_the_known_ones() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent_simulators.pyscf_ions import lowest_probabilities, ranks_that_matter, spread
+from sciagent_simulators.pyscf_ions import lowest_probabilities, ranks_that_matter, spread_over_searches
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 10])
@@ -24,11 +24,11 @@ def test_few_ranks_hold_nearly_all_of_the_probability() -> None:
 def test_the_spread_is_that_of_the_values_which_repeated_searches_would_give() -> None:
     values = np.array([1.0, 3.0, 2.0, 5.0])
     drawn = values[np.random.default_rng(2).integers(0, 4, size=(200_000, 4)).min(axis=1)]
-    assert spread(list(values), 4) == pytest.approx(drawn.std(), rel=0.01)
+    assert spread_over_searches(list(values), 4) == pytest.approx(drawn.std(), rel=0.01)
 
 
 def test_a_conformer_that_is_always_found_has_no_spread_and_missing_ones_are_left_out() -> None:
-    assert spread([2.0, 2.0, 2.0, 2.0], 10) == 0.0
-    assert spread([2.0], 1) == 0.0
-    assert spread([1.0, None, 3.0], 10) == pytest.approx(spread([1.0, None, 3.0, None], 10))
-    assert spread([None, 1.0, 2.0], 10) is None and spread([1.0, None, None], 10) is None
+    assert spread_over_searches([2.0, 2.0, 2.0, 2.0], 10) == 0.0
+    assert spread_over_searches([2.0], 1) == 0.0
+    assert spread_over_searches([1.0, None, 3.0], 10) == pytest.approx(spread_over_searches([1.0, None, 3.0, None], 10))
+    assert spread_over_searches([None, 1.0, 2.0], 10) is None and spread_over_searches([1.0, None, None], 10) is None

@@ -20,12 +20,12 @@ from sciagent_simulators.tblite_engine import (
     HARTREE,
     IPEA_SHIFT,
     check_relaxation,
-    difference,
     energies,
     frontier,
+    ionisation_difference,
     ionised,
     relax,
-    relaxed,
+    relaxed_ion,
     single_point,
 )
 
@@ -149,7 +149,7 @@ def test_vertical_energies_match_xtb(structure, name, method, solvent, ip, ea):
     neutral = structure(name)
     solvation = Solvation(solvent) if solvent else None
     for ion, value in (("cation", ip), ("anion", ea)):
-        found, _ = difference(neutral, ionised(neutral, ion), ion, method, solvation)
+        found, _ = ionisation_difference(neutral, ionised(neutral, ion), ion, method, solvation)
         assert found == pytest.approx(value, abs=2e-4)
 
 
@@ -168,14 +168,14 @@ def test_an_ion_is_one_step_of_spin_away(structure, multiplicity, expected):
 def test_a_proton_has_no_electrons_to_compute():
     with pytest.raises(SimulatorError) as caught:
         hydrogen = Geometry((1,), np.zeros((1, 3)), multiplicity=2)
-        difference(hydrogen, ionised(hydrogen, "cation"), "cation")
+        ionisation_difference(hydrogen, ionised(hydrogen, "cation"), "cation")
     assert (caught.value.outcome, caught.value.reason) == ("refused", "multiplicity")
 
 
 def test_helium_has_no_room_for_another_electron():
     helium = Geometry((2,), np.zeros((1, 3)))
     with pytest.raises(SimulatorError) as caught:
-        difference(helium, ionised(helium, "anion"), "anion")
+        ionisation_difference(helium, ionised(helium, "anion"), "anion")
     assert (caught.value.outcome, caught.value.reason) == ("refused", "missing_basis")
 
 
@@ -189,7 +189,7 @@ def test_an_electron_too_many_breaks_the_weakest_bond(smiles, ion, reason):
     49, 85 (2003)); H2O2 gives OH and OH-."""
     neutral, _ = prepare(smiles, 0, 1, GeometryProtocol(conformers=1), seed=1)
     with pytest.raises(SimulatorError) as caught:
-        relaxed(ionised(neutral, ion), ion, bonds_of(smiles))
+        relaxed_ion(ionised(neutral, ion), ion, bonds_of(smiles))
     assert (caught.value.outcome, caught.value.reason) == ("unstable", reason)
 
 

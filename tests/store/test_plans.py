@@ -82,7 +82,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "jobs of a rung by state": lambda c, i: job_lists.counts(c, [i], [1]),
     "jobs in a state": lambda c, i: job_lists.in_states(c, i, [JobState.FAILED], 10),
     "jobs as they stand": lambda c, i: job_lists.job_standings(c, [1, 2]),
-    "jobs that are not over": lambda c, i: jobs.live_keys(c, {"a" * 64}),
+    "jobs that are not over": lambda c, i: jobs.keys_of_unfinished_jobs(c, {"a" * 64}),
     "queues": lambda c, i: overview.queues(c),
     "workers of late": lambda c, i: workers.reported_since(c, db_now(c) - timedelta(days=1)),
     "what came of the newest attempts": lambda c, i: overview.latest_results(c),

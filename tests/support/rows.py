@@ -72,7 +72,7 @@ def record_or_keep(connection: Connection, new: Sequence[NewEvidence]) -> list[i
 
 def finish_many(connection: Connection, ends: Sequence[JobEnd]) -> set[int]:
     """End jobs under their fences; returns the ids of those that were still the caller's."""
-    held = leases.hold(connection, [end.claim for end in ends])
+    held = leases.lock_held_jobs(connection, [end.claim for end in ends])
     leases.end_held(connection, [end for end in ends if end.claim.job_id in held])
     return set(held)
 

@@ -97,7 +97,7 @@ def test_a_guard_that_sees_nothing_says_so_once(tmp_path: Path) -> None:
     watch, said = GuardWatch(GuardSettings(), tmp_path), list[str]()
     for number in range(1, 11):
         assert watch.check(StepFacts(step=number)) is None
-        said += watch.blind(number)
+        said += watch.idle_guards(number)
     assert [line.split()[1] for line in said] == ["control_gap", "exploitation", "kl_budget"]
     assert "control: true" in said[0] and PATIENCE < 10
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sciagent.domain.cost import Cost
-from sciagent.verification.cost_models import SCATTER, UNLEARNT_FACTOR, CostModel, ninetieth
+from sciagent.verification.cost_models import SCATTER, UNLEARNT_FACTOR, CostModel, ratio_90th_percentile
 
 TEN = Cost(core_seconds=10.0, lab_slots=1.0)
 
@@ -32,7 +32,7 @@ def test_below_five_observations_the_percentile_is_that_of_the_predictive_distri
     jobs = means[:, None] + rng.normal(0.0, SCATTER, (len(means), 3))
     alike = np.abs(jobs[:, :2] - np.log([2.0, 3.0])).max(1) < 0.1
     assert alike.sum() > 500
-    assert ninetieth([2.0, 3.0]) == pytest.approx(float(np.exp(np.quantile(jobs[alike, 2], 0.9))), rel=0.06)
+    assert ratio_90th_percentile([2.0, 3.0]) == pytest.approx(float(np.exp(np.quantile(jobs[alike, 2], 0.9))), rel=0.06)
 
 
 def test_a_job_is_expected_to_last_as_jobs_did_on_the_clock() -> None:

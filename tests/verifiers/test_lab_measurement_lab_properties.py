@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.domain.properties import Property, check_conversions, properties
-from sciagent.domain.quantities import Quantity, express, in_canonical_unit
+from sciagent.domain.quantities import Quantity, from_canonical, in_canonical_unit
 from sciagent_verifiers.world.lab_measurement import LAB_PROPERTIES
 
 
@@ -15,4 +15,4 @@ def test_every_unit_converts_there_and_back(prop: Property) -> None:
     check_conversions(prop)
     for unit in prop.units:
         value = in_canonical_unit(2.5, unit, prop)
-        assert express(Quantity(value, prop.unit), prop, unit).value == pytest.approx(2.5)
+        assert from_canonical(Quantity(value, prop.unit), prop, unit).value == pytest.approx(2.5)

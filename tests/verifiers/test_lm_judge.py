@@ -209,4 +209,4 @@ def test_other_weights_under_the_name_are_refused(tiny: str, tmp_path: Path) -> 
     stale = LmJudge({"rubric": RUBRIC, "model": tiny, "version": "tiny@000000000000", "votes": 2, "max_tokens": 50})
     [finding] = stale.verify([parse_molecule("CCO")], Context(tmp_path, tmp_path))
     assert (finding.outcome, finding.reason) == (Outcome.BAD_ENVIRONMENT, Reason.MODEL_CHANGED)
-    judge_votes.local.cache_clear()
+    judge_votes.local_model.cache_clear()

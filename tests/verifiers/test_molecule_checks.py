@@ -108,7 +108,7 @@ def test_a_refused_molecule_costs_no_descriptor(check, monkeypatch):
     def never(mol):
         raise AssertionError("a descriptor of a refused molecule")
 
-    monkeypatch.setattr("sciagent_verifiers.fast.molecule_checks.functions", never)
+    monkeypatch.setattr("sciagent_verifiers.fast.molecule_checks.descriptor_functions", never)
     assert check("[NH4+]").outcome is Outcome.REFUSED
 
 

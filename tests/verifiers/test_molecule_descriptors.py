@@ -8,7 +8,7 @@ from rdkit.Chem import QED, Descriptors, Lipinski
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.properties import properties
-from sciagent_verifiers.fast.molecule_descriptors import functions
+from sciagent_verifiers.fast.molecule_descriptors import descriptor_functions
 
 MOLECULES = (
     "CC(=O)Oc1ccccc1C(=O)O", "[H][H]", "[2H]C([2H])O", "C[Si](C)(C)C", "[NH3+]CC(=O)[O-]", "C" * 60, "I",
@@ -36,14 +36,14 @@ THEIRS = {
 @pytest.mark.parametrize("smiles", MOLECULES)
 def test_every_number_is_the_one_of_rdkit_s_public_function(name: str, smiles: str) -> None:
     molecule = parse_molecule(smiles)
-    for function in functions().values():  # in any order, on one shared molecule
+    for function in descriptor_functions().values():  # in any order, on one shared molecule
         function(molecule.mol)
-    ours, theirs = functions()[name](molecule.mol), THEIRS[name](Chem.MolFromSmiles(molecule.smiles))
+    ours, theirs = descriptor_functions()[name](molecule.mol), THEIRS[name](Chem.MolFromSmiles(molecule.smiles))
     assert ours == theirs
 
 
 def test_every_descriptor_is_a_registered_property() -> None:
-    assert set(functions()) <= set(properties())
+    assert set(descriptor_functions()) <= set(properties())
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_every_descriptor_is_a_registered_property() -> None:
     ],
 )
 def test_qed_of_the_published_examples(smiles: str, published: float) -> None:
-    assert functions()["qed"](parse_molecule(smiles).mol) == pytest.approx(published, abs=1e-3)
+    assert descriptor_functions()["qed"](parse_molecule(smiles).mol) == pytest.approx(published, abs=1e-3)

@@ -15,8 +15,10 @@ from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID, XtbSi
 VERIFIER = XtbSinglepoint()
 
 
-def uncertainties(smiles: str, own: dict | None = None, further: dict | None = None) -> list[float | None]:
-    rows = VERIFIER.measured(parse_molecule(smiles), {HOMO: -10.0, DIPOLE: 1.0}, own=own, further=further)
+def uncertainties(smiles: str, molecule_spread: dict | None = None, further: dict | None = None) -> list[float | None]:
+    rows = VERIFIER.measured(
+        parse_molecule(smiles), {HOMO: -10.0, DIPOLE: 1.0}, molecule_spread=molecule_spread, further=further
+    )
     return [row.quantity.uncertainty for row in rows]
 
 
@@ -26,14 +28,18 @@ def test_the_class_is_told_by_rotatable_bonds() -> None:
 
 
 def test_the_molecules_own_spread_replaces_its_class_and_the_rest_is_added_in_quadrature() -> None:
-    assert uncertainties("CCCC", own={DIPOLE: 0.012}) == pytest.approx([FLEXIBLE[HOMO], 0.013])
-    assert uncertainties("CCCC", own={DIPOLE: 0.012}, further={DIPOLE: 0.084}) == pytest.approx([FLEXIBLE[HOMO], 0.085])
+    assert uncertainties("CCCC", molecule_spread={DIPOLE: 0.012}) == pytest.approx([FLEXIBLE[HOMO], 0.013])
+    assert uncertainties("CCCC", molecule_spread={DIPOLE: 0.012}, further={DIPOLE: 0.084}) == pytest.approx(
+        [FLEXIBLE[HOMO], 0.085]
+    )
 
 
 def test_each_property_says_whose_uncertainty_it_has(tmp_path: Path) -> None:
     molecule = parse_molecule("CCCC")
-    rows = VERIFIER.measured(molecule, {HOMO: -10.0, DIPOLE: 1.0}, own={DIPOLE: 0.01})
-    found = VERIFIER.calculated(molecule, Context(tmp_path, tmp_path), rows, {"a": 1}, {}, own={DIPOLE: 0.01})
+    rows = VERIFIER.measured(molecule, {HOMO: -10.0, DIPOLE: 1.0}, molecule_spread={DIPOLE: 0.01})
+    found = VERIFIER.calculated(
+        molecule, Context(tmp_path, tmp_path), rows, {"a": 1}, {}, molecule_spread={DIPOLE: 0.01}
+    )
     assert found.diagnostics == {"a": 1, "uncertainty_kind": {"homo": "class", "dipole": "molecule"}}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.domain.answers.shown_values import StructureText
-from sciagent.web.site import drawing, own_path, path_of, to
+from sciagent.web.site import drawing, own_path, path_of, redirect_to
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_the_way_back_is_the_path_of_an_address(address: str, path: str) -> None
 
 
 def test_a_query_is_quoted() -> None:
-    assert to("/tasks/4", vial="80P0Z&=*", saved=None).headers["location"] == "/tasks/4?vial=80P0Z%26%3D%2A"
+    assert redirect_to("/tasks/4", vial="80P0Z&=*", saved=None).headers["location"] == "/tasks/4?vial=80P0Z%26%3D%2A"
 
 
 def test_a_molecule_that_cannot_be_read_has_no_drawing() -> None:

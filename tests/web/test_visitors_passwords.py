@@ -46,12 +46,12 @@ def test_the_fifth_wrong_password_locks_the_account_longer_each_time(anna: Ledge
             person = persons.get(connection, "anna")
             assert person.locked_until is not None
             waits.append((person.locked_until - db_now(connection)).total_seconds())
-            persons.set_attempts(connection, person.id, person.failures, None)
+            persons.set_failures(connection, person.id, person.failures, None)
         assert visitors.checked(anna, "anna", "wrong") is None
     assert waits[0] == pytest.approx(30, abs=3) and waits[1] == pytest.approx(60, abs=3)
     assert max(waits) <= timedelta(minutes=15).total_seconds()
     with anna.begin() as connection:
-        persons.set_attempts(connection, 1, 12, None)
+        persons.set_failures(connection, 1, 12, None)
         failed = [entry for entry in audit.entries(connection) if entry.what == "failed to log in"]
     assert len(failed) == 12
     found = visitors.checked(anna, "anna", RIGHT)

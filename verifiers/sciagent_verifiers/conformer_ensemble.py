@@ -12,10 +12,12 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import CONFORMATIONAL_FREE_ENERGY, CONFORMER_WEIGHT, CONFORMERS, DIPOLE, TOTAL_ENERGY
 from sciagent.verification.contract import Context, Finding, Level, PropertyAtLevel, Refusal, Settings, at
-from sciagent_simulators.conformer_search import Ensemble, resolved
+from sciagent_simulators.conformer_search import Ensemble, with_defined_stereo
 from sciagent_simulators.solvents import Solvent
 from sciagent_verifiers.per_candidate import Calculation
 
+# Standard deviations over the seeds of the search, in the properties' units: of a search that repeats exactly, and of
+# the others.
 RIGID = {CONFORMERS: 0.0, CONFORMER_WEIGHT: 0.0, CONFORMATIONAL_FREE_ENERGY: 0.0, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
 FLEXIBLE = {CONFORMERS: 3, CONFORMER_WEIGHT: 0.02, CONFORMATIONAL_FREE_ENERGY: 0.003, DIPOLE: 0.06, TOTAL_ENERGY: 0.001}
 
@@ -45,29 +47,33 @@ class ConformerEnsemble(Calculation):
     """A verifier whose values are Boltzmann averages over conformers relaxed in GFN2-xTB."""
 
     settings: EnsembleSettings
-    spread = RIGID, FLEXIBLE
+    spread = (RIGID, FLEXIBLE)
 
     @property
     def level(self) -> Level:
         solvent = self.settings.solvent
-        return Level("GFN2-xTB+ALPB" if solvent else "GFN2-xTB", phase=solvent or "gas", geometry=self.settings.label)
+        method = "GFN2-xTB+ALPB" if solvent else "GFN2-xTB"
+        return Level(method, phase=solvent or "gas", geometry=self.settings.label)
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         return at(self.level, CONFORMERS, CONFORMER_WEIGHT, CONFORMATIONAL_FREE_ENERGY, DIPOLE, TOTAL_ENERGY)
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
-        refused = super().accepts(candidate)
-        if refused is None and resolved(candidate.mol) is None:
+        refusal = super().accepts(candidate)
+        if refusal is not None:
+            return refusal
+        if with_defined_stereo(candidate.mol) is None:
             detail = "leaves diastereomers open, each with conformers of its own; define its stereocentres"
             return Refusal(Reason.UNDEFINED_STEREO, f"{candidate.smiles} {detail}")
-        return refused
+        return None
 
     def averaged(
         self, molecule: Molecule, context: Context, ensemble: Ensemble, diagnostics: Mapping[str, Any], is_rigid: bool
     ) -> Finding:
         """Returns the finding with the averages over the ensemble. is_rigid: whether the search repeats exactly."""
         temperature = self.settings.temperature
+        # the ensemble has the lowest conformer first
         values = {
             CONFORMERS: float(len(ensemble.geometries)),
             CONFORMER_WEIGHT: float(ensemble.weights(temperature)[0]),
@@ -76,5 +82,6 @@ class ConformerEnsemble(Calculation):
             TOTAL_ENERGY: float(ensemble.energies[0]),
         }
         spread = RIGID if is_rigid else FLEXIBLE
-        rows = self.measured(molecule, values, (spread, spread))
+        # whether bonds of the molecule turn does not matter here, so rigid and flexible molecules get the same
+        rows = self.measured(molecule, values, spread=(spread, spread))
         return self.calculated(molecule, context, rows, diagnostics, {"conformers": ensemble.to_xyz(temperature)})

@@ -22,18 +22,34 @@ FOLDER = "benchmarks/numbers/"
 FREESOLV = "neutral solutes of FreeSolv, in water"
 SMALL = "small molecules and radicals"
 
+Figures = tuple[int, float, float, float]
+"""Number of values, mean error, mean absolute error and root mean square error."""
+
 
 def _row(
-    prop: Property, method: str, figures: tuple[int, float, float, float], unit: str, chemistry: str, source: str,
+    prop: Property, method: str, figures: Figures, unit: str, chemistry: str, source: str,
     basis: str = "", phase: str = "gas", reference: str = "experiment",
 ) -> MethodError:  # fmt: skip
-    """figures: n, mean error, mean absolute error, root mean square."""
-    n, mean, absolute, square = figures
-    place = FOLDER + source
-    return MethodError(prop.name, method, n, mean, absolute, unit, chemistry, place, basis, phase, reference, square)
+    """Returns a row of the table. chemistry: the molecules of the benchmark. source: file in FOLDER and entry."""
+    n, mean_error, mean_absolute_error, root_mean_square = figures
+    return MethodError(
+        property=prop.name,
+        method=method,
+        n=n,
+        mean_error=mean_error,
+        mean_absolute_error=mean_absolute_error,
+        unit=unit,
+        chemistry=chemistry,
+        source=FOLDER + source,
+        basis=basis,
+        phase=phase,
+        reference=reference,
+        root_mean_square=root_mean_square,
+    )
 
 
-def _hydration(method: str, figures: tuple[int, float, float, float]) -> MethodError:
+def _hydration(method: str, figures: Figures) -> MethodError:
+    """Returns the row of hydration free energies by a method such as `GFN1-xTB+ALPB`."""
     entry = f"xtb_solvation.json: summary of more of FreeSolv: {method.replace('+', ' ')}"
     return _row(SOLVATION_ENERGY, method, figures, "kcal/mol", FREESOLV, entry, phase="water")
 

@@ -37,7 +37,7 @@ class SingleVerifier(Verifier[C]):
             except SimulatorError as error:
                 yield self.failed(candidate, error)
 
-    def exact(self, candidate: C, values: Mapping[Property, float], diagnostics: Mapping[str, Any]) -> Finding:
+    def exact_finding(self, candidate: C, values: Mapping[Property, float], diagnostics: Mapping[str, Any]) -> Finding:
         """Returns a finding with these values, in canonical units, whose uncertainty is 0."""
         measured = [
             Measured(m.property.name, m.level, Quantity(values[m.property], m.property.unit, uncertainty=0.0))
@@ -49,7 +49,13 @@ class SingleVerifier(Verifier[C]):
 
 def refused(candidate: Candidate, refusal: Refusal, diagnostics: Mapping[str, Any] | None = None) -> Finding:
     """Returns the finding that the verifier refuses the candidate."""
-    return Finding(candidate.key, Outcome.REFUSED, (), refusal.reason, refusal.detail, dict(diagnostics or {}))
+    return Finding(
+        candidate.key,
+        Outcome.REFUSED,
+        reason=refusal.reason,
+        detail=refusal.detail,
+        diagnostics=dict(diagnostics or {}),
+    )
 
 
 class MoleculeVerifier(SingleVerifier[Molecule]):
@@ -57,6 +63,7 @@ class MoleculeVerifier(SingleVerifier[Molecule]):
 
 
 Spread = Mapping[Property, float]
+"""{property: standard uncertainty, in canonical units}."""
 
 
 class Calculation(MoleculeVerifier):
@@ -76,7 +83,7 @@ class Calculation(MoleculeVerifier):
             return Refusal(Reason.TOO_LARGE, f"{candidate.n_atoms} atoms; the limit is {self.settings.max_atoms}")
         numbers = [atom.GetAtomicNum() for atom in candidate.mol.GetAtoms()]
         hydrogens = sum(atom.GetTotalNumHs() for atom in candidate.mol.GetAtoms())
-        if not 0 < min(numbers) <= max(numbers) <= HEAVIEST:
+        if not 0 < min(numbers) <= max(numbers) <= HEAVIEST:  # 0 is a dummy atom
             detail = f"atomic numbers {min(numbers)} to {max(numbers)}; the method has 1 to {HEAVIEST}"
             return Refusal(Reason.ELEMENT, detail)
         fault = spin_fault(sum(numbers) + hydrogens - candidate.charge, candidate.multiplicity)
@@ -89,20 +96,21 @@ class Calculation(MoleculeVerifier):
         spread: tuple[Spread, Spread] | None = None,
         further: Spread | None = None,
         level: Level | None = None,
-        own: Spread | None = None,
+        molecule_spread: Spread | None = None,
     ) -> tuple[Measured, ...]:
         """Returns the values, in canonical units, with their uncertainties; values of None are left out.
 
-        spread, level: in place of the verifier's own. further: more standard uncertainties, added in quadrature. own:
-        the repeatability of this molecule, which is added in quadrature to the spread of rigid molecules. Without `own`
-        the repeatability is the spread of the molecule's class, rigid or flexible.
+        spread, level: in place of the verifier's own. further: more standard uncertainties, added in quadrature.
+        molecule_spread: the repeatability of this molecule, which is added in quadrature to the spread of rigid
+        molecules. Without it the repeatability is the spread of the molecule's class, rigid or flexible.
         Raises SimulatorError implausible (implausible_value) for a value outside the property's bounds.
         """
         from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
 
-        own = self.own_spread(values) if own is None else own
+        if molecule_spread is None:
+            molecule_spread = self.spread_of_molecule(values)
         rigid, flexible = spread or self.spread
-        of_class = flexible if CalcNumRotatableBonds(molecule.mol) > 0 else rigid
+        class_spread = flexible if CalcNumRotatableBonds(molecule.mol) > 0 else rigid
         rows = []
         for prop, value in values.items():
             if value is None:
@@ -112,14 +120,14 @@ class Calculation(MoleculeVerifier):
             if not low <= value <= high:
                 detail = f"{prop.name} = {value:.4g} {prop.unit}; plausible is {prop.low} to {prop.high}"
                 raise failure(Reason.IMPLAUSIBLE_VALUE, detail)
-            repeatability = of_class[prop]
-            if own is not None and prop in own:
-                repeatability = math.hypot(rigid[prop], own[prop])
+            repeatability = class_spread[prop]
+            if molecule_spread is not None and prop in molecule_spread:
+                repeatability = math.hypot(rigid[prop], molecule_spread[prop])
             uncertainty = math.hypot(repeatability, (further or {}).get(prop, 0.0))
             rows.append(Measured(prop.name, level or self.level, Quantity(value, prop.unit, uncertainty)))
         return tuple(rows)
 
-    def own_spread(self, values: Mapping[Property, float | None]) -> Spread | None:
+    def spread_of_molecule(self, values: Mapping[Property, float | None]) -> Spread | None:
         """Returns the repeatability of this molecule; None if the repeatability of its class holds."""
         return None
 
@@ -131,16 +139,16 @@ class Calculation(MoleculeVerifier):
         diagnostics: Mapping[str, Any],
         structures: Mapping[str, Geometry | str],
         detail: str = "",
-        own: Spread | None = None,
+        molecule_spread: Spread | None = None,
     ) -> Finding:
         """Returns the finding of a successful calculation.
 
-        structures: geometries or XYZ texts by the suffix of their file's name, such as `cation`; "" for none. own: as
-        in `measured`. The diagnostics state the kind of each uncertainty, by property.
+        structures: geometries or XYZ texts by the suffix of their file's name, such as `cation`; "" for none.
+        molecule_spread: as in `measured`. The diagnostics state the kind of each uncertainty, by property.
         """
-        # CLASS: the usual spread of molecules like this one. MOLECULE: the spread of this molecule, which `own` gives.
+        # CLASS: the usual spread of molecules like this one. MOLECULE: the spread of this molecule.
         kinds = {row.property: CLASS for row in rows}
-        for prop in own or ():
+        for prop in molecule_spread or ():
             if prop.name in kinds:
                 kinds[prop.name] = MOLECULE
         artifacts = []
@@ -151,7 +159,7 @@ class Calculation(MoleculeVerifier):
             file.write_text(text, encoding="utf-8")
             artifacts.append(ArtifactFile(file.name, str(file), "chemical/x-xyz"))
         facts = {**diagnostics, UNCERTAINTY_KIND: kinds}
-        return Finding(molecule.key, Outcome.OK, rows, None, detail, facts, tuple(artifacts))
+        return Finding(molecule.key, Outcome.OK, rows, detail=detail, diagnostics=facts, artifacts=tuple(artifacts))
 
 
 class CrystalVerifier(SingleVerifier[Crystal]):
@@ -160,6 +168,6 @@ class CrystalVerifier(SingleVerifier[Crystal]):
     kind = "crystal"
 
 
-def no_crystal(candidate: Crystal) -> Refusal | None:
+def refusal_of_other_kind(candidate: Crystal) -> Refusal | None:
     """Returns the refusal of a candidate of another kind; None for a crystal."""
     return None if candidate.kind == "crystal" else Refusal(Reason.WRONG_KIND, f"a {candidate.kind}, not a crystal")

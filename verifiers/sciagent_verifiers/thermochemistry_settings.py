@@ -26,8 +26,8 @@ from sciagent_simulators.thermochemistry.normal_modes import (
     soft_mode_scatter,
 )
 
-HARMONIC = ZERO_POINT_ENERGY, LOWEST_FREQUENCY
-THERMAL = ENTHALPY, GIBBS_FREE_ENERGY
+HARMONIC = (ZERO_POINT_ENERGY, LOWEST_FREQUENCY)  # their level names no temperature, since they do not depend on it
+THERMAL = (ENTHALPY, GIBBS_FREE_ENERGY)
 
 
 class ThermalSettings(Settings):
@@ -81,31 +81,33 @@ def thermal_measures(level: Level, settings: ThermalSettings, solvent: str | Non
 
 
 def thermal_values(
-    place: Stationary[Any], energy: float, settings: ThermalSettings, solvent: str | None
+    stationary: Stationary[Any], energy: float, settings: ThermalSettings, solvent: str | None
 ) -> tuple[Mapping[Property, float | None], dict[str, Any], str]:
     """Returns the values in canonical units, diagnostics, and notes on saddle points and small imaginary frequencies.
 
     energy: electronic energy, eV, with the solvent's contribution. Raises SimulatorError unstable
     (imaginary_frequency).
     """
-    geometry = place.geometry
-    unscaled, imaginary_note = real_frequencies(place.modes, geometry, settings.imaginary_limit, place.tried)
-    note = "; ".join(part for part in (place.tried, imaginary_note) if part)
+    geometry = stationary.geometry
+    unscaled, imaginary_note = real_frequencies(
+        stationary.modes, geometry, limit=settings.imaginary_limit, tried=stationary.tried
+    )
+    note = "; ".join(part for part in (stationary.tried, imaginary_note) if part)
     frequencies = unscaled * settings.scale
     conditions = settings.conditions(solvent)
-    functions = thermal(geometry, frequencies, conditions, settings.symmetry_number)
+    thermal_functions = thermal(geometry, frequencies, conditions, symmetry=settings.symmetry_number)
     values = {
-        ZERO_POINT_ENERGY: functions.zero_point,
-        ENTHALPY: energy + functions.enthalpy,
-        GIBBS_FREE_ENERGY: energy + functions.gibbs(conditions.temperature),
+        ZERO_POINT_ENERGY: thermal_functions.zero_point,
+        ENTHALPY: energy + thermal_functions.enthalpy,
+        GIBBS_FREE_ENERGY: energy + thermal_functions.gibbs(conditions.temperature),
         LOWEST_FREQUENCY: float(frequencies.min()) if frequencies.size else None,
     }
     diagnostics = {
         "electronic_energy": energy,
         "frequencies": [round(float(f), 2) for f in frequencies],
-        "symmetry_number": functions.symmetry,
-        "entropy": functions.entropy,
-        "harmonic_entropy": functions.harmonic_entropy,
+        "symmetry_number": thermal_functions.symmetry,
+        "entropy": thermal_functions.entropy,
+        "harmonic_entropy": thermal_functions.harmonic_entropy,
         "conditions": conditions.label,
     }
     return values, diagnostics, note
@@ -120,7 +122,7 @@ def soft_mode_spread(facts: Mapping[str, Any], settings: ThermalSettings) -> Map
         ZERO_POINT_ENERGY: scatter.zero_point,
         ENTHALPY: scatter.enthalpy,
         GIBBS_FREE_ENERGY: scatter.gibbs,
-        LOWEST_FREQUENCY: scatter.lowest or 0.0,
+        LOWEST_FREQUENCY: scatter.lowest or 0.0,  # an atom has none
     }
 
 
@@ -132,5 +134,7 @@ def with_frequencies(finding: Finding, folder: Path, geometry: Geometry, modes: 
         writer = csv.writer(stream)
         writer.writerow(("mode", "frequency_cm^-1", "mainly_moving"))
         for k, frequency in enumerate(modes.frequencies * scale):
-            writer.writerow((k + 1, f"{frequency:.2f}", modes.described(k, symbols).partition("mainly ")[2][:-1]))
+            _, _, atoms_and_parenthesis = modes.described(k, symbols).partition("mainly ")
+            atoms = atoms_and_parenthesis.removesuffix(")")
+            writer.writerow((k + 1, f"{frequency:.2f}", atoms))
     return replace(finding, artifacts=(*finding.artifacts, ArtifactFile(file.name, str(file), "text/csv")))

@@ -102,7 +102,7 @@ def with_people(
         return
     columns = [f"hits_by_week_{week}" for week in weeks_shown(lab)]
     table = plain_table(
-        "hits known", "scheduler", *(f"week {week}" for week in weeks_shown(lab)), "claims", "withdrawn"
+        "scheduler", *(f"week {week}" for week in weeks_shown(lab)), "claims", "withdrawn", title="hits known"
     )
     for name in schedulers:
         table.add_row(name, *(_cell(result[name][what]) for what in (*columns, "claims", "withdrawn")))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sciagent.domain.rung_position import PaidIndex
-from sciagent.scheduling.candidate_pool import RECENT, WEEKS, Buyer, CandidatePool, Purchase, enough
+from sciagent.scheduling.candidate_pool import RECENT, WEEKS, Buyer, CandidatePool, Purchase, tasks_for_missing_hits
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.replay_once import Truth
@@ -142,7 +142,7 @@ class _Run:
         remaining_claims = self.total - len(self.run.claimed)
         if self.lab.count is None or not self.how.counts_out:
             return remaining_claims
-        n_enough = enough(self.lab.count, self.run.hits_by(day), self.run.latest_hits(day))
+        n_enough = tasks_for_missing_hits(self.lab.count, self.run.hits_by(day), self.run.latest_hits(day))
         return min(remaining_claims, n_enough - out)
 
     def _answer(self, of: int) -> None:
@@ -197,7 +197,7 @@ class _Run:
         """Returns the next purchases: the batch of a law, and as many of its ranking behind it as the list may hold."""
         batch = self.buyer.choose(self.pool, left)
         if isinstance(self.buyer, Priced) and batch and not math.isinf(batch[-1].index):
-            batch += self.buyer.further(self.pool, 2 * most)
+            batch += self.buyer.next_in_ranking(self.pool, 2 * most)
         return batch
 
     def _is_alike(self, of: int, most: int) -> bool:

@@ -1,7 +1,7 @@
 """Tasks, episodes and rewards of a running `sciagent environment serve`.
 
-The environment offers the tools, carries out the calls and computes the rewards. Here the model is asked, through the
-endpoint that verifiers records, and its answers are sent on.
+The environment offers the tools, carries out the calls and computes the rewards. This module asks the model, through an
+endpoint of `verifiers` that records the calls, and sends its answers to the environment.
 """
 
 import os
@@ -15,6 +15,7 @@ from verifiers.v1.env import RunSlot
 
 URL = "http://127.0.0.1:8090"
 SECONDS = 600.0  # longest time that a turn or the model may take
+MAX_NAME = 200  # characters of a policy's name that the environment accepts
 
 
 class LadderData(vf.TaskData):
@@ -115,20 +116,23 @@ class LadderHarness(vf.Harness[LadderHarnessConfig]):
     ) -> vf.ProgramResult:
         """Plays an episode until the environment or a limit of verifiers ends it."""
         assert isinstance(data, LadderData)
-        wish = {"task": data.task, "policy": ctx.model[:200], "group": data.group, "siblings": data.siblings}
+        policy = ctx.model[:MAX_NAME]
+        wish = {"task": data.task, "policy": policy, "group": data.group, "siblings": data.siblings}
         to_model = {"base_url": endpoint, "headers": {"Authorization": f"Bearer {secret}"}, "timeout": SECONDS}
         async with ladder(data) as client, httpx.AsyncClient(**to_model) as model:
             opened = await reply(client.post("/episodes", json=wish))
             trace.info["episode"] = opened["episode"]
-            messages, done = list(opened["messages"]), False
+            messages = list(opened["messages"])
+            done = False
             while not done:
                 asked = {"model": ctx.model, "messages": messages, "tools": opened["tools"]}
                 answered = await model.post("chat/completions", json=asked)
-                if trace.stop_condition is not None:
+                if trace.stop_condition is not None:  # a limit of verifiers ended the episode instead of an answer
                     break
                 answer = content(answered)
                 message = answer["choices"][0]["message"]
-                turn = {"message": message, "usage": used(answer), "turn": len(trace.calls) - 1}
+                number = len(trace.calls) - 1  # of the call that verifiers has just recorded
+                turn = {"message": message, "usage": used(answer), "turn": number}
                 said = await reply(client.post(f"/episodes/{opened['episode']}/turns", json=turn))
                 messages += [message, *said["messages"]]
                 done = said["done"]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 
 from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
-from sciagent.agent.policies.decoding import CHUNK, AnswerDraw, Drawn, ReservedLayer, take_all
+from sciagent.agent.policies.decoding import CHUNK, AnswerDraw, Drawn, ReservedLayer, reserved, take_all
 from sciagent.agent.policies.schema_tokens import ConstrainedAnswer
 
 
@@ -43,8 +43,6 @@ def limits_of(model: Any) -> BatchLimits:
     """
     if model.device.type != "cuda":
         return BatchLimits()
-    import torch
-
     config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -67,8 +65,8 @@ class WantedAnswer(NamedTuple):
 def batches(wanted: Sequence[WantedAnswer], limits: BatchLimits) -> list[Sequence[WantedAnswer]]:
     """Returns the wanted answers, in order, in parts that fit into memory together.
 
-    On a CPU the prompts of a part share at least half of their tokens if there are several, as those of siblings do:
-    what they share is computed once.
+    On a CPU the prompts of a part share at least half of their tokens if there are several, as the prompts of siblings
+    do: what they share is computed once.
     """
     parts: list[list[WantedAnswer]] = [[]]
     longest = 0
@@ -112,8 +110,6 @@ class BatchDecoder:
 
     def draw(self, wanted: Sequence[WantedAnswer]) -> list[Drawn | PolicyError]:
         """Draws the answers, in order. A grammar that fails ends its own answer alone."""
-        import torch
-
         rows = [_Row(answer, self._ends, self._model.device, place) for place, answer in enumerate(wanted)]
         with torch.inference_mode():
             longest_answer = max(answer.limit for answer in wanted)
@@ -127,7 +123,8 @@ class BatchDecoder:
                 if graph is None:
                     logits = self._after_tokens(unfinished)
                 else:
-                    ids, places = self._last(rows)
+                    # a graph computes all rows, also those of finished answers
+                    ids, places = self._last_tokens(rows)
                     logits = graph.logits(ids, places)[[row.place for row in unfinished]]
                 unfinished = _draw_next(unfinished, logits)
         self._cache = None
@@ -136,35 +133,27 @@ class BatchDecoder:
 
     def _after_tokens(self, unfinished: Sequence[_Row]) -> Any:
         """Returns (n, v) logits after the last tokens of the n unfinished answers. Drops the rows of the others."""
-        import torch
-
         if len(unfinished) < len(self._mask):
             self._keep([row.place for row in unfinished])
             for place, row in enumerate(unfinished):
                 row.place = place
-        ids, places = self._last(unfinished)
+        ids, places = self._last_tokens(unfinished)
         return self._forward(ids, torch.ones_like(ids), places)
 
-    def _last(self, rows: Sequence[_Row]) -> tuple[Any, Any]:
+    def _last_tokens(self, rows: Sequence[_Row]) -> tuple[Any, Any]:
         """Returns (n, 1) ids of the last tokens that were drawn, and (n, 1) their positions."""
-        import torch
-
         device = self._model.device
         ids = torch.tensor([[row.last] for row in rows], device=device)
         return ids, torch.tensor([[row.length - 1] for row in rows], device=device)
 
     def _after_prompts(self, prompts: Sequence[list[int]], limit: int) -> Any:
         """Returns (rows, v) logits after the prompts. limit: largest number of tokens of an answer."""
-        import torch
-
-        from sciagent.agent.policies.decoding import reserved
-
         device = self._model.device
         n = len(prompts)
         shared = min(shared_prefix(prompts[0], prompt) for prompt in prompts)
         shortest = min(map(len, prompts))
         shared = min(shared, shortest - 1)  # the last token is computed for each prompt, since its logits are needed
-        self._begin(prompts[0][:shared])
+        self._compute_prefix(prompts[0][:shared])
         own_parts = [prompt[shared:] for prompt in prompts]
         width = max(map(len, own_parts))
         self._cache = reserved(self._cache, n, shared + width + limit)
@@ -172,6 +161,7 @@ class BatchDecoder:
         n_padding = [width - len(part) for part in own_parts]
         padded = [[0] * n_pad + part for n_pad, part in zip(n_padding, own_parts, strict=True)]
         ids = torch.tensor(padded, device=device)
+        # the number of each column among the tokens of its own row; padding has negative numbers
         columns = torch.arange(width, device=device)[None] - torch.tensor(n_padding, device=device)[:, None]
         mask = (columns >= 0).long()
         places = shared + columns.clamp(min=0)
@@ -182,10 +172,9 @@ class BatchDecoder:
             logits = self._forward(ids[:, part], mask[:, part], places[:, part])
         return logits
 
-    def _begin(self, prefix: list[int]) -> None:
+    def _compute_prefix(self, prefix: list[int]) -> None:
         """Computes the common beginning of all prompts, and keeps its keys and values. The part that it shares with the
         last batch's common beginning is not computed again."""
-        import torch
         from transformers import DynamicCache
 
         device = self._model.device
@@ -211,8 +200,6 @@ class BatchDecoder:
     def _forward(self, ids: Any, mask: Any, places: Any) -> Any:
         """Returns (rows, v) logits after the last column, in single precision. ids, mask, places: (rows, columns); the
         mask is 0 for padding, and places are the positions in the sequences."""
-        import torch
-
         self._mask = torch.cat([self._mask, mask], dim=1)
         out = self._model(
             input_ids=ids,
@@ -226,8 +213,6 @@ class BatchDecoder:
 
     def _keep(self, places: Sequence[int]) -> None:
         """Keeps these rows of the cache and the mask, and drops the others."""
-        import torch
-
         rows = torch.tensor(places, device=self._model.device)
         self._cache.batch_select_indices(rows)
         self._mask = self._mask[rows]
@@ -283,13 +268,14 @@ class TokenGraph:
 
     def __init__(self, model: Any, cache: Any, mask: Any) -> None:
         """cache: of `reserved`, with all prompts. mask: (rows, tokens so far) whether a token may be attended to."""
-        rows, seen = mask.shape
+        rows, n_tokens = mask.shape
         layers = cache.layers
         self._model = model
         self._cache = cache
         self._mask = torch.zeros((rows, 1, 1, layers[0].room), dtype=torch.bool, device=mask.device)
-        self._mask[:, 0, 0, :seen] = mask.bool()
-        self._at = torch.full((1,), seen, device=mask.device)
+        self._mask[:, 0, 0, :n_tokens] = mask.bool()
+        # place of the next token
+        self._at = torch.full((1,), n_tokens, device=mask.device)
         self._ids = torch.zeros((rows, 1), dtype=torch.long, device=mask.device)
         self._places = torch.zeros_like(self._ids)
         for layer in layers:
@@ -316,7 +302,7 @@ class TokenGraph:
     def _capture(self) -> Any:
         """Returns the graph of the computation, whose logits are written anew by each replay."""
         graph = torch.cuda.CUDAGraph()
-        # inside a graph, weights in another precision are converted for each token
+        # autocast must keep no converted weights: the graph converts weights of another precision again for each token
         was_enabled = torch.is_autocast_cache_enabled()
         torch.set_autocast_cache_enabled(False)
         try:

@@ -123,8 +123,10 @@ def extended_ids(
     text = _rendered(tokenizer, messages, tools, tokenize=False)
     before = tokenizer.decode(held, skip_special_tokens=False, clean_up_tokenization_spaces=False)
     later = text[len(before) :]
-    at_end = held[-1] in tokenizer.all_special_ids or later.startswith(tuple(tokenizer.all_special_tokens))
-    if not text.startswith(before) or not at_end:
+    ends_at_special_token = held[-1] in tokenizer.all_special_ids
+    if later.startswith(tuple(tokenizer.all_special_tokens)):
+        ends_at_special_token = True
+    if not text.startswith(before) or not ends_at_special_token:
         return prompt_ids(tokenizer, messages, tools)
     return [*held, *tokenizer.encode(later, add_special_tokens=False)]
 
@@ -146,7 +148,8 @@ def is_rendering(
     ids: Sequence[int], messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], card: ServedCard | None
 ) -> bool | None:
     """Returns whether a server's prompt equals the prompt that the model's template makes of a conversation; None if
-    they cannot be compared here, as without the tokenizer or transformers. ids: the server's prompt. card: the model's.
+    they cannot be compared here, as without the tokenizer or transformers. ids: the server's prompt. card: what is
+    known of the served model.
     """
     if card is None or card.tokenizer is None:
         return None
@@ -158,6 +161,6 @@ def is_rendering(
         if template_file is not None:
             tokenizer.chat_template = template_file.read_text(encoding="utf-8")
         return prompt_ids(tokenizer, messages, tools) == list(ids)
-    except Exception as error:  # noqa: BLE001 - what cannot be compared is unknown; the answer is as good as before
+    except Exception as error:  # noqa: BLE001 - a prompt that cannot be compared does not make the answer worse
         _log.info("the prompt of %s cannot be compared: %s", card.name, error)
         return None

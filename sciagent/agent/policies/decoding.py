@@ -87,15 +87,16 @@ def take_all(draws: Sequence[AnswerDraw], logits: Any) -> list[bool | PolicyErro
     for place, error in errors.items():
         results[place] = error
     temperatures = logits.new_tensor([draw.temperature for draw in draws])[:, None]
-    p = chances(logits, allowed, temperatures)
-    noise = torch.empty_like(p)
+    probabilities = chances(logits, allowed, temperatures)
+    noise = torch.empty_like(probabilities)
     for draw, row in zip(draws, noise, strict=True):
         draw.add_noise(row)
-    tokens = (p / noise).argmax(dim=-1, keepdim=True)
+    tokens = (probabilities / noise).argmax(dim=-1, keepdim=True)
     logprobs = torch.log_softmax(logits, dim=-1).gather(-1, tokens)
     forced = torch.zeros_like(tokens) if allowed is None else allowed.sum(dim=-1, keepdim=True) == 1
+    drawn_chances = probabilities.gather(-1, tokens)
     # one tensor, so that a GPU is waited for once
-    drawn_rows = torch.cat([tokens, logprobs.double(), p.gather(-1, tokens).double(), forced], dim=1).tolist()
+    drawn_rows = torch.cat([tokens, logprobs.double(), drawn_chances.double(), forced], dim=1).tolist()
     for place, draw in enumerate(draws):
         if place in errors:
             continue
@@ -146,7 +147,8 @@ class Decoder:
         """Returns the (v,) logits after the prompt. Tokens shared with the last sequence are not computed again."""
         # the last token is always computed, since its logits were not kept
         self.reused = shared_prefix(self._seen, prompt[:-1])
-        is_sliding = self._cache is not None and any(getattr(one, "is_sliding", False) for one in self._cache.layers)
+        layers = [] if self._cache is None else self._cache.layers
+        is_sliding = any(getattr(layer, "is_sliding", False) for layer in layers)
         if self.reused and not is_sliding:
             n_surplus = len(self._seen) - self.reused
             if n_surplus:
@@ -204,11 +206,12 @@ class ReservedLayer(DynamicLayer):  # type: ignore[misc]
         self.dtype = key_states.dtype
         self.device = key_states.device
         kind = key_states.device.type
-        if torch.is_autocast_enabled(kind):  # attention would convert all of them for every token
+        # else attention, under autocast, would convert all keys and values again for every token
+        if torch.is_autocast_enabled(kind):
             self.dtype = torch.get_autocast_dtype(kind)
         self._buffers = [
-            torch.empty((self._rows, each.shape[1], self.room, each.shape[3]), dtype=self.dtype, device=self.device)
-            for each in (key_states, value_states)
+            torch.empty((self._rows, states.shape[1], self.room, states.shape[3]), dtype=self.dtype, device=self.device)
+            for states in (key_states, value_states)
         ]
         self.is_initialized = True
 

@@ -87,7 +87,8 @@ def sampled_of(
     engine: GrammarEngine = None,
 ) -> Sampled:
     """Returns the sampled message of an answer. name: the requested model. with_tools: whether tools were offered.
-    engine: what enforced a schema. Raises ValueError if the answer has no message or malformed calls."""
+    source: distribution of the server's log-probabilities. engine: what enforced a schema. Raises ValueError if the
+    answer has no message or malformed calls."""
     choices = answer.get("choices")
     choice = _json_object(choices[0], "choices") if isinstance(choices, list) and choices else {}
     if not isinstance(choice.get("message"), dict):
@@ -99,8 +100,9 @@ def sampled_of(
     content = _text(choice["message"].get("content"))
     grammar = sampling.schema is not None or (with_tools and _restricts_calls(sampling, message.calls, content))
     mode = _mode(sampling, grammar, source)
-    is_known = engine is not None and sampling.schema is not None
-    tokens = _tokens(answer, choice, grammar, sampling, mode, is_known)
+    # the engine follows the rules of this process, so that the schema gives the tokens that it allowed
+    is_grammar_known = engine is not None and sampling.schema is not None
+    tokens = _tokens(answer, choice, grammar, sampling, mode, is_grammar_known)
     usage = answer["usage"] if isinstance(answer.get("usage"), dict) else {}
     prompt_tokens = _token_count(usage.get("prompt_tokens"))
     output_tokens = _token_count(usage.get("completion_tokens"))
@@ -150,21 +152,21 @@ def _calls(given: object) -> tuple[ToolCall, ...]:
 
 
 def _mode(sampling: Sampling, grammar: bool, source: LogprobSource) -> LogprobMode:
-    """Returns the distribution of the log-probabilities. vLLM applies the grammar first, also for raw ones. At
+    """Returns the distribution of the log-probabilities. vLLM applies the grammar before it computes even raw ones. At
     temperature 1, raw and processed log-probabilities do not differ otherwise."""
     if sampling.temperature != 1 and source != "raw":
         return source or "unknown"
     return "masked" if grammar else "raw"
 
 
-def _untrainable(sampling: Sampling, grammar: bool, mode: LogprobMode, is_known: bool) -> str:
-    """Returns why no policy gradient may use the tokens; empty if one may. is_known: whether the tokens that a grammar
-    allowed can be found again."""
+def _untrainable(sampling: Sampling, grammar: bool, mode: LogprobMode, is_grammar_known: bool) -> str:
+    """Returns why no policy gradient may use the tokens; empty if one may. is_grammar_known: whether the tokens that
+    a grammar allowed can be found again."""
     if sampling.temperature <= 0:
         return NO_CHANCE
     if not _is_behaviour(sampling, mode):
         return f"drawn at temperature {sampling.temperature:g}, with log-probabilities that are {mode}: see `logprobs`"
-    return GRAMMAR if grammar and not is_known else ""
+    return GRAMMAR if grammar and not is_grammar_known else ""
 
 
 def _is_behaviour(sampling: Sampling, mode: LogprobMode) -> bool:
@@ -178,7 +180,7 @@ def _tokens(
     grammar: bool,
     sampling: Sampling,
     mode: LogprobMode,
-    is_known: bool,
+    is_grammar_known: bool,
 ) -> Tokens | None:
     """Returns the tokens; None unless all ids and log-probabilities are present, since training needs them all."""
     prompt: Any = answer.get("prompt_token_ids") or choice.get("prompt_token_ids")
@@ -190,8 +192,17 @@ def _tokens(
     forced = tuple(grammar and value == 0 for value in logprobs)
     template = _text(answer.get("chat_template_hash"))[:64] or SERVER
     behaviour = logprobs if _is_behaviour(sampling, mode) else None
-    why = _untrainable(sampling, grammar, mode, is_known)
-    return Tokens(tuple(prompt), tuple(output), logprobs, forced, mode, template, behaviour=behaviour, untrainable=why)
+    why = _untrainable(sampling, grammar, mode, is_grammar_known)
+    return Tokens(
+        prompt_ids=tuple(prompt),
+        output_ids=tuple(output),
+        logprobs=logprobs,
+        forced=forced,
+        mode=mode,
+        template_hash=template,
+        behaviour=behaviour,
+        untrainable=why,
+    )
 
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[float, ...] | None:
@@ -233,8 +244,17 @@ CLOSING_SECONDS = 5.0  # longest wait for open requests to end
 MAX_ANSWER_MB = 32  # a token takes about 200 bytes with its log-probability: 160,000 tokens
 # options without which a server can be asked as well; the first one that an error names is left out
 OPTIONAL = (
-    *("top_p", "temperature", "seed", "tool_choice", "strict"),
-    *("top_k", "min_p", "repetition_penalty", "cache_salt", "return_token_ids", "logprobs"),
+    "top_p",
+    "temperature",
+    "seed",
+    "tool_choice",
+    "strict",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "cache_salt",
+    "return_token_ids",
+    "logprobs",
 )
 TOKEN_OPTIONS = ("return_token_ids", "logprobs")  # each is of no use without the other
 SHAPING = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")  # they change what tokens are drawn from
@@ -292,10 +312,10 @@ class EndpointPolicy:
             )
         except (httpx2.InvalidURL, ValueError) as error:
             raise UsageError(f"the endpoint {base_url!a} is no address: {error}") from error
-        self._starting = threading.Lock()
+        self._lock = threading.Lock()
         self._cards: dict[str, ServedCard | None] = {}  # by the model's name in its answers
-        self._is_compared = False
-        self._template_checked: bool | None = None
+        self._is_compared = False  # whether `_template_checked` has its value
+        self._template_checked: bool | None = None  # as `Tokens.template_checked`, for all answers
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
@@ -341,7 +361,8 @@ class EndpointPolicy:
             sampled = sampled_of(answer, sampling, self.name, took, offered, self._logprobs, self._grammar)
         except ValueError as error:
             raise PolicyError(f"{self.name} sent what cannot be read: {error}", retry=True) from error
-        return self._with_template(_marked(sampled, refused), messages, tools if offered else ())
+        tools_in_prompt = tools if offered else ()
+        return self._with_template(_marked(sampled, refused), messages, tools_in_prompt)
 
     def _with_template(
         self, sampled: Sampled, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]
@@ -354,7 +375,7 @@ class EndpointPolicy:
         card = self._card(sampled.policy)
         if card is not None and card.template_sha256 and tokens.template_hash == SERVER:
             tokens = replace(tokens, template_hash=card.template_sha256)
-        with self._starting:
+        with self._lock:
             if not self._is_compared:
                 self._is_compared = True
                 self._template_checked = is_rendering(tokens.prompt_ids, messages, tools, card)
@@ -416,7 +437,7 @@ class EndpointPolicy:
 
         This is done under the lock, so that `close` cancels each coroutine that was started.
         """
-        with self._starting:
+        with self._lock:
             if self._closed:
                 coroutine.close()
                 raise RuntimeError("the campaign stops")
@@ -427,7 +448,7 @@ class EndpointPolicy:
 
     def close(self) -> None:
         """Cancels the open requests and stops the event loop."""
-        with self._starting:
+        with self._lock:
             loop = self._loop
             self._loop = None
             self._closed = True
@@ -460,11 +481,13 @@ def _refused_option(status: int, message: str, sent: Set[str], refused: Collecti
     """
     if status not in (400, 422):
         return None
+    # other errors name max_tokens, too, such as the error for a prompt that is too long
     if "max_tokens" not in refused and "max_tokens" in message and _UNSUPPORTED.search(message):
         return "max_tokens"
     for option in OPTIONAL:
         if option in sent and option not in refused and re.search(rf"\b{option}\b", message):
             return "logprobs" if option in TOKEN_OPTIONS else option
+    # the error names no option: many servers refuse log-probabilities
     return "logprobs" if "logprobs" not in refused else None
 
 
@@ -489,11 +512,12 @@ def _options(request: Mapping[str, Any]) -> set[str]:
 
 def _adapted(request: Mapping[str, Any], refused: Collection[str]) -> Mapping[str, Any]:
     """Returns the request without the options that the server refused."""
+    # max_tokens gets another name instead, which newer OpenAI models use
     adapted = {name: value for name, value in request.items() if name not in refused or name == "max_tokens"}
-    if "max_tokens" in refused:  # newer OpenAI models use another name for this option
+    if "max_tokens" in refused:
         adapted["max_completion_tokens"] = adapted.pop("max_tokens")
     extra = {name: value for name, value in adapted.pop("extra_body").items() if name not in refused}
-    if "logprobs" not in refused:
+    if "logprobs" not in refused:  # a server without log-probabilities may know none of these options
         adapted["extra_body"] = extra
     if "strict" in refused and "tools" in adapted:
         adapted["tools"] = [_not_strict(tool) for tool in adapted["tools"]]

@@ -46,7 +46,7 @@ class InMemoryPolicy:
         self._ends = frozenset(ends - {None})
         self.decoder: Decoder | None = Decoder(self.model, self._ends, self._go_on)
         self._batches: BatchDecoder | None = None
-        self._tokens: Any = None  # the tokenizer for grammars, made at the first schema
+        self._grammar_tokenizer: Any = None  # made at the first schema
 
     def forget(self) -> None:
         """Drops the keys and values of earlier prompts, so that answers depend on nothing that was asked before."""
@@ -62,23 +62,23 @@ class InMemoryPolicy:
             self._go_on()
             decoder = self.decoder
             assert decoder is not None  # only close() sets it to None
-            worked = self._clock()
+            clock_at_start = self._clock()
             wanted = self._wanted(self.prompt_ids(messages, tools), sampling)
             drawn = decoder.draw(wanted.prompt, wanted.limit, sampling, wanted.answer)
-            worked = self._clock() - worked
-        return self._sampled(messages, wanted, drawn, time.monotonic() - begun, worked)
+            core_seconds = self._clock() - clock_at_start
+        return self._sampled(messages, wanted, drawn, time.monotonic() - begun, core_seconds)
 
     def sample_many(self, questions: Sequence[EpisodeQuestion]) -> list[Sampled | PolicyError]:
         """Samples the next message of each question, many at once. An error of a question does not affect the others.
 
         With a seed, an answer has the tokens that `sample` would draw for the same prompt; the log-probabilities differ
-        in the last digits, since the sums are taken in another order. A prompt begins with the ids that its question
-        holds if these are what the conversation begins with.
+        in the last digits, since the sums are taken in another order. A prompt begins with the `held` ids of its
+        question if the conversation still begins with their text.
         """
         answers: dict[int, Sampled | PolicyError] = {}
         drawn: dict[int, tuple[WantedAnswer, Drawn, float]] = {}
         with self._lock:
-            worked = self._clock()
+            clock_at_start = self._clock()
             wanted: dict[int, WantedAnswer] = {}
             for place, question in enumerate(questions):
                 self._go_on()
@@ -98,12 +98,12 @@ class InMemoryPolicy:
                         answers[place] = result
                     else:
                         drawn[place] = each, result, took
-            worked = self._clock() - worked
+            core_seconds = self._clock() - clock_at_start
         n_tokens = {place: len(each.prompt) + len(answer.ids) for place, (each, answer, _) in drawn.items()}
         total = sum(n_tokens.values())
         for place, (each, answer, took) in drawn.items():
             share = n_tokens[place] / total  # of the processor time
-            answers[place] = self._sampled(questions[place].messages, each, answer, took, worked * share)
+            answers[place] = self._sampled(questions[place].messages, each, answer, took, core_seconds * share)
         return [answers[place] for place in range(len(questions))]
 
     def _draw_batch(self, batch: Sequence[WantedAnswer]) -> list[Drawn | PolicyError]:
@@ -150,12 +150,12 @@ class InMemoryPolicy:
             message=message,
             finish=finish,
             tokens=Tokens(
-                tuple(wanted.prompt),
-                tuple(ids),
-                tuple(drawn.logprobs),
-                tuple(drawn.forced),
-                "raw",
-                self.template_hash,
+                prompt_ids=tuple(wanted.prompt),
+                output_ids=tuple(ids),
+                logprobs=tuple(drawn.logprobs),
+                forced=tuple(drawn.forced),
+                mode="raw",
+                template_hash=self.template_hash,
                 behaviour=tuple(drawn.behaviour),
                 untrainable="" if wanted.sampling.temperature > 0 else NO_CHANCE,
             ),
@@ -171,10 +171,10 @@ class InMemoryPolicy:
         """Returns the grammar of a new answer. Raises PolicyError if the schema cannot be enforced."""
         from llguidance.hf import from_tokenizer
 
-        if self._tokens is None:
+        if self._grammar_tokenizer is None:
             n_logits = self.model.config.vocab_size
-            self._tokens = from_tokenizer(self.tokenizer, n_vocab=n_logits, eos_token=sorted(self._ends))
-        return ConstrainedAnswer(self._tokens, schema)
+            self._grammar_tokenizer = from_tokenizer(self.tokenizer, n_vocab=n_logits, eos_token=sorted(self._ends))
+        return ConstrainedAnswer(self._grammar_tokenizer, schema)
 
     def identity(self, served: str) -> PolicyIdentity:
         return self._identity
@@ -190,7 +190,7 @@ class InMemoryPolicy:
             self.model = None
             self.decoder = None
             self._batches = None
-            self._tokens = None
+            self._grammar_tokenizer = None
 
     def _go_on(self) -> None:
         """Raises PolicyError if the policy was closed."""

@@ -66,8 +66,8 @@ class Member:
 class GeneticSearch:
     """A search for candidates with a high score, given and returned as notations.
 
-    limits: bounds on the children; None: those of `edits` without checks. known: returns whether a candidate must not
-    be proposed; remembered ones are excluded anyway. made: operator counts of an earlier search to continue from.
+    limits: bounds on the children; None: the bounds of `edits` without checks. known: returns whether a candidate must
+    not be proposed; remembered ones are excluded anyway. made: operator counts of an earlier search to continue from.
     """
 
     def __init__(
@@ -104,7 +104,8 @@ class GeneticSearch:
         bisect.insort(self._members, Member(text, score, operation, number), key=lambda m: (-m.score, m.number))
         self._texts.add(text)
         if len(self._members) > KEPT_PER_PLACE * POPULATION:
-            self._texts.discard(self._members.pop().text)
+            worst = self._members.pop()
+            self._texts.discard(worst.text)
 
     def population(self) -> list[Member]:
         """Returns the members, best first: at most PER_GROUP of a group of alike ones, POPULATION in all."""
@@ -132,7 +133,10 @@ class GeneticSearch:
                 break
             operation = self._operators.draw(rng, weights)
             child = self._breed(operation, parents, weights, rng)
-            if child is None or child.text in children or child.text in self._texts or self._known(child.text):
+            if child is None:
+                continue
+            is_known = child.text in children or child.text in self._texts or self._known(child.text)
+            if is_known:
                 continue
             children[child.text] = child
             self._operators.count(operation)
@@ -227,7 +231,7 @@ class Evolve:
         limits: Any = None,
         keep: Sequence[str] | None = None,
     ) -> None:
-        """limits: bounds on children; None: those of the subject without checks."""
+        """limits: bounds on children; None: the bounds of the subject without checks."""
         self._subject = subject
         self._edits = needed_edits(subject)
         self._seeds = list(subject.records(seeds, column, keep=keep))
@@ -240,15 +244,15 @@ class Evolve:
             batch = self._seeds[offset : offset + limit]
             workbench.propose([ProposalIn(seed.text, operation="seed", names=seed.names) for seed in batch])
             return {"seeds": offset + len(batch)}
-        seen: set[str] = set()
+        tried_keys: set[str] = set()
 
         def is_known(text: str) -> bool:
             """Returns whether a child is invalid, misses a gate, or is already in the campaign or in this turn."""
             child = self._read(text)
             if child is None:
                 return True
-            known = child.key in seen or bool(workbench.missed_gate(child)) or workbench.known(child)
-            seen.add(child.key)
+            known = child.key in tried_keys or bool(workbench.missed_gate(child)) or workbench.known(child)
+            tried_keys.add(child.key)
             return known
 
         search = GeneticSearch(self._edits, limits=self._limits, known=is_known, made=turn.cursor.get("made"))
@@ -272,7 +276,7 @@ class Evolve:
                     continue
                 notation = self._subject.notation(seed)
                 keys.setdefault(notation, workbench.key_of(seed))
-                search.tell(notation, 0.0, "seed")
+                search.tell(notation, score=0.0, operation="seed")  # it is not scored yet
         return keys
 
     def _read(self, text: str) -> Candidate | None:

@@ -58,9 +58,12 @@ class Screen:
         batch = list(islice(self._records, limit))
         if not batch:
             return None
-        workbench.propose(
-            [ProposalIn(r.text, operation=self._operation, rationale=r.fault, names=r.names) for r in batch]
-        )
+        proposals = []
+        for record in batch:
+            # the rationale of a record that holds no structure is why it holds none; other records have no fault
+            proposal = ProposalIn(record.text, operation=self._operation, rationale=record.fault, names=record.names)
+            proposals.append(proposal)
+        workbench.propose(proposals)
         self._next = batch[-1].number + 1
         return {"next": self._next}
 
@@ -79,19 +82,26 @@ class Enumerate:
 
     def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
         """Proposes the next `limit` products. Returns None after the last one."""
-        batch = list(islice(self._from(int(turn.cursor.get("next", 0)), int(turn.cursor.get("product", 0))), limit))
+        combination = int(turn.cursor.get("next", 0))
+        product = int(turn.cursor.get("product", 0))
+        batch = list(islice(self._proposals_from(combination, product), limit))
         if not batch:
             return None
         workbench.propose([proposal for proposal, _ in batch])
-        return batch[-1][1]
+        _, cursor = batch[-1]
+        return cursor
 
-    def _from(self, start: int, product: int) -> Iterator[tuple[ProposalIn, Mapping[str, int]]]:
-        """Yields each proposal with the cursor after it."""
+    def _proposals_from(self, start: int, first_product: int) -> Iterator[tuple[ProposalIn, Mapping[str, int]]]:
+        """Yields each proposal with the cursor after it. start: number of the first combination. first_product: number
+        of the first product of that combination; the earlier ones were proposed before."""
         for number in range(start, self._library.size):
             names = self._library.names(number)
             products = self._library.products(number)
             for place, smiles in enumerate(products):
-                if number > start or place >= product:
-                    fault = "" if smiles else f"the groups cannot be joined: {next(iter(names.values()))}"
+                if number > start or place >= first_product:
+                    fault = ""
+                    if not smiles:
+                        combination, *_ = names.values()  # the name of the whole, or of its only block
+                        fault = f"the groups cannot be joined: {combination}"
                     proposal = ProposalIn(smiles, operation="enumerate", rationale=fault, names=names)
                     yield proposal, {"next": number, "product": place + 1}

@@ -48,8 +48,8 @@ class CampaignView(Protocol):
 
 
 class CampaignProposer(Protocol):
-    """The class of an entry point. It is made once for each run of a campaign; after a stop, the ledger has what it
-    knew."""
+    """The class of an entry point. It is made anew for each run of a campaign, and has to read from `campaign` what it
+    learnt before a stop."""
 
     def __init__(self, task: ProposerTask) -> None:
         """Raises UsageError for settings or a file that it cannot use."""
@@ -66,12 +66,15 @@ def names() -> tuple[str, ...]:
 
 def provider(name: str) -> str:
     """Returns `package version` of the distribution that offers an installed proposer."""
-    dists = (point.dist for point in entry_points(group=GROUP, name=name) if point.dist is not None)
-    return next((f"{dist.name} {dist.version}" for dist in dists), "unknown")
+    for point in entry_points(group=GROUP, name=name):
+        if point.dist is not None:
+            return f"{point.dist.name} {point.dist.version}"
+    return "unknown"
 
 
 def proposer_class(name: str) -> type[CampaignProposer]:
     """Returns the class of an installed proposer. Raises UnknownNameError, or UsageError if it does not load."""
+    # one installation may be listed twice, if its folder is twice on the path
     points = list({point.value: point for point in entry_points(group=GROUP, name=name)}.values())
     if not points:
         raise UnknownNameError("proposer", name, names())

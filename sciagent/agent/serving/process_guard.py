@@ -25,7 +25,7 @@ def main(command: list[str]) -> int:
     until = time.monotonic() + GRACE
     while _signal(server.pid, signal.SIGKILL) and time.monotonic() < until:
         time.sleep(0.01)  # there is no notification when processes end after their leader
-    return code if code >= 0 else 128 - code
+    return code if code >= 0 else 128 - code  # the code that a shell gives for a process that a signal ended
 
 
 def _end_with_parent(group: int) -> None:

@@ -48,7 +48,7 @@ class ServedCard(BaseModel):
 
     @property
     def sha256(self) -> str:
-        """The hash of the weights: that of the policy in a ledger, or of the adapter alone if the base is unknown."""
+        """The hash of the weights, which a ledger has for the policy; the adapter's alone if the base is unknown."""
         if self.base_sha256 is None:
             return self.adapter_sha256 or ""
         return PolicyIdentity(self.name, "", self.base_sha256, self.adapter_sha256).hash
@@ -96,7 +96,7 @@ def _written(name: str) -> ServedCard | None:
 
 def content_name(name: str, sha256: str) -> str:
     """Returns the name with the first digits of the hash, `policy-1@1a2b3c4d`. Raises UsageError for a name that ends
-    with those of another hash, or that is invalid."""
+    with the digits of another hash, or that is invalid."""
     plain, at, digits = name.partition("@")
     installed_models.checked(plain)
     if at and (len(digits) < DIGITS or not sha256.startswith(digits)):
@@ -143,10 +143,9 @@ def adapter_card(name: str, folder: Path, base: ServedCard | None) -> ServedCard
     """Returns the card of an adapter, with its name on a server, `policy-1@1a2b3c4d`. base: the card of its base model,
     if that is known. Raises UsageError."""
     check_adapter(name, folder)
-    about = {} if base is None else base.model_dump()
-    card = ServedCard.model_validate(
-        {"base_sha256": None, **about, "name": name, "adapter_sha256": adapter_sha256(folder)}
-    )
+    base_fields: dict[str, Any] = {"base_sha256": None} if base is None else base.model_dump()
+    own_fields: dict[str, Any] = {"name": name, "adapter_sha256": adapter_sha256(folder)}
+    card = ServedCard.model_validate({**base_fields, **own_fields})
     return card.model_copy(update={"name": content_name(name, card.sha256)})
 
 
@@ -174,12 +173,14 @@ def unload_adapter(endpoint: str, name: str) -> str:
     """Unloads an adapter and returns its name on the server. name: may lack the hash if only one adapter has this name.
     Raises UsageError or ModelError."""
     checked(name.partition("@")[0])
-    same = [served for served in loaded_adapters(endpoint) if name in (served, served.partition("@")[0])]
-    if len(same) > 1 and name not in same:
-        raise UsageError(f"{endpoint} has several adapters called {name}; name one of them: {', '.join(sorted(same))}")
+    matching = [served for served in loaded_adapters(endpoint) if name in (served, served.partition("@")[0])]
+    if len(matching) > 1 and name not in matching:
+        raise UsageError(
+            f"{endpoint} has several adapters called {name}; name one of them: {', '.join(sorted(matching))}"
+        )
     served = name
-    if same and name not in same:
-        served = same[0]
+    if matching and name not in matching:
+        served = matching[0]
     _ask(endpoint, "/unload_lora_adapter", {"lora_name": served})
     return served
 
@@ -197,7 +198,7 @@ def served_bases(endpoint: str) -> list[str]:
 def _served(endpoint: str) -> list[tuple[str, str | None]]:
     """Returns (name, base model) of all that the server lists; None for a base model itself."""
     try:
-        rows = json.loads(_ask(endpoint, "/models", None))["data"]
+        rows = json.loads(_ask(endpoint, "/models", body=None))["data"]
         return [(str(row["id"]), str(row["parent"]) if row.get("parent") else None) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{endpoint} sent no list of models") from error
@@ -223,6 +224,7 @@ def _ask(endpoint: str, path: str, body: Mapping[str, Any] | None) -> str:
             return text_of(answer)
     except urllib.error.HTTPError as error:
         text = text_of(error)
+        # the server has no such path, and does not speak of an adapter that it cannot find
         if error.code == 404 and body is not None and "lora" not in text.lower():
             raise ModelError(f"{endpoint} loads no adapters while it runs; `sciagent serve-model` does") from error
         raise ModelError(f"{endpoint} answered {error.code}: {text[:500]}") from error

@@ -116,7 +116,7 @@ import importlib.metadata, json
 versions = {{d.name.lower().replace("_", "-"): d.version for d in importlib.metadata.distributions()}}
 print(json.dumps([[name, versions[name]] for name in {PACKAGES!r} if name in versions]))
 """
-# grammars by the same rules as those of a model in this process
+# makes vLLM follow the same rules for grammars as a model in this process
 GRAMMARS = {"backend": "guidance", "disable_any_whitespace": True}
 CONTEXT = 8192  # largest default context, in tokens
 KEY_OPTION = "--api-k"  # beginning of vLLM's option --api-key, which may be shortened
@@ -230,7 +230,7 @@ def _is_installed(name: str) -> bool:
 
 def base_card(served: ServedModel, more: Sequence[str]) -> ServedCard:
     """Returns what is known of a model that is to be served. more: further options of vLLM."""
-    template = None  # unknown
+    template = None  # unknown, as a template that the user gives to vLLM
     if "--chat-template" not in more:
         path = template_of(served.folder)
         text = installed_models.own_template(served.folder) if path is None else path.read_text(encoding="utf-8")

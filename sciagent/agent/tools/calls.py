@@ -57,20 +57,29 @@ class ToolResults:
     """Notations of the candidates to which the calls gave the next numbers."""
 
 
-_NOT_FETCHED = Observation(False, "error: not called, for it came after finish; call it again if the episode goes on")
+_NOT_FETCHED = Observation(
+    ok=False, text="error: not called, for it came after finish; call it again if the episode goes on"
+)
 
 
 def _by_number(schema: JsonSchemaValue, most: int, one: str) -> JsonSchemaValue:
     """Returns the schema with candidates by number and random sites only, for a model that cannot write notations.
 
-    one: the subject's word for a candidate, which names the argument of `inspect`."""
+    most: largest number. one: the subject's word for a candidate, which names the argument of `inspect`."""
     numbers = {"type": "string", "enum": [f"#{number}" for number in range(1, most + 1)]}
     instead = dict.fromkeys(("parent", "first", "second", one), numbers) | {"where": {"type": "null"}}
 
     def by_number(node: dict[str, Any]) -> dict[str, Any]:
         return {name: instead.get(name, value) for name, value in node.items()}
 
+    # `by_number` is called for each object of the schema, from the innermost ones to the schema itself
     return dict(json.loads(json.dumps(schema), object_hook=by_number))
+
+
+def _not_strict(schema: JsonSchemaValue) -> JsonSchemaValue:
+    """Returns the schema of a tool, to which a server does not restrict the calls."""
+    function = {**schema["function"], "strict": False}
+    return {**schema, "function": function}
 
 
 class Toolbox:
@@ -99,20 +108,20 @@ class Toolbox:
         predicting = {tool.name: tool for tool in predicting_tools_of(self._subject)} if predict else {}
         chosen = [predicting.get(tool.name, tool) for tool in tools_of(self._subject) if tool.name in names]
         self._ranks = structured if ranks is None else ranks
-        restricted: Callable[[JsonSchemaValue], JsonSchemaValue] = dict
+        restricted: Callable[[JsonSchemaValue], JsonSchemaValue] = dict  # without numbers, an unchanged copy
         if self._ranks:
             restricted = partial(_by_number, most=min(SHOWN + turns, MAX_NUMBERS), one=self._subject.words.one)
         self._limits = needed_edits(self._subject).limits() if limits is None else limits
         self._structured = structured
         self._foreign = foreign
-        self._others = foreign.tools if foreign else {}
-        self._registry = Registry(chosen, self._others)
+        self._foreign_tools = foreign.tools if foreign else {}
+        self._registry = Registry(chosen, self._foreign_tools)
         self.listed = [(tool.name, tool.description.partition(". ")[0]) for tool in chosen]
         """Name and short description of each tool."""
         offered = [restricted(tool.schema) for tool in chosen]
-        offered += [tool.schema for tool in self._others.values()]
+        offered += [tool.schema for tool in self._foreign_tools.values()]
         if not strict:
-            offered = [{**tool, "function": {**tool["function"], "strict": False}} for tool in offered]
+            offered = [_not_strict(schema) for schema in offered]
         self.schemas: list[dict[str, Any]] = [] if structured else offered
         """Schemas for calls in the provider's format; empty if answers are structured."""
         self.answer_schema = restricted(call_schema(chosen))
@@ -144,7 +153,7 @@ class Toolbox:
         for place, call in enumerate(self._calls(message)[:MAX_CALLS]):
             if call.name == "finish":
                 break
-            if call.name in self._others:
+            if call.name in self._foreign_tools:
                 fetched[place] = self._foreign.call(call.name, call.arguments)
         return fetched
 
@@ -161,7 +170,7 @@ class Toolbox:
         calls = self._calls(message)
         if not calls:
             reply = f"Nothing was called. Call one of the tools: {', '.join(self._registry.names)}."
-            return ToolResults((), (Message("user", reply),), finished=False)
+            return ToolResults(calls=(), messages=(Message("user", reply),), finished=False)
         records = list[Mapping[str, Any]]()
         replies = list[Message]()
         known = list(numbered)
@@ -169,8 +178,8 @@ class Toolbox:
         for place, call in enumerate(calls):
             if place >= MAX_CALLS:
                 text = f"error: more than {MAX_CALLS} calls in one answer; this one was left out"
-                observation = Observation(False, text)
-            elif call.name in self._others:
+                observation = Observation(ok=False, text=text)
+            elif call.name in self._foreign_tools:
                 observation = (fetched or {}).get(place, _NOT_FETCHED)
             else:
                 observation = self._registry.call(
@@ -183,6 +192,7 @@ class Toolbox:
                     subject=self._subject,
                 )
             records.append(call_record(call.name, call.arguments, observation))
+            # a structured answer has no call with an id, which a message of a tool would need
             role: Role = "tool" if message.calls else "user"
             call_id = call.id if message.calls else ""
             replies.append(Message(role, observation.text, call_id=call_id, name=call.name[:64]))

@@ -96,7 +96,8 @@ def _by_key(digits: str, bench: AgentBench) -> str | None:
     if len(matches) > 1:
         keys = ", ".join(sorted(matches)[:3])
         raise CallError(f"{len(matches)} keys begin with {digits}; write more digits of one: {keys}")
-    return next(iter(matches.values()), None)
+    notations = list(matches.values())
+    return notations[0] if notations else None
 
 
 def _read(text: str, subject: Subject) -> Candidate:
@@ -116,7 +117,7 @@ def _read(text: str, subject: Subject) -> Candidate:
         ) from None
 
 
-Limit = 1e9  # largest number that a model may write; no property comes near it in its own unit
+MAX_PREDICTED = 1e9  # largest number that a model may write; no property comes near it in its own unit
 
 
 class Prediction(BaseModel):
@@ -125,8 +126,8 @@ class Prediction(BaseModel):
     property: Annotated[
         str, Field(min_length=1, max_length=60, description="as the goal names it, such as homo_lumo_gap")
     ]
-    value: Annotated[float, Field(ge=-Limit, le=Limit, description="in the unit of the goal")]
-    error: Annotated[float, Field(ge=0, le=Limit, description="one standard deviation, in the same unit")]
+    value: Annotated[float, Field(ge=-MAX_PREDICTED, le=MAX_PREDICTED, description="in the unit of the goal")]
+    error: Annotated[float, Field(ge=0, le=MAX_PREDICTED, description="one standard deviation, in the same unit")]
 
 
 Predictions = Annotated[

@@ -41,7 +41,8 @@ def propose(
     """Propose one {one} by its {notation}. It is checked at once, and measured later if it is worth it. Say why it
     should be good, and what you expect to be measured: each prediction is scored when the answer comes."""
     run = replace(run, predicted=checked_predictions(predictions))
-    return _proposed(run, ProposalIn(plain_notation(text, run.subject), (), "propose", escaped(rationale)))
+    notation = plain_notation(text, run.subject)
+    return _proposed(run, ProposalIn(notation, operation="propose", rationale=escaped(rationale)))
 
 
 def modify(run: ToolContext, parent: str, edit: str, what: str | None = None, where: Where = None) -> Observation:
@@ -58,7 +59,7 @@ def modify(run: ToolContext, parent: str, edit: str, what: str | None = None, wh
     rng.shuffle(pairs)
 
     def children() -> Iterator[ProposalIn]:
-        for group, site in pairs[:TRIES]:
+        for group, site in pairs[:TRIES]:  # the group is empty for an edit that puts nothing in
             products = run.edits.children(notation, edit, group or None, site.number, run.bounds)
             rng.shuffle(products)
             for child in products:
@@ -107,7 +108,8 @@ def neighbours(
     queues = {name: run.edits.choices(notation, name) for name in names}
     for queue in queues.values():
         rng.shuffle(queue)
-    rows: dict[str, tuple[str, EditSite]] = {}
+    rows: dict[str, tuple[str, EditSite]] = {}  # by child: edit and group, and the site
+    # the edits take turns, so that a short list shows children by each of them
     for turn in range(TRIES):
         for name in names:
             if turn >= len(queues[name]) or len(rows) >= n:
@@ -126,7 +128,7 @@ def neighbours(
         f"{shown(child)}  {made_by} at site {site.number}{_remark(child, run)}"
         for child, (made_by, site) in rows.items()
     ]
-    return Observation(True, "\n".join([f"neighbours of {shown(notation)}:", *lines]))
+    return Observation(ok=True, text="\n".join([f"neighbours of {shown(notation)}:", *lines]))
 
 
 def _editable(reference: str, run: ToolContext) -> Candidate:
@@ -181,8 +183,9 @@ def _why_not(parent: Candidate, wanted: str, edit: EditByName, where: int | None
 
     def fits(name: str) -> bool:
         """Returns whether one of four pairs of the edit gives a child."""
-        pairs = run.edits.choices(notation, name, None, where)
-        sample = pairs[:: max(1, len(pairs) // 4)][:4]
+        pairs = run.edits.choices(notation, name, where=where)
+        spacing = max(1, len(pairs) // 4)
+        sample = pairs[::spacing][:4]
         return any(run.edits.children(notation, name, what or None, site.number, run.bounds) for what, site in sample)
 
     fitting = ", ".join(name for name in run.edits.named if fits(name)) or "nothing"
@@ -212,4 +215,4 @@ def _proposed(run: ToolContext, proposal: ProposalIn) -> Observation:
     if reason:
         text += f"; {short(reason, 300)}"
     advice = {"duplicate": "; it was proposed before, propose another", "refused": "; mend it or propose another"}
-    return Observation(out.status != "refused", text + advice.get(out.status, ""))
+    return Observation(ok=out.status != "refused", text=text + advice.get(out.status, ""))

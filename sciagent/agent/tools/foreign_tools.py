@@ -37,7 +37,7 @@ MAX_CHOICE = 200  # characters of one choice of an enum
 MAX_FAULT = 200  # characters of one complaint about the arguments
 MAX_READ = 4 * MAX_OBSERVATION  # characters of an answer that are read; escaping and cutting them leaves enough
 MAX_NUMBER = 1e15  # larger limits of numbers are left out of the schema
-_OTHER = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _COUNTS = ("minLength", "maxLength", "minItems", "maxItems")
 _LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
@@ -45,7 +45,7 @@ _LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 
 def function_name(server: str, tool: str) -> str:
     """Returns a name such as `literature_search`, in ASCII; a long name is cut and ends in 8 digits of its hash."""
-    name = _OTHER.sub("_", f"{server}_{tool}")
+    name = _NOT_IN_NAMES.sub("_", f"{server}_{tool}")
     if len(name) <= MAX_NAME:
         return name
     hash_digits = hashlib.sha256(f"{server}_{tool}".encode()).hexdigest()[:8]
@@ -95,9 +95,9 @@ class ForeignTool:
         """Returns the answer as text. Blocks without text are named; structured content replaces missing text."""
         parts: list[str] = []
         for block in result.content:
-            place = getattr(block, "resource", block)
-            left_out = one_line(f"{block.type} {getattr(place, 'uri', '')}".strip(), 300)
-            text = getattr(place, "text", f"[{left_out}, left out]")
+            content = getattr(block, "resource", block)  # an embedded resource has text and URI itself
+            without_text = one_line(f"{block.type} {getattr(content, 'uri', '')}".strip(), 300)
+            text = getattr(content, "text", f"[{without_text}, left out]")
             parts.append(text[:MAX_READ])
             if sum(map(len, parts)) > MAX_READ:
                 break
@@ -111,6 +111,7 @@ def plain(given: Any) -> JsonSchemaValue:
     """Returns the arguments' schema, reduced. A part that is too large or too deep becomes `{}`, which allows any
     value. A schema that is too long becomes one without properties."""
     reduced = _Reader(given).node(given, depth=0, inside=frozenset())
+    # the arguments have to be one object, without cases and choices
     schema = {name: value for name, value in reduced.items() if name not in ("anyOf", "enum")}
     schema["type"] = "object"
     schema["properties"] = schema.get("properties", {})

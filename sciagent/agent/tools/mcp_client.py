@@ -101,8 +101,8 @@ class Link:
         self._tasks = tasks
         self._lock = anyio.Lock()
         self._connection: Connection | None = None
-        self._failures = 0
-        self._again_at = 0.0
+        self._failures = 0  # in a row
+        self._again_at = 0.0  # time of the monotonic clock before which new calls are refused
         self._fault = ""  # why the last HTTP answer was refused; the SDK does not pass this on
 
     async def connect(self) -> Connection:
@@ -118,9 +118,9 @@ class Link:
                     with anyio.fail_after(limit):
                         self._connection = await self._tasks.start(self._hold)
                 except TimeoutError:
-                    raise self._failure(None, f"it did not start within {limit:g} s") from None
+                    raise self._failure(connection=None, fault=f"it did not start within {limit:g} s") from None
                 except Exception as error:  # noqa: BLE001  whatever a server or a transport does is that server's fault
-                    raise self._failure(None, _first_of(error)) from None
+                    raise self._failure(connection=None, fault=_first_of(error)) from None
             return self._connection
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallToolResult:
@@ -138,6 +138,7 @@ class Link:
             if error.code == CONNECTION_CLOSED:
                 fault = f"it ended, or sent more than a message may have ({MAX_MESSAGE} bytes)"
                 raise self._failure(connection, fault) from None
+            # the SDK reports broken messages and refused HTTP answers as errors of the call, too
             if error.code in (INVALID_REQUEST, PARSE_ERROR) or self._fault:
                 raise self._failure(connection, f"the connection broke: {one_line(str(error), 300)}") from None
             self._failures = 0
@@ -212,6 +213,7 @@ class Link:
 
     async def _check(self, response: httpx2.Response) -> None:
         """Limits the body of an HTTP answer. In a stream of events, the SDK also limits each event."""
+        # a GET only asks for events besides the answers, and a server may refuse it
         if response.status_code >= 400 and response.request.method == "POST":
             self._report(f"HTTP {response.status_code}")
         is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
@@ -253,8 +255,8 @@ class Servers:
         """The tools, by the name that the model calls."""
         with ExitStack() as undo:
             self._portal = undo.enter_context(start_blocking_portal())
-            undo.callback(self._portal.call, self._portal.stop, True)
-            _, self._links = self._portal.start_task(self._hold, tuple(servers))
+            undo.callback(self._portal.call, self._portal.stop, True)  # True: cancels the tasks that still run
+            _future, self._links = self._portal.start_task(self._hold, tuple(servers))
             for link in self._links.values():
                 self._add_tools(link)
             self._undo = undo.pop_all()
@@ -289,12 +291,12 @@ class Servers:
             tool.check(given)
             result = self._portal.start_task_soon(link.call, tool.tool, given).result()
         except CallError as error:
-            return Observation(False, bounded(f"error: {error}"))
+            return Observation(ok=False, text=bounded(f"error: {error}"))
         except (ServerError, concurrent.futures.CancelledError, RuntimeError) as error:
             why = error if isinstance(error, ServerError) else "the campaign stops"
             text = f"error: the server {tool.server} was asked in vain: {why}. Go on without it, or try again later."
-            return Observation(False, bounded(link.server.without_secrets(text)))
-        return Observation(not result.is_error, link.server.without_secrets(tool.observed(result)))
+            return Observation(ok=False, text=bounded(link.server.without_secrets(text)))
+        return Observation(ok=not result.is_error, text=link.server.without_secrets(tool.observed(result)))
 
     def close(self) -> None:
         """Cancels the open calls and ends the programs that were started."""

@@ -39,7 +39,7 @@ def inspect(run: ToolContext, candidate: str) -> Observation:
         lines += [short(line, 160) for line in run.bench.results_of(found.key)[:MAX_RESULTS]]
     if run.subject.edits is not None:
         lines += run.subject.edits.described_sites(found)
-    return Observation(True, "\n".join(lines))
+    return Observation(ok=True, text="\n".join(lines))
 
 
 def best(run: ToolContext, n: Count = 10) -> Observation:
@@ -49,7 +49,7 @@ def best(run: ToolContext, n: Count = 10) -> Observation:
         f"{short(row.operation, 100)}".rstrip()
         for row in run.bench.best(n)
     ]
-    return Observation(True, "\n".join(lines) or "nothing is scored yet; propose something")
+    return Observation(ok=True, text="\n".join(lines) or "nothing is scored yet; propose something")
 
 
 def history(run: ToolContext, n: Count = 10) -> Observation:
@@ -62,24 +62,24 @@ def history(run: ToolContext, n: Count = 10) -> Observation:
         stands = row["standing"] or row["status"]
         line = f"{text}{score} {stands}{why} {short(row['operation'], 100)}"
         lines.append(line.rstrip())
-    return Observation(True, "\n".join(lines) or "nothing was proposed yet")
+    return Observation(ok=True, text="\n".join(lines) or "nothing was proposed yet")
 
 
 def budget(run: ToolContext) -> Observation:
     """Tell the goal and what may still be spent."""
     left = ", ".join(f"{short(name)} {amount:g}" for name, amount in run.bench.left().items())
-    return Observation(True, f"goal: {run.bench.goal()[:1200]}\nleft: {left or 'no limit'}")
+    return Observation(ok=True, text=f"goal: {run.bench.goal()[:1200]}\nleft: {left or 'no limit'}")
 
 
 def note(run: ToolContext, text: Remark) -> Observation:
     """Keep a remark for later episodes: what worked, what did not, what to try."""
     run.bench.note(escaped(text))
-    return Observation(True, "kept")
+    return Observation(ok=True, text="kept")
 
 
 def finish(run: ToolContext, reason: Remark) -> Observation:
     """End the episode, with a reason."""
-    return Observation(True, "finished", ended=True)
+    return Observation(ok=True, text="finished", ended=True)
 
 
 def modify(
@@ -115,32 +115,36 @@ _PREDICTION = {"property": "homo_lumo_gap", "value": 4.2, "error": 0.5}
 @cache
 def tools_of(subject: Subject) -> tuple[Tool, ...]:
     """Returns the tools for a subject, in the order in which they are offered."""
-    return (*_making(subject), *_looking(subject))
+    return (*_proposing_tools(subject), *_showing_tools(subject))
 
 
 @cache
 def predicting_tools_of(subject: Subject) -> tuple[Tool, ...]:
     """Returns `modify` and `crossover` with predictions, instead of the tools of these names without predictions."""
     words = subject.words
-    call = {**_modification(subject), "predictions": [_prediction(subject)]}
+    call = {**_example_of_modify(subject), "predictions": [_example_prediction(subject)]}
     types = _types(subject)
     tools = [Tool(modify, call, cases=partial(cases_of_modify, subject), words=words, types=types)]
     if needed_edits(subject).crossovers:
-        pair = {"first": "#1", "second": "#2", "predictions": [_prediction(subject)]}
+        pair = {"first": "#1", "second": "#2", "predictions": [_example_prediction(subject)]}
         tools.append(Tool(crossover, pair, words=words, types=types))
     return tuple(tools)
 
 
-def _making(subject: Subject) -> tuple[Tool, ...]:
+def _proposing_tools(subject: Subject) -> tuple[Tool, ...]:
     """Returns the tools that propose candidates or list neighbours."""
     words = subject.words
     types = _types(subject)
-    proposal = {words.column: words.example, "rationale": words.rationale, "predictions": [_prediction(subject)]}
+    proposal = {
+        words.column: words.example,
+        "rationale": words.rationale,
+        "predictions": [_example_prediction(subject)],
+    }
     tools = [
         Tool(candidate_tools.propose, proposal, words=words, types=types, called={"text": words.column}),
         Tool(
             candidate_tools.modify,
-            _modification(subject),
+            _example_of_modify(subject),
             cases=partial(cases_of_modify, subject),
             words=words,
             types=types,
@@ -158,7 +162,7 @@ def _making(subject: Subject) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-def _looking(subject: Subject) -> tuple[Tool, ...]:
+def _showing_tools(subject: Subject) -> tuple[Tool, ...]:
     """Returns the tools that show or record something."""
     words = subject.words
     types = {"candidate": reference_type(words)}
@@ -172,18 +176,18 @@ def _looking(subject: Subject) -> tuple[Tool, ...]:
     )
 
 
-def _prediction(subject: Subject) -> Mapping[str, Any]:
+def _example_prediction(subject: Subject) -> Mapping[str, Any]:
     """Returns an example of a prediction, for a property of the subject."""
     return {**_PREDICTION, "property": subject.words.property}
 
 
-def _modification(subject: Subject) -> Mapping[str, Any]:
+def _example_of_modify(subject: Subject) -> Mapping[str, Any]:
     """Returns the arguments of a correct call of `modify`."""
     edits = list(needed_edits(subject).named.values())
     edit = edits[0]
     groups = list(edit.whats)
     what = groups[0] if groups else None
-    if "fluoro" in groups:
+    if "fluoro" in groups:  # a group that every model knows
         what = "fluoro"
     return {"parent": "#1", "edit": edit.name, "what": what, "where": None}
 
@@ -201,7 +205,9 @@ def _types(subject: Subject, free: bool = False) -> Mapping[str, Any]:
         edit = Annotated[name | None, Field(description="only children by this edit; null: by any")]
     return {
         "text": Annotated[str, Field(min_length=1, max_length=subject.longest, description=words.proposal)],
-        **dict.fromkeys(("parent", "first", "second"), reference),
+        "parent": reference,
+        "first": reference,
+        "second": reference,
         "edit": edit,
         "what": Annotated[_one_of(groups) | None, Field(description="what the edit puts in; null leaves it to chance")],
     }
@@ -219,7 +225,7 @@ def _one_of(names: Sequence[str]) -> Any:
 
 
 def cases_of_modify(subject: Subject, full: JsonSchemaValue) -> list[JsonSchemaValue]:
-    """Returns one schema per edit, with only the groups that this edit can insert."""
+    """Returns one schema per edit, with only the groups that this edit can insert. full: schema for all edits."""
     cases = []
     for edit in needed_edits(subject).named.values():
         choice: dict[str, Any] = {"type": "null"}

@@ -49,7 +49,8 @@ def read_arguments(text: object) -> Mapping[str, Any]:
     if not text.strip():
         return {}
     try:
-        arguments = json.loads(text, object_pairs_hook=_object)
+        arguments = json.loads(text, object_pairs_hook=_without_repeated_keys)
+        # raises an error for NaN, infinite numbers and lone surrogates
         json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
@@ -66,7 +67,7 @@ def read_arguments(text: object) -> Mapping[str, Any]:
     return arguments
 
 
-def _object(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
+def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> Mapping[str, Any]:
     entries = dict(pairs)
     if len(entries) < len(pairs):
         raise CallError("an argument is given twice; give every argument once")
@@ -244,12 +245,14 @@ class Registry:
             observation = tool.carried_out(context, _checked(tool, read_arguments(arguments)))
         except CallError as error:
             usage = f"\nfor example: {tool.name} {json.dumps(dict(tool.example))}" if tool else ""
-            observation = Observation(False, f"error: {bounded(str(error))[: MAX_ERROR - len(usage)]}{usage}")
+            observation = Observation(ok=False, text=f"error: {bounded(str(error))[: MAX_ERROR - len(usage)]}{usage}")
         except (LedgerError, CampaignError):
             raise
         except Exception as error:  # noqa: BLE001 - ours, not the model's: it is logged, and the episode goes on
             _log.warning("tool %s failed: %s", name, error, exc_info=error)
-            observation = Observation(False, "error: this tool failed, through no fault of the call; try another")
+            observation = Observation(
+                ok=False, text="error: this tool failed, through no fault of the call; try another"
+            )
         return replace(observation, text=bounded(observation.text))
 
 

@@ -32,26 +32,27 @@ class BudgetTracker(Budget):
         """Reads budget and limits again, after another process has written to the ledger. The clock goes on."""
         campaign_id = built.row.id
         limits = _limits(built)
-        by_id = campaign_counts.jobs_by_rung(connection, campaign_id)
+        jobs_by_id = campaign_counts.jobs_by_rung(connection, campaign_id)
         since = self._clock() - WEEK
         self.restate(
             limits,
             spent=campaign_counts.spent(connection, campaign_id),
             reserved=spend.reserved(connection, campaign_id),
-            jobs={r.rules.position: by_id.get(r.id, 0) for r in built.all_rungs},
+            jobs={r.rules.position: jobs_by_id.get(r.id, 0) for r in built.all_rungs},
             recent=campaign_counts.spent_since(connection, campaign_id, sorted(limits.rates), since),
         )
-        reused = campaign_counts.reuses_by_rung(connection, campaign_id)
-        self._reused = {r.rules.position: reused.get(r.id, 0) for r in built.bought}
+        reuses_by_id = campaign_counts.reuses_by_rung(connection, campaign_id)
+        self._reused = {r.rules.position: reuses_by_id.get(r.id, 0) for r in built.bought}
 
     def started(self, position: Position) -> int:
         """Returns the number of candidates for which the rung was started or its evidence reused."""
         return self._jobs.get(position, 0) + self._reused.get(position, 0)
 
     def reuse(self, position: Position) -> None:
+        """Counts a candidate for which evidence of the rung was reused."""
         self._reused[position] += 1
 
-    def goes_on(self, built: Built, connection: Connection) -> str | None:
+    def renewal_text(self, built: Built, connection: Connection) -> str | None:
         """Returns a message with the time from which weekly limits allow the next job.
 
         Returns None if there are no weekly limits, or if they are not the only obstacle.
@@ -66,9 +67,9 @@ class BudgetTracker(Budget):
 
         A candidate that waits for a rung may get any later rung instead.
         """
-        by_id = {r.id: r for r in built.all_rungs}
-        for _, candidate_id, rung_id, *_ in jobs.queued(connection, built.row.id)[:CANDIDATES_PER_RUNG]:
-            yield from self._reservations(connection, [candidate_id], [by_id[rung_id]])
+        rung_by_id = {r.id: r for r in built.all_rungs}
+        for job in jobs.queued(connection, built.row.id)[:CANDIDATES_PER_RUNG]:
+            yield from self._reservations(connection, [job.candidate_id], [rung_by_id[job.rung_id]])
         for place, rung in enumerate(built.paid):
             waiting = standings.waiting_candidates(
                 connection, built.row.id, rung.rules.position, by_score=True, limit=CANDIDATES_PER_RUNG

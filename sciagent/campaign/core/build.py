@@ -26,7 +26,7 @@ from sciagent.campaign.core.product_libraries import library_of
 from sciagent.campaign.core.verdicts import Answer, RungRules, RungTerms, judge, ladder_rules
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.proposers import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
-from sciagent.campaign.file.rungs import SHARE, RungSpec
+from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE, RungSpec
 from sciagent.campaign.file.subjects import stated_column
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.candidates import Candidate
@@ -171,6 +171,7 @@ class FreeGates:
         self._rungs: list[tuple[BuiltRung, set[str]]] = []
         """Each rung with the names of the properties that gates and derived values need from it."""
         for rung in rungs:
+            # a verifier of another package may be slow or fail, which must not happen in the driver's process
             defines_glance = type(rung.verifier).glance is not Verifier.glance
             if defines_glance and provider(rung.verifier.name).split()[0] == OURS:
                 names_in_formulas = {name for position, name in parts if position == rung.rules.position}
@@ -221,7 +222,7 @@ def is_drawn(control: BuiltRung, seed: int, keys: Iterable[str]) -> Mask:
     A candidate is drawn if its lot, a number in [0, 1), is below the share of the control. The audit and the scheduler
     `lottery` draw other lots, so the control does not depend on their choices.
     """
-    share = control.spec.share or SHARE
+    share = control.spec.share or DEFAULT_CONTROL_SHARE
     own_lots = lots(seed, (f"{control.spec.rung}:{key}" for key in keys))
     drawn: Mask = own_lots < share
     return drawn
@@ -238,7 +239,9 @@ def control_score(control: RungSpec, objectives: Sequence[Objective], answer: Re
         return None
     values = {measured.property: measured.quantity for measured in answer.measured}
     own_objectives = [objective for objective in objectives if objective.property in control.measured()]
-    limits = control.accepted() or {o.property: o.accept for o in own_objectives if o.accept is not None}
+    limits = control.accepted()
+    if not limits:
+        limits = {o.property: o.accept for o in own_objectives if o.accept is not None}
     if not limits:
         return utility(own_objectives, {name: quantity.value for name, quantity in values.items()})
     is_any_missing = not limits.keys() <= values.keys()
@@ -300,6 +303,7 @@ class BuiltRung:
         if declared is None:
             return 0.0
         seconds = self.cost_model.wall_seconds(declared)
+        # no limit ends the work of people
         return seconds if self.spec.is_world else min(seconds, self.limits.wall_seconds)
 
     @property
@@ -330,7 +334,7 @@ class BuiltLadder:
         self.rules = tuple(r.rules for r in rungs)
         self.objectives: tuple[Objective, ...] = spec.domain_objectives()
         leading = 0  # number of leading rungs that run at once
-        while leading < len(rungs) and rungs[leading].spec.at_once:
+        while leading < len(rungs) and rungs[leading].spec.may_answer_inside_turn:
             leading += 1
         self.fast = rungs[:leading]
         """The leading fast and inline rungs, which run on each proposal at once."""
@@ -357,11 +361,11 @@ class Built(BuiltLadder):
         super().__init__(spec, rungs)
         self.ledger = ledger
         self.row = row
-        self.together: dict[Position, int] = {}
+        self.jobs_per_call: dict[Position, int] = {}
         """Largest number of jobs that share a call, by position, for rungs with more than one."""
         for rung in self.computed:
             if rung.verifier.together > 1:
-                self.together[rung.rules.position] = rung.verifier.together
+                self.jobs_per_call[rung.rules.position] = rung.verifier.together
         self.limit_by_rung = {spec.position(label): n for label, n in spec.budget.rungs.items()}
         """Largest number of jobs, by position, for rungs with such a limit."""
 
@@ -378,7 +382,8 @@ class Built(BuiltLadder):
             return Screen(self.subject, base / chosen.file, stated_column(chosen), keep=chosen.keep)
         if chosen.seeds is None:
             raise ValueError("this proposer names no seeds")
-        seeding = Screen(self.subject, base / chosen.seeds, stated_column(chosen), SEED, chosen.keep)
+        column = stated_column(chosen)
+        seeding = Screen(self.subject, base / chosen.seeds, column, operation=SEED, keep=chosen.keep)
         if isinstance(chosen, PluginSpec):
             file = None if chosen.file is None else base / chosen.file
             task = ProposerTask(self.objectives, self.edit_limits(), file, chosen.settings)
@@ -386,7 +391,7 @@ class Built(BuiltLadder):
         return seeding
 
     def edit_limits(self, size: int | None = None) -> Any:
-        """Returns limits for new candidates: those of the subject's checks on the ladder, and the maximum size.
+        """Returns limits for new candidates: the limits of the subject's checks on the ladder, and the maximum size.
 
         Raises UsageError for a subject without edits."""
         edits = needed_edits(self.subject)
@@ -394,7 +399,7 @@ class Built(BuiltLadder):
         return edits.limits(checks, size)
 
     @property
-    def ahead(self) -> int:
+    def fewest_waiting(self) -> int:
         """Number of waiting candidates below which the proposer is asked for more."""
         thresholds = []
         for _, proposer in self.spec.proposers:
@@ -405,7 +410,7 @@ class Built(BuiltLadder):
         return max(thresholds)
 
     @property
-    def waits(self) -> bool:
+    def waits_for_first_paid_rung(self) -> bool:
         """Whether the proposer is asked only after the first paid rung has answered for all earlier candidates."""
         return any(isinstance(chosen, EvolveSpec) and chosen.wait for _, chosen in self.spec.proposers)
 
@@ -419,7 +424,7 @@ def built_ladder(spec: CampaignSpec, fits: LedgerFits | None = None) -> BuiltLad
 
     fits: calibrations, by position of the rung.
     """
-    ladder = BuiltLadder(spec, build_rungs(spec, {}, {}))
+    ladder = BuiltLadder(spec, build_rungs(spec, ids={}, ratios={}))
     for position, by_property in (fits or {}).items():
         ladder.rungs[position].all_fits.update(by_property)
     return ladder

@@ -21,7 +21,7 @@ from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.results import pooled_replicates
 from sciagent.store.views.value_pages import ImportedLevel, imported_levels
 
-# a text that YAML reads as a text without quotes
+# a text that needs no quotes in YAML
 PLAIN = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[A-Za-z][\w/-]*$", re.IGNORECASE)
 LedgerFits = dict[int, dict[str, Fit]]
 """{position of the rung: fits by property}."""
@@ -86,12 +86,13 @@ def _level(levels: Mapping[str, ImportedLevel], rung: RungSpec, wanted: WantedCa
             f"calibrate: the ledger has no imported values of {name}; import at least {FEWEST} with: sciagent import "
             f"FILE.csv --value 'COLUMN={name}[{properties()[name].unit}]' --method experiment"
         )
+    first_level = next(iter(levels))
     if stated is None and len(levels) > 1:
         raise UsageError(
-            f'calibrate: {name} was imported at {len(levels)} levels; name one, as in level: "{next(iter(levels))}"; '
+            f'calibrate: {name} was imported at {len(levels)} levels; name one, as in level: "{first_level}"; '
             f"known: {', '.join(levels)}"
         )
-    chosen = next(iter(levels)) if stated is None else stated
+    chosen = first_level if stated is None else stated
     if chosen not in levels:
         hint = did_you_mean(chosen, list(levels))
         raise UsageError(f'calibrate: no {name} was imported at level "{chosen}"{hint}; known: {", ".join(levels)}')
@@ -100,8 +101,10 @@ def _level(levels: Mapping[str, ImportedLevel], rung: RungSpec, wanted: WantedCa
 
 def command(rung: RungSpec, file: str) -> str:
     """Returns the command that computes a rung's values for the molecules of a file."""
-    settings = (f"--set {shlex.quote(f'{key}={value}')} " for key, value in _flat(rung.settings))
-    return f"sciagent calc {rung.verifier} {''.join(settings)}--file {shlex.quote(file)}"
+    words = ["sciagent", "calc", rung.verifier]
+    for key, value in _flat(rung.settings):
+        words += ["--set", shlex.quote(f"{key}={value}")]
+    return " ".join([*words, "--file", shlex.quote(file)])
 
 
 def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
@@ -110,4 +113,5 @@ def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, st
         if isinstance(value, Mapping):
             yield from _flat(value, f"{path}{key}.")
         else:
-            yield f"{path}{key}", value if isinstance(value, str) and PLAIN.match(value) else json.dumps(value)
+            is_plain_text = isinstance(value, str) and PLAIN.match(value)
+            yield f"{path}{key}", value if is_plain_text else json.dumps(value)

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung, build_rungs, check_derived
 from sciagent.campaign.core.calibrating import LedgerFits, fit_lines, fits_of
-from sciagent.campaign.core.product_libraries import left_out
+from sciagent.campaign.core.product_libraries import unused_reactants
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.states import Standing
@@ -50,7 +50,7 @@ class Entered:
     def left_out(self) -> tuple[str, ...]:
         """A sentence on each list of reactants of which the proposer's reaction cannot use some. Raises UsageError, or
         InputFileError for a list that cannot be read."""
-        return tuple(left_out(self.built.spec))
+        return tuple(unused_reactants(self.built.spec))
 
     @cached_property
     def calibrations(self) -> tuple[str, ...]:
@@ -67,8 +67,8 @@ def as_begun(spec: CampaignSpec, source: str, row: CampaignRow) -> CampaignSpec:
     """Returns the spec with the defaults that its campaign began with. source: the text of the spec."""
     if spec.identity_hash == row.identity_hash:
         return spec
-    before = spec if source == row.source else stored_spec(row, candidates=False)
-    return spec.with_defaults_of(row.spec, before)
+    spec_of_stored_file = spec if source == row.source else stored_spec(row, candidates=False)
+    return spec.with_defaults_of(row.spec, spec_of_stored_file)
 
 
 def stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:

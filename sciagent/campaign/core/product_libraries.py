@@ -25,7 +25,7 @@ def library_of(spec: EnumerateSpec, base: Path) -> Combinations:
     return ReactionLibrary(spec.reaction or "", _lists(spec.reactants, base, spec.column))
 
 
-def left_out(spec: CampaignSpec) -> Iterator[str]:
+def unused_reactants(spec: CampaignSpec) -> Iterator[str]:
     """Yields a sentence for each list of reactants of which the reaction cannot use some. Raises as `library_of`."""
     for _, chosen in spec.proposers:
         if not isinstance(chosen, EnumerateSpec):

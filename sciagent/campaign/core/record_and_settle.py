@@ -116,12 +116,14 @@ def settling_of(
     """Returns the settling for a job that is over. finding: None if its evidence is in the ledger.
 
     A candidate whose job was quarantined gets a judgement. Its reason is `kills_workers` if processes died, otherwise
-    that of the last attempt.
+    the reason of the last attempt.
+
+    kills: number of attempts whose process died or was killed. losses: number of attempts lost with their worker.
     """
     if finding is None or state is JobState.CANCELLED:
         return Settling(candidate_id, position)
     if state is not JobState.QUARANTINED:
-        return Settling(candidate_id, position, finding, None, recorded)
+        return Settling(candidate_id, position, failed=finding, recorded=recorded)
     outcome = finding.outcome
     reason = finding.reason
     detail = finding.detail
@@ -134,15 +136,17 @@ def settling_of(
         reason = Reason.KILLS_WORKERS
     elif kills > 1:
         detail += f"; so {kills} times"
-    return Settling(candidate_id, position, finding, Judgement(Verdict.ERROR, reason, detail), recorded)
+    judgement = Judgement(Verdict.ERROR, reason, detail)
+    return Settling(candidate_id, position, failed=finding, gave_up=judgement, recorded=recorded)
 
 
-def decides(connection: Connection, rung: BuiltRung, candidate_id: int) -> bool:
-    """Whether the verdict of a rung on a candidate can be made now: of replicates, enough must have been answered."""
+def is_verdict_due(connection: Connection, rung: BuiltRung, candidate_id: int) -> bool:
+    """Whether the verdict of a rung on a candidate can be made now. If the rung asks for replicates, enough of them
+    must have been answered."""
     if rung.spec.lab is None or rung.spec.lab.replicates == 1:
         return True
     n_answered, n_open = jobs.answered_and_open(connection, rung.id, candidate_id)
-    return rung.spec.lab.decides(n_answered, n_open)
+    return rung.spec.lab.is_verdict_due(n_answered, n_open)
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
@@ -155,22 +159,23 @@ def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) 
         return
     steering = directives.steering_of_many(connection, built.row.id, [item.candidate_id for item in settlings])
     answers = _answers(connection, built, settlings)
-    alike = known_likenesses(connection, built, list(answers))
+    likenesses = known_likenesses(connection, built, list(answers))
 
     def columns(id_: int) -> Mapping[str, Any]:
-        return place(built.rules, built.objectives, answers[id_], steering[id_], alike.get(id_)).columns
+        return place(built.rules, built.objectives, answers[id_], steering[id_], likenesses.get(id_)).columns
 
     places = {}
-    for id_, position, failed, gave_up, _ in settlings:
-        has_answered = any(answer.position == position for answer in answers[id_])
-        if failed is not None and not has_answered:
-            judgement = gave_up or judge(built.rungs[position].rules, failed)
-            answers[id_].append(Answer(position, judgement))
+    for item in settlings:
+        id_ = item.candidate_id
+        has_answered = any(answer.position == item.position for answer in answers[id_])
+        if item.failed is not None and not has_answered:
+            judgement = item.gave_up or judge(built.rungs[item.position].rules, item.failed)
+            answers[id_].append(Answer(item.position, judgement))
         places[id_] = columns(id_)
     standings.update_many(connection, built.row.id, places)
-    found = find_likenesses(connection, built, {item.candidate_id: item.position for item in settlings})
-    alike |= found
-    standings.update_many(connection, built.row.id, {id_: columns(id_) for id_ in found})
+    new_likenesses = find_likenesses(connection, built, {item.candidate_id: item.position for item in settlings})
+    likenesses |= new_likenesses
+    standings.update_many(connection, built.row.id, {id_: columns(id_) for id_ in new_likenesses})
     record_derived(connection, built, list(places))
 
 
@@ -210,18 +215,19 @@ def settle_again(
         last = max(last, answered)
     answers = _answers(connection, built, [Settling(candidate_id, Position(last))])[candidate_id]
     steering = directives.steering_of(connection, built.row.id, candidate_id)
-    alike = known_likenesses(connection, built, [candidate_id]).get(candidate_id)
-    new_place = place(built.rules, built.objectives, answers, steering, alike)
+    likeness = known_likenesses(connection, built, [candidate_id]).get(candidate_id)
+    new_place = place(built.rules, built.objectives, answers, steering, likeness)
+    # the answers of the ledger leave the candidate open, but its earlier place may come from one without evidence
     if before is not None and new_place.standing in (Standing.OPEN, Standing.HELD):
         rung = built.rungs[min(new_place.position, len(built.rungs) - 1)]
         tried = {job.state for job in jobs.of_candidate(connection, built.row.id, candidate_id, [rung.id])}
         if rung in built.fast or tried & {JobState.FAILED, JobState.QUARANTINED}:
             new_place = steered(before, steering)
     standings.update(connection, built.row.id, candidate_id, **new_place.columns)
-    if answers and alike is None:
-        found = find_likenesses(connection, built, {candidate_id: answers[-1].position})
-        if candidate_id in found:
-            new_place = place(built.rules, built.objectives, answers, steering, found[candidate_id])
+    if answers and likeness is None:
+        new_likenesses = find_likenesses(connection, built, {candidate_id: answers[-1].position})
+        if candidate_id in new_likenesses:
+            new_place = place(built.rules, built.objectives, answers, steering, new_likenesses[candidate_id])
             standings.update(connection, built.row.id, candidate_id, **new_place.columns)
     record_derived(connection, built, [candidate_id])
 

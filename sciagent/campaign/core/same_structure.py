@@ -41,7 +41,7 @@ def known_likenesses(
 ) -> dict[int, Likeness]:
     """Returns the likenesses of the candidates that relaxed to the structure of another one, by candidate id.
 
-    as_of: a watermark; likenesses found since do not count.
+    as_of: a watermark, the number of a state of the ledger; likenesses found since do not count.
     """
     if not built.subject.relaxed_file:
         return {}
@@ -67,24 +67,38 @@ def find_likenesses(connection: Connection, built: Built, answered: Mapping[int,
 
 def _find(connection: Connection, built: Built, rung: BuiltRung, candidate_ids: Sequence[int]) -> set[int]:
     """Returns the ids of the candidates that the rung relaxed to the structure of an earlier candidate."""
-    where = rung.rules.position, rung.verifier.computation, built.subject.relaxed_file
-    structures = same_structures.relaxed_structures(connection, built.row.id, candidate_ids, *where)
+    campaign_id = built.row.id
+    position = rung.rules.position
+    computation = rung.verifier.computation
+    media_type = built.subject.relaxed_file
+    structures = same_structures.relaxed_structures(
+        connection, campaign_id, candidate_ids, position, computation, media_type
+    )
     measured = evidence.measured_of(connection, [structure.evidence_id for structure in structures])
-    skipped = {structure.candidate_id for structure in structures}
+    # at first all candidates of this call, so that the first of several alike ones is compared with none of the others
+    not_compared = {structure.candidate_id for structure in structures}
     found = set()
     for structure in structures:
         windows = _windows(connection, measured.get(structure.evidence_id, ()))
         others = same_structures.similar_structures(
-            connection, built.row.id, structure, *where, windows=windows, without=skipped, most=MAX_COMPARED
+            connection,
+            campaign_id,
+            structure,
+            position,
+            computation,
+            media_type,
+            windows=windows,
+            without=not_compared,
+            most=MAX_COMPARED,
         )
         for other in others:
             distance = _distance(built, structure, other)
             if distance is not None:
-                same_structures.write(connection, built.row.id, rung.id, structure, other, distance)
+                same_structures.write(connection, campaign_id, rung.id, structure, other, distance)
                 found.add(structure.candidate_id)
                 break
         else:
-            skipped.remove(structure.candidate_id)  # later candidates are compared with this one
+            not_compared.remove(structure.candidate_id)  # later candidates are compared with this one
     return found
 
 
@@ -108,4 +122,5 @@ def _distance(built: Built, structure: RelaxedStructure, other: RelaxedStructure
         contents = [built.ledger.artifacts.get(each.sha256) for each in (structure, other)]
     except LedgerError:
         return None
-    return built.subject.relaxed_distance(*(content.decode("utf-8", errors="replace") for content in contents))
+    text, other_text = (content.decode("utf-8", errors="replace") for content in contents)
+    return built.subject.relaxed_distance(text, other_text)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from sciagent.domain.directives import SteeringState
-from sciagent.domain.display_units import Units, show_window, shown_quantity
+from sciagent.domain.display_units import Units, quantity_in_chosen_unit, window_text
 from sciagent.domain.evidence import Finding, Measured, at_highest_rung
 from sciagent.domain.lab_messages import NOT_OBTAINED
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes import Reason, Verdict
-from sciagent.domain.quantities import Quantity, stated
+from sciagent.domain.quantities import Quantity, named_value_text
 from sciagent.domain.rung_position import Position, Tier
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.same_structures import Likeness
@@ -160,11 +160,11 @@ def _first_miss(
             return Judgement(Verdict.INCONCLUSIVE, Reason.NOT_MEASURED, f"{name} was not measured")
         missed = None if window is None else window.misses(values[name])
         if missed is Reason.NOT_MEASURED:
-            detail = f"{stated(name, shown_quantity(name, values[name], units))} is censored at the {kind}'s edge"
-            return Judgement(Verdict.INCONCLUSIVE, missed, detail)
+            value = named_value_text(name, quantity_in_chosen_unit(name, values[name], units))
+            return Judgement(Verdict.INCONCLUSIVE, missed, f"{value} is censored at the {kind}'s edge")
         if window is not None and missed is not None:
-            value = stated(name, shown_quantity(name, values[name], units))
-            return Judgement(Verdict.FAIL, missed, f"{value}, {kind} {show_window(name, window, units)}")
+            value = named_value_text(name, quantity_in_chosen_unit(name, values[name], units))
+            return Judgement(Verdict.FAIL, missed, f"{value}, {kind} {window_text(name, window, units)}")
     return None
 
 
@@ -187,6 +187,7 @@ class Place:
     """Utility in (0, 1]; None until the candidate is settled."""
     is_hit: bool
     hit_tier: str | None
+    """Tier of the highest rung that measured a property of a hit; None for other candidates."""
 
     @property
     def columns(self) -> Mapping[str, Any]:
@@ -247,7 +248,8 @@ def place(
     )
     if standing is not Standing.OPEN:
         values = {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()}
-        reached = _ended(reached, objectives, values, last, rules[depth])
+        # without a measured property, `depth` is -1 and the last rung is passed on, but the candidate is no hit
+        reached = _ended(reached, objectives, values, last, highest=rules[depth])
     return steered(reached, steering)
 
 

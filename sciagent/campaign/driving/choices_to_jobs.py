@@ -31,7 +31,7 @@ MAX_CHOICES = 512  # a dispatch asks for no more choices once it has asked for t
 
 @dataclass
 class Dispatched:
-    """The result of promoting one batch of choices."""
+    """The result of carrying out one batch of choices."""
 
     reused: bool = False
     """Whether evidence in the ledger answered at least one choice."""
@@ -43,7 +43,7 @@ class Dispatched:
     """Message about the first refused choice: the amount it would have reserved and the amount left."""
 
 
-def promote(
+def carry_out_choices(
     connection: Connection, session: DriverSession, choices: Sequence[Choice], crew: Crew, slots: JobSlots
 ) -> Dispatched:
     """Writes decisions, starts jobs and reuses evidence for the choices, most urgent first, until all slots are taken.
@@ -94,7 +94,7 @@ def _within_verifications(
 ) -> tuple[list[Choice], list[Choice]]:
     """Splits choices into the ones that the budget of verifications allows, and the others.
 
-    A choice of a rung below the terminal one is always allowed, and so is a choice for a seed.
+    Choices of rungs below the terminal one are always allowed, and so are choices for seed candidates.
     """
     n_left = session.verifications_left(connection)
     if n_left is None:
@@ -128,10 +128,11 @@ def _plan(
     reservation = rung.reserves(declared)
     seconds = rung.lasts(declared)
     if rung.spec.is_world:
-        reservation = budget.stocks_of(reservation)
+        reservation = budget.stocks_of(reservation)  # weekly amounts are booked when a person claims the task
     key = rung.verifier.evidence_key(candidate)
     job = PlannedJob(rung, candidate_id, candidate, key, declared, reservation)
     for_many_jobs = {resource: AMPLE_JOBS * amount for resource, amount in reservation.items()}
+    # before the first job of a rung has ended, its declared cost may be far too low
     if rung.cost_model.learnt and budget.fits(for_many_jobs, AMPLE_JOBS * seconds):
         return job, True, None
     shortfall = budget.shortfall(reservation, seconds)
@@ -181,7 +182,7 @@ def _ready(
     queued = jobs.queued(connection, built.row.id)
     reserved: Mapping[int, Mapping[str, float]] = spend.reserved_by_job(connection, built.row.id) if queued else {}
     too_dear: set[int] = set()  # ids of rungs with a job that did not fit the budget
-    for job_id, candidate_id, rung_id, _, priority in queued:
+    for job_id, candidate_id, rung_id, _replicate, priority in queued:
         if preferred_only and priority < jobs.PREFERRED:
             break  # later jobs have a lower priority
         if directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:

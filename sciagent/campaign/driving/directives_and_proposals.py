@@ -59,7 +59,7 @@ class Mailbox:
         self._last = new_directives[-1].id
         self._unread += new_directives
         candidate_ids = [directive.candidate_id for directive in new_directives]
-        session.purchasing.pool.touch(id_ for id_ in candidate_ids if id_ is not None)
+        session.purchasing.pool.mark_changed(id_ for id_ in candidate_ids if id_ is not None)
         session.recount(connection)
         session.count_hits(connection)
         return True
@@ -93,9 +93,9 @@ class Mailbox:
         """Pauses or resumes the campaign. A pause does not count as wall time."""
         session = self._session
         self.paused = paused
-        self._heart.count(not self.paused)
+        self._heart.count_time(counts=not self.paused)
         if not self.paused:
-            session.budget.rest(time.monotonic() - self._paused_at)
+            session.budget.subtract_idle_time(time.monotonic() - self._paused_at)
         self._paused_at = time.monotonic()
         with session.begin() as connection:
             state = CampaignState.PAUSED if self.paused else CampaignState.RUNNING
@@ -147,8 +147,8 @@ class Intake:
         self.n_proposals = campaign_counts.count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id)
 
     def propose(self, session: DriverSession, insist: bool = False) -> bool:
-        """Runs one turn of the proposer if fewer candidates than `built.ahead` wait. Returns True if there was a turn,
-        or if the proposer has just ended.
+        """Runs one turn of the proposer if fewer candidates than `built.fewest_waiting` wait. Returns True if there was
+        a turn, or if the proposer has just ended.
 
         insist: whether to ask even if enough candidates wait, or the first paid rung has not answered yet; for a
         campaign in which no waiting candidate can start.
@@ -177,9 +177,9 @@ class Intake:
         if not insist:
             with built.ledger.read() as connection:
                 n_worth_buying = purchasing.wants(connection)
-                if n_worth_buying >= built.ahead:
+                if n_worth_buying >= built.fewest_waiting:
                     return False
-                self.holding = built.waits and purchasing.is_preparing(connection)
+                self.holding = built.waits_for_first_paid_rung and purchasing.is_preparing(connection)
         return not self.holding and self._turn(limit, budget)
 
     def _limit_reached(self, session: DriverSession, limit: int) -> ProposalsEnd | None:

@@ -18,7 +18,7 @@ from sciagent.domain.states import MAX_LOSSES
 from sciagent.errors import CampaignError, LedgerAwayError
 from sciagent.execution.executor import Executor
 from sciagent.execution.worker.registration import Presence
-from sciagent.execution.worker.worker_slot import patiently
+from sciagent.execution.worker.worker_slot import retry_while_away
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker
@@ -69,7 +69,7 @@ class Host:
     def serve(self) -> None:
         """Drives campaigns until `request_stop` is called; waits while the database is unreachable. Raises
         CampaignError if no job can reach a worker until a person corrects something."""
-        patiently(lambda: self._presence.step(self._ledger), self._stop)
+        retry_while_away(lambda: self._presence.step(self._ledger), self._stop)
         self._executor.wake({})  # starts the executor's watch over its cluster
         try:
             while not self._stop.is_set():
@@ -127,7 +127,7 @@ class Host:
             _log(logging.ERROR, child, text, "driver_failed", code=code)
             if child.failures >= MAX_FAILURES:
                 with self._ledger.begin() as connection:
-                    campaigns.host(connection, campaign_id, False)
+                    campaigns.set_hosted(connection, campaign_id, hosted=False)
                     payload = {"code": code, "failures": child.failures}
                     campaigns.log_event(connection, campaign_id, "dispatcher_gave_up", payload)
                 del self._children[campaign_id]

@@ -22,13 +22,19 @@ from sciagent.campaign.core.build import Built, check_engines, check_here, is_dr
 from sciagent.campaign.core.calibrating import fits_of
 from sciagent.campaign.core.record_and_settle import settle_again
 from sciagent.campaign.core.verdicts import Place
-from sciagent.campaign.driving.choices_to_jobs import MAX_CHOICES, promote, resume_queued
+from sciagent.campaign.driving.choices_to_jobs import MAX_CHOICES, carry_out_choices, resume_queued
 from sciagent.campaign.driving.directives_and_proposals import Intake, Mailbox
 from sciagent.campaign.driving.driver_state import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat, JobSlots, Pace
-from sciagent.campaign.driving.lab_jobs import JointCrew, WorldJobs, reorder_list, wake_again, with_people
+from sciagent.campaign.driving.lab_jobs import (
+    JointCrew,
+    WorldJobs,
+    ending_with_people,
+    reorder_list,
+    wake_for_reordering,
+)
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
-from sciagent.campaign.file.rungs import SHARE
+from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE
 from sciagent.campaign.pricing.purchasing import BlockedBy
 from sciagent.campaign.proposing.sources import MakeSource, source_of
 from sciagent.domain.ports import Choice
@@ -68,7 +74,7 @@ class ControlDraws:
         position = control.rules.position
         remaining_jobs = self._session.budget.remaining_jobs(position)
         n = slots if remaining_jobs is None else min(slots, remaining_jobs)
-        share = control.spec.share or SHARE
+        share = control.spec.share or DEFAULT_CONTROL_SHARE
         why = f"control: drawn with a chance of {share:g}"
         return [Choice(id_, position, index=0.0, propensity=share, why=why) for id_ in self._waiting[:n]]
 
@@ -142,7 +148,7 @@ def _place_again(connection: Connection, built: Built, lowest: int) -> None:
     )
     for candidate_id in connection.execute(query.order_by(c.seq)).scalars().all():
         before = Place.from_columns(standings.get(connection, built.row.id, candidate_id))
-        settle_again(connection, built, candidate_id, before)
+        settle_again(connection, built, candidate_id, before=before)
 
 
 STEP_SECONDS = 0.25  # longest time that a step waits for a job or a model
@@ -176,7 +182,7 @@ class Driver:
         self.session = DriverSession(built)
         self.request_stop = self.session.request_stop
         self.abort = self.session.abort
-        self.pace = Pace(built.together)
+        self.pace = Pace(built.jobs_per_call)
         self._workers = workers
         self._runs_locally = executor is None
         self._executor = executor or Executor()
@@ -202,7 +208,7 @@ class Driver:
         with ExitStack() as undo:  # undoes a start that fails half way
             undo.callback(self.release)
             self.reaped = reap(session)
-            sweep(built.scratch())
+            sweep(built.scratch())  # removes the folders of dead workers
             prepare(built.all_rungs)
             self._executor.listen(built.row.id, self._bell)
             undo.callback(self._executor.close)
@@ -384,6 +390,7 @@ class Driver:
                 self._dispatch(preferred_only=True)
             return ending
         proposed = self.intake.propose(session)
+        # the terminal rung has answered on the new candidates already
         if proposed and session.built.decides_at_once and session.built.spec.goal.kind == "hits":
             with session.built.ledger.read() as connection:
                 session.count_hits(connection)
@@ -413,17 +420,17 @@ class Driver:
         blocked = self.session.purchasing.blocked
         # more proposals release more of the budget
         insist = blocked is not None and blocked.by is BlockedBy.SLICE
-        return self.intake.propose(self.session, insist) or self._awaits_model
+        return self.intake.propose(self.session, insist=insist) or self._awaits_model
 
     def _end_campaign(self, ending: Ending) -> CampaignState:
         with self.session.begin() as connection:
-            state, why = with_people(connection, self.session, ending)
+            state, why = ending_with_people(connection, self.session, ending)
             campaigns.set_state(connection, self.built.row.id, state, why)
-            wake_again(connection, self.session, state)
+            wake_for_reordering(connection, self.session, state)
             self.session.log(connection, "ended", state=state, why=why)
             is_resumed_by_dispatcher = ending == INTERRUPTED or state is CampaignState.WAITING
             if not is_resumed_by_dispatcher:
-                campaigns.host(connection, self.built.row.id, False)
+                campaigns.set_hosted(connection, self.built.row.id, hosted=False)
         return state
 
     def _dispatch(self, preferred_only: bool = False) -> bool:
@@ -443,7 +450,7 @@ class Driver:
                 resume_queued(connection, self.session, crew, slots, preferred_only)
                 reused = self._start_control(connection, crew, slots)
                 if not preferred_only:
-                    reused_by_scheduler = self._promote(connection, crew, slots)
+                    reused_by_scheduler = self._start_choices(connection, crew, slots)
                     reused = reused or reused_by_scheduler
             started = crew.launch()  # after the commit, so that no job runs that is not in the ledger
             acted = acted or started > 0 or reused
@@ -453,13 +460,14 @@ class Driver:
 
     def _start_control(self, connection: Connection, crew: Crew, slots: JobSlots) -> bool:
         """Starts the control on candidates that were drawn for it; returns True if evidence was reused."""
-        chosen = self._draws.due(connection, not self.running, slots.open, slots.wanted)
-        done = promote(connection, self.session, chosen, crew, slots)
+        is_idle = not self.running
+        chosen = self._draws.due(connection, idle=is_idle, rungs=slots.open, slots=slots.wanted)
+        done = carry_out_choices(connection, self.session, chosen, crew, slots)
         not_started = {choice.id for choice in (*done.refused, *done.unplaced)}
         self._draws.take({choice.id for choice in chosen} - not_started)
         return done.reused
 
-    def _promote(self, connection: Connection, crew: Crew, slots: JobSlots) -> bool:
+    def _start_choices(self, connection: Connection, crew: Crew, slots: JobSlots) -> bool:
         """Starts the scheduler's choices; returns True if evidence was reused. A job that does not fit the budget is
         skipped in favour of the next one that fits."""
         reused = False
@@ -467,9 +475,11 @@ class Driver:
         put_off = set[int]()
         purchasing = self.session.purchasing
         while wanted > 0:
-            chosen = purchasing.choose(connection, wanted, self.intake.holding, slots.open, put_off)
-            done = promote(connection, self.session, chosen, crew, slots)
-            purchasing.pool.touch(choice.id for choice in chosen)
+            chosen = purchasing.choose(
+                connection, slots=wanted, first_only=self.intake.holding, places=slots.open, put_off=put_off
+            )
+            done = carry_out_choices(connection, self.session, chosen, crew, slots)
+            purchasing.pool.mark_changed(choice.id for choice in chosen)
             purchasing.take_back(done.unplaced, done.refused)
             put_off.update(choice.id for choice in done.refused)
             blocked = purchasing.blocked

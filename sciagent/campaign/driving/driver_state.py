@@ -140,7 +140,7 @@ class DriverSession:
             return CampaignState.BUDGET_SPENT, f"all {limit} verifications of {terminal.spec.rung} are used"
         if not built.paid or any(self._may_run(rung) for rung in built.paid):
             return None
-        # without this rule a search would go on proposing candidates that can no longer be verified
+        # otherwise a search would go on proposing candidates that can no longer be verified
         with built.ledger.read() as connection:
             n_waiting = self._n_waiting(connection)
         why = "the budget by rung is used"
@@ -179,7 +179,7 @@ class DriverSession:
                     why += f"; {n_waiting} candidates still wait"
                 return CampaignState.FAILED, why
             if starved or shortfall or jobs.queued(connection, self.built.row.id):
-                when_renewed = self.budget.goes_on(self.built, connection)
+                when_renewed = self.budget.renewal_text(self.built, connection)
                 if when_renewed:
                     return CampaignState.BUDGET_SPENT, when_renewed
                 state = CampaignState.BUDGET_SPENT
@@ -252,7 +252,7 @@ class Heartbeat:
         self._thread.join(timeout=30)
         self._once()
 
-    def count(self, counts: bool) -> None:
+    def count_time(self, counts: bool) -> None:
         """Sets whether time from now on is booked as wall time; a pause is not."""
         self._once()
         self._counts = counts
@@ -335,10 +335,10 @@ class Pace:
         """Number of jobs that share one call."""
         return self._together.get(position, 1)
 
-    def ahead(self, position: Position, below: float = LONG_SECONDS) -> bool:
-        """Whether a job may be claimed before a worker is free; not before a job of the rung has finished.
+    def is_short(self, position: Position, below: float = LONG_SECONDS) -> bool:
+        """Whether a job of the rung is expected to take less than `below` seconds; False before one has finished.
 
-        below: wall time in seconds from which a job may not.
+        The default is the wall time below which a job may be claimed before a worker is free.
         """
         mean_seconds = self._seconds.get(position)
         return mean_seconds is not None and mean_seconds < below
@@ -405,7 +405,7 @@ class LocalSlots:
     @property
     def wanted(self) -> int:
         n_calls = self._free
-        if any(self._pace.ahead(position) for position in self._workers_by_position):
+        if any(self._pace.is_short(position) for position in self._workers_by_position):
             n_calls += self._waiting
         largest_group = max((self._pace.group(position) for position in self._workers_by_position), default=1)
         return largest_group * n_calls
@@ -419,7 +419,7 @@ class LocalSlots:
         if n_workers <= self._free:
             self._free -= n_workers
         else:
-            may_wait = self._waiting and n_workers == 1 and ample and self._pace.ahead(position)
+            may_wait = self._waiting and n_workers == 1 and ample and self._pace.is_short(position)
             if not may_wait:
                 return None
             self._waiting -= 1

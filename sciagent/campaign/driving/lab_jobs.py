@@ -2,8 +2,8 @@
 
 Nobody waits for people: a driver with nothing else to do ends, and its campaign is `waiting`.
 
-The order of the list is made again at most once a day. Tasks that nobody has begun get a new priority, and those that
-others have overtaken are withdrawn.
+The order of the list is made again at most once a day. Tasks that nobody has begun get a new priority, and tasks
+that others have overtaken are withdrawn.
 
 Only the scheduler `priced` learns what changes the order. A task stays as it is once a person has acted on it: the task
 was promoted or approved, has a vial, or another measurement of its candidate is claimed or answered. A task that the
@@ -31,7 +31,7 @@ from sciagent.domain.lab_messages import QUEUE
 from sciagent.domain.ports import Choice
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import CampaignState
-from sciagent.scheduling.candidate_pool import RECENT, enough
+from sciagent.scheduling.candidate_pool import RECENT, tasks_for_missing_hits
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs, offers, spend
@@ -58,13 +58,13 @@ def reorder_list(connection: Connection, session: DriverSession) -> None:
     if not listed:
         return
     remaining_choices = session.purchasing.reorder(connection, listed)
-    if remaining_choices is None:
+    if remaining_choices is None:  # the tasks keep their order
         return
     spare = _spare(connection, session, listed, remaining_choices)
     remaining_choices = {id_: choice for id_, choice in remaining_choices.items() if id_ not in spare}
     for task in untouched:
         if task.candidate_id in remaining_choices:
-            jobs.prefer(connection, task.id, remaining_choices[task.candidate_id].index)
+            jobs.set_priority(connection, task.id, remaining_choices[task.candidate_id].index)
     _decide(connection, session, untouched, remaining_choices, spare)
     withdrawn = _withdraw(connection, session, untouched, remaining_choices)
     session.log(connection, REPRICED_EVENT, tasks=len(listed), withdrawn=withdrawn)
@@ -82,12 +82,12 @@ def _withdraw(
     withdrawn = sorted({task.candidate_id for task in withdrawn_tasks})
     for candidate_id in withdrawn:
         settle_again(connection, session.built, candidate_id)
-    session.purchasing.withdrew(connection, withdrawn)
+    session.purchasing.note_withdrawn(connection, withdrawn)
     session.budget.refresh(session.built, connection)
     return len(withdrawn)
 
 
-def needed(connection: Connection, session: DriverSession, out: int) -> float:
+def n_tasks_needed(connection: Connection, session: DriverSession, out: int) -> float:
     """Returns how many more tasks of the terminal rung are likely to bring the hits that the goal lacks.
 
     out: number of candidates with such a task. Each candidate counts with the share of hits among the latest answers.
@@ -98,7 +98,7 @@ def needed(connection: Connection, session: DriverSession, out: int) -> float:
     if goal.kind != "hits" or not goal.count:
         return math.inf
     latest = campaign_counts.latest_hits(connection, built.row.id, built.terminal, RECENT)
-    return max(0, enough(goal.count, session.hits, latest) - out)
+    return max(0, tasks_for_missing_hits(goal.count, session.hits, latest) - out)
 
 
 def _spare(
@@ -116,7 +116,7 @@ def _spare(
     open_ids = tasks.open_candidates(connection, session.built.rungs[terminal].id)
     begun_ids = [id_ for id_ in open_ids if listed.get(id_) != terminal]  # a person has acted on their tasks
     n_begun = len(begun_ids)
-    n_needed = needed(connection, session, out=n_begun)
+    n_needed = n_tasks_needed(connection, session, out=n_begun)
     n_stay = int(min(n_needed, len(terminal_ids)))  # `n_needed` may be infinite
     return set(terminal_ids[n_stay:])
 
@@ -156,7 +156,7 @@ def _decide(
     standings.decide(connection, session.built.row.id, decisions)
 
 
-def wake_again(connection: Connection, session: DriverSession, state: CampaignState) -> None:
+def wake_for_reordering(connection: Connection, session: DriverSession, state: CampaignState) -> None:
     """Lets a dispatcher look at a campaign that waits for people after a day, if its list may then change."""
     built = session.built
     if state is not CampaignState.WAITING or not session.purchasing.reorders:
@@ -165,7 +165,7 @@ def wake_again(connection: Connection, session: DriverSession, state: CampaignSt
         campaigns.wake(connection, built.row.id, db_now(connection) + REORDER_INTERVAL)
 
 
-def with_people(connection: Connection, session: DriverSession, ending: Ending) -> Ending:
+def ending_with_people(connection: Connection, session: DriverSession, ending: Ending) -> Ending:
     """Returns the ending, or `waiting` in its place while people have tasks.
 
     A reached goal ends the campaign; tasks that nobody has claimed are then taken off the list. A proposer's model that
@@ -176,7 +176,7 @@ def with_people(connection: Connection, session: DriverSession, ending: Ending) 
     if not built.asked or state not in (CampaignState.FINISHED, CampaignState.BUDGET_SPENT, CampaignState.FAILED):
         return ending
     if session.is_goal_reached:
-        withdraw(connection, built)
+        withdraw_unclaimed(connection, built)
         return ending
     if not tasks.open_by_rung(connection, built.row.id):
         return ending
@@ -185,7 +185,7 @@ def with_people(connection: Connection, session: DriverSession, ending: Ending) 
     return CampaignState.WAITING, "for people"
 
 
-def withdraw(connection: Connection, built: Built) -> None:
+def withdraw_unclaimed(connection: Connection, built: Built) -> None:
     """Cancels all tasks that nobody has claimed."""
     waiting = tasks.unclaimed(connection, built.row.id)
     jobs.cancel_queued(connection, list(waiting))
@@ -193,8 +193,8 @@ def withdraw(connection: Connection, built: Built) -> None:
         settle_again(connection, built, candidate_id)
 
 
-OFFER = Offer(QUEUE, None, None)
-"""The offer of every task: on the queue of people, without expected core-seconds or memory."""
+OFFER = Offer(QUEUE, seconds=None, memory_mb=None)
+"""The offer of every task, on the queue of people."""
 
 
 class WorldJobs(Crew):
@@ -220,13 +220,13 @@ class WorldJobs(Crew):
         quota = {}
         for rung in built.asked:
             tasks_per_candidate = 1 if rung.spec.lab is None else rung.spec.lab.replicates
-            n_unclaimed_tasks, _ = out.get(rung.id, (0, 0))
+            n_unclaimed_tasks, _n_claimed_tasks = out.get(rung.id, (0, 0))
             n_listed_candidates = math.ceil(n_unclaimed_tasks / tasks_per_candidate)
-            max_candidates = rung.spec.list_length(weekly) // tasks_per_candidate
+            max_candidates = rung.spec.most_unclaimed_tasks(weekly) // tasks_per_candidate
             room = max_candidates - n_listed_candidates
             if rung.rules.is_terminal and room > 0:
                 n_out = len(tasks.open_candidates(connection, rung.id))
-                room = int(min(room, needed(connection, self.session, out=n_out)))
+                room = int(min(room, n_tasks_needed(connection, self.session, out=n_out)))
             quota[rung.rules.position] = max(0, room)
         return Quota(quota)
 
@@ -258,8 +258,11 @@ class WorldJobs(Crew):
         self._add(connection, planned)
 
     def _add(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
-        due = {id_: job.rung.spec.lab.due_days for id_, job in planned.items() if job.rung.spec.lab is not None}
-        tasks.enter(connection, list(due), due)
+        due_days = {}
+        for id_, job in planned.items():
+            if job.rung.spec.lab is not None:
+                due_days[id_] = job.rung.spec.lab.due_days
+        tasks.enter(connection, list(due_days), due_days)
         self._n_new += len(planned)
         for id_, job in planned.items():
             out = offers.OutstandingJob(id_, job.candidate_id, job.rung.id)
@@ -279,11 +282,12 @@ class WorldJobs(Crew):
         done = [self._jobs_out.pop(end.job_id) for end in ended]
         with self.session.built.ledger.read() as connection:
             self.session.recount(connection)
-        self.session.purchasing.pool.touch(job.out.candidate_id for job in done)
+        # the scheduler reads these candidates again
+        self.session.purchasing.pool.mark_changed(job.out.candidate_id for job in done)
         return {job.position for job in done}
 
     def recall(self) -> None:
-        """Does nothing: tasks stay on the list, which shows those of a resting campaign to nobody."""
+        """Does nothing: tasks stay on the list, which shows the tasks of a resting campaign to nobody."""
 
     def abort(self) -> None:
         """Does nothing: no process waits for people."""

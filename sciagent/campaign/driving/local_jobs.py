@@ -53,7 +53,7 @@ class LocalJobs(Crew):
 
     @property
     def running(self) -> int:
-        return self.pool.running
+        return self.pool.n_calls
 
     @property
     def has_room(self) -> bool:  # type: ignore[override]
@@ -107,7 +107,7 @@ class LocalJobs(Crew):
         ]
         self._write({result.job.claim.job_id: result for result in results})
         settled = [self.by_id.pop(job.claim.job_id) for job, _ in pairs]
-        self.session.purchasing.pool.touch(job.candidate_id for job in settled)
+        self.session.purchasing.pool.mark_changed(job.candidate_id for job in settled)
         return {job.position for job in settled}
 
     def _write(self, results: Mapping[int, JobResult]) -> None:
@@ -132,7 +132,7 @@ class LocalJobs(Crew):
         seconds = result.result.own_seconds
         if seconds is None:
             seconds = result.result.wall_seconds
-        if result.outcome is not Outcome.LOST:
+        if result.outcome is not Outcome.LOST:  # a lost attempt does not tell how long the job takes
             self.pace.observe(job.position, seconds)
         budget.spend(result.cost)
         if is_over:
@@ -151,7 +151,7 @@ class LocalJobs(Crew):
                 self.session.recount(connection)
         for job in returned:
             del self.by_id[job.claim.job_id]
-        self.session.purchasing.pool.touch(job.candidate_id for job in returned)
+        self.session.purchasing.pool.mark_changed(job.candidate_id for job in returned)
 
     def abort(self) -> None:
         self.pool.kill()
@@ -197,9 +197,12 @@ def reap(session: DriverSession) -> int:
         settle_cancelled(connection, session, cancelled_ids)
         positions = {rung.id: rung.rules.position for rung in session.built.all_rungs}
         lost = [job for job in reaped if job.state is JobState.QUARANTINED]
+        # one finding for all lost jobs; it is not recorded, so it needs no candidate's key
         finding = Finding("", Outcome.LOST, reason=Reason.LEASE_EXPIRED, detail="its driver died")
         settlings = [
-            settling_of(job.candidate_id, positions[job.rung_id], job.state, finding, job.kills, job.losses)
+            settling_of(
+                job.candidate_id, positions[job.rung_id], job.state, finding, kills=job.kills, losses=job.losses
+            )
             for job in lost
         ]
         settle(connection, session.built, settlings)

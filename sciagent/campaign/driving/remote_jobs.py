@@ -15,12 +15,12 @@ from dataclasses import asdict, dataclass, replace
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.record_and_settle import Settling, decides, settle, settling_of
+from sciagent.campaign.core.record_and_settle import Settling, is_verdict_due, settle, settling_of
 from sciagent.campaign.driving.driver_state import Crew, DriverSession, Pace, PlannedJob, Quota
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.rung_position import Position
-from sciagent.domain.states import JobState, Standing, text_of
+from sciagent.domain.states import JobState, Standing, needs_text
 from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.job_queue import jobs, offers, spend, workers
@@ -67,7 +67,8 @@ def settle_ended(session: DriverSession, out: Mapping[int, OfferedJob]) -> list[
                 job = out[end.job_id]
                 if end.state is JobState.CANCELLED and not _waits(connection, session, job):
                     continue
-                if decides(connection, session.built.all_rungs[job.position], job.out.candidate_id):
+                # of a rung with replicates, enough have to be answered
+                if is_verdict_due(connection, session.built.all_rungs[job.position], job.out.candidate_id):
                     settlings.append(_settling(end, job))
             settle(connection, session.built, settlings)
     return ended
@@ -81,10 +82,10 @@ def _waits(connection: Connection, session: DriverSession, job: OfferedJob) -> b
 
 def _settling(end: EndedJob, job: OfferedJob) -> Settling:
     candidate_id = job.out.candidate_id
-    finding = None
+    finding = None  # the evidence of a job that is done is in the ledger
     if end.state is not JobState.DONE and end.outcome is not None:
         finding = Finding(str(candidate_id), end.outcome, reason=end.reason, detail=end.detail)
-    return settling_of(candidate_id, job.position, end.state, finding, end.kills, end.losses)
+    return settling_of(candidate_id, job.position, end.state, finding, kills=end.kills, losses=end.losses)
 
 
 log = logging.getLogger(__name__)
@@ -129,23 +130,25 @@ class RemoteJobs(Crew):
         built = self.session.built
         campaigns.write_requests(connection, {rung.id: request_for_workers(rung) for rung in built.computed})
         if self._takes_new:
-            offers.restate_needs(connection, {rung.id: text_of(rung.holds) for rung in built.computed})
+            offers.restate_needs(connection, {rung.id: needs_text(rung.holds) for rung in built.computed})
         else:
             offers.withdraw(connection, built.row.id)
         self._jobs_out = offered_jobs(connection, built, built.computed)
 
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
         ids = jobs.create_many(connection, [job.row(self.session.built.row.id, offer_of(job)) for job in planned])
-        self._add(dict(zip(ids, planned, strict=True)), {})
+        self._add(dict(zip(ids, planned, strict=True)), last_attempts={})
         return ids
 
     def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
         offers.offer_many(connection, {job_id: offer_of(job) for job_id, job in planned.items()})
         self._add(planned, offers.last_attempts(connection, list(planned)))
 
-    def _add(self, planned: Mapping[int, PlannedJob], seen: Mapping[int, int]) -> None:
+    def _add(self, planned: Mapping[int, PlannedJob], last_attempts: Mapping[int, int]) -> None:
+        """last_attempts: ids of the latest attempts of jobs that were tried before. Their cost is in the budget."""
         for id_, job in planned.items():
-            out = OutstandingJob(id_, job.candidate_id, job.rung.id, seen.get(id_, 0))
+            last_counted = last_attempts.get(id_, 0)
+            out = OutstandingJob(id_, job.candidate_id, job.rung.id, last_counted=last_counted)
             self._newly_offered.append(OfferedJob(out, job.position, job.declared, job.reservation))
 
     def launch(self) -> int:
@@ -184,10 +187,9 @@ class RemoteJobs(Crew):
         return Quota(further_jobs)
 
     def _jobs_a_slot(self, position: Position) -> int:
-        """Number of jobs of a rung that keep one slot busy until the next dispatch: one call of long jobs, or two of
-        short jobs. With one call of short jobs, jobs that do nothing took half as long again on workers that poll the
-        ledger."""
-        calls = 2 if self.pace.ahead(position, LONG_SECONDS) else 1
+        """Number of jobs of a rung that keep one slot busy until the next dispatch: one call of long jobs, or two calls
+        of short ones. With one call, empty jobs took 1.5 times as long on workers that poll the ledger."""
+        calls = 2 if self.pace.is_short(position, below=LONG_SECONDS) else 1
         return calls * self.pace.group(position)
 
     def _look_for_workers(self, connection: Connection) -> None:
@@ -201,10 +203,10 @@ class RemoteJobs(Crew):
         self._n_at_once = {}
         for rung in self.session.built.computed:
             label = rung.spec.rung
-            can = capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
-            self._n_at_once[rung.rules.position] = can.most
-            if can.missing:
-                why = f'rung "{label}": {impossible_request_text(queue_of(rung), rung.holds, can)}'
+            possible = capacity(alive, queue_of(rung), rung.holds, rung.limits.memory_mb)
+            self._n_at_once[rung.rules.position] = possible.most
+            if possible.missing:
+                why = f'rung "{label}": {impossible_request_text(queue_of(rung), rung.holds, possible)}'
                 self.unheld[label] = why
                 if before.get(label) != why:
                     log.warning("%s", why, extra={"about": {"event": "no_worker_can_hold", "rung": label}})
@@ -219,10 +221,11 @@ class RemoteJobs(Crew):
         if not ended:
             return set()
         settled = [self._account(end) for end in ended]
-        if any(end.state is JobState.CANCELLED for end in ended):
+        if any(end.state is JobState.CANCELLED for end in ended):  # which frees their slots and reservations
             with ledger.read() as connection:
                 session.recount(connection)
-        session.purchasing.pool.touch(job.out.candidate_id for job in settled)
+        # the scheduler reads these candidates again
+        session.purchasing.pool.mark_changed(job.out.candidate_id for job in settled)
         return {job.position for job in settled}
 
     def _account(self, end: EndedJob) -> OfferedJob:
@@ -253,11 +256,12 @@ class RemoteJobs(Crew):
     def recount(self, connection: Connection) -> None:
         if not self._jobs_out:
             return
-        seen = offers.last_attempts(connection, list(self._jobs_out))
+        last_attempts = offers.last_attempts(connection, list(self._jobs_out))
         held = spend.reserved_by_job(connection, self.session.built.row.id)
         for id_, job in self._jobs_out.items():
-            # the budget counts the attempts seen so far, so their cost is not booked again when the job has ended
-            out = job.out._replace(seen=seen.get(id_, job.out.seen))
+            # the budget counts the attempts so far, so their cost is not booked again when the job has ended
+            last_counted = last_attempts.get(id_, job.out.last_counted)
+            out = job.out._replace(last_counted=last_counted)
             self._jobs_out[id_] = replace(job, out=out, reservation=Cost(held.get(id_)))
 
     def close(self) -> None:
@@ -273,7 +277,7 @@ def offer_of(job: PlannedJob) -> Offer:
     """Returns the offer of a job, with its expected core-seconds by the rung's cost model."""
     rung = job.rung
     expected = None if job.declared is None else rung.cost_model.expected(job.declared).get("core_seconds")
-    return Offer(queue_of(rung), expected, rung.limits.memory_mb, text_of(rung.holds))
+    return Offer(queue_of(rung), expected, rung.limits.memory_mb, needs_text(rung.holds))
 
 
 def request_for_workers(rung: BuiltRung) -> dict[str, object]:

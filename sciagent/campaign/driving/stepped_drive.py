@@ -31,7 +31,7 @@ class SteppedDrive:
 
         wait: longest time to wait for a job, in seconds.
         """
-        driver = self._driver or Driver(self._opened()).__enter__()
+        driver = self._driver or Driver(self._opened()).__enter__()  # `leaving` exits it at the end or after an error
         self._driver = driver
         with ExitStack() as leaving:
             leaving.push(driver)

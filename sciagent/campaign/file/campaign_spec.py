@@ -20,16 +20,23 @@ from sciagent.campaign.file.checks import check_together, default_terminal, draf
 from sciagent.campaign.file.derived_values import DerivedSpec, canonical, register_all, with_derived
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec, Count, GoalSpec, ObjectiveSpec
 from sciagent.campaign.file.proposers import OneProposerSpec, ProposerSpec, SeveralSpec
-from sciagent.campaign.file.rungs import SHARE, RungSpec, charges_of, find_verifier
-from sciagent.campaign.file.subjects import SafetySpec, Standardise, SubjectName, check_part, reading_of, screened
+from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE, RungSpec, charges_of, find_verifier
+from sciagent.campaign.file.subjects import (
+    SafetySpec,
+    Standardise,
+    SubjectName,
+    check_value_for_subject,
+    reading_of,
+    screened,
+)
 from sciagent.chemistry.subjects.base import Reading
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.display_units import shown_spec
+from sciagent.domain.display_units import spec_in_chosen_units
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties import properties
 from sciagent.domain.rung_position import Position
-from sciagent.domain.states import text_of
+from sciagent.domain.states import needs_text
 from sciagent.errors import did_you_mean
 from sciagent.inputs.validation import NAME, Faults, Part, file_hash, keys_at, unknown_key, validated
 from sciagent.inputs.yaml_document import Loc, read, read_text, show
@@ -119,7 +126,7 @@ class CampaignSpec(Part):
     @field_validator("standardise", "safety", "proposer")
     @classmethod
     def _fits_the_subject(cls, value: Any, info: ValidationInfo) -> Any:
-        check_part(info.field_name or "", value, info)
+        check_value_for_subject(info.field_name or "", value, info)
         return value
 
     @model_validator(mode="after")
@@ -129,9 +136,11 @@ class CampaignSpec(Part):
         deciding = tuple(rung for rung in self.ladder if not rung.control)
         ladder = screened(deciding, self.safety, is_stated, subject_of(self.subject))  # last, since it shifts positions
         charges = charges_of(ladder)
+        # evidence that is not reusable is found by its own campaign only
         owned = tuple(rung.for_charges(charges).owned_by(self.campaign) for rung in ladder)
         controls = [rung.for_charges(charges).owned_by(self.campaign) for rung in self.ladder if rung.control]
         self._control = controls[0] if controls else None
+        # the spec cannot be changed by an assignment
         self.__dict__["ladder"] = with_derived(self.derived, owned, self.terminal)
         context = info.context or {}
         if context.get("base") is None:
@@ -189,11 +198,11 @@ class CampaignSpec(Part):
 
         stored: the canonical form of the campaign's spec. before: the spec of the campaign's stored file.
         """
-        settings = {(rung["rung"], rung["verifier"]): rung["settings"] for rung in stored["ladder"]}
+        stored_settings = {(rung["rung"], rung["verifier"]): rung["settings"] for rung in stored["ladder"]}
         stated = {(rung.rung, rung.verifier): rung.settings for rung in before.all_rungs}
         keys = [(rung.rung, rung.verifier) for rung in self.all_rungs]
         kept = tuple(
-            rung.with_defaults_of(settings.get(key, {}), stated.get(key, {}))
+            rung.with_defaults_of(stored_settings.get(key, {}), stated.get(key, {}))
             for key, rung in zip(keys, self.all_rungs, strict=True)
         )
         if all(new is old for new, old in zip(kept, self.all_rungs, strict=True)):
@@ -304,26 +313,31 @@ class CampaignSpec(Part):
 
 
 def _objective(objective: Objective) -> Mapping[str, Any]:
-    ramp = objective.direction in (Direction.MAXIMISE, Direction.MINIMISE)
-    return {
+    """Returns an objective in the canonical form."""
+    canonical_form: dict[str, Any] = {
         "property": objective.property,
         "direction": objective.direction.value,
         "unit": properties()[objective.property].unit,
         "accept": _window(objective.accept),
-        **({"ramp": list(objective.ramp or ())} if ramp else {"scale": objective.scale}),
-        "weight": objective.weight,
     }
+    if objective.direction in (Direction.MAXIMISE, Direction.MINIMISE):
+        canonical_form["ramp"] = list(objective.ramp or ())
+    else:
+        canonical_form["scale"] = objective.scale
+    canonical_form["weight"] = objective.weight
+    return canonical_form
 
 
 def _rung(rung: RungSpec) -> Mapping[str, Any]:
+    """Returns a rung in the canonical form."""
     plain_keys = {"rung", "verifier", "limits", "on_refusal", "calibrate", "inline", "lab"}
     whole = rung.model_dump(mode="json", include=plain_keys)
-    if text_of(rung.holds):  # more than one core
+    if needs_text(rung.holds):  # more than one core
         whole["resources"] = rung.holds
     gate: dict[str, Any] = {}
     if rung.control:
         whole["control"] = True
-        whole["share"] = rung.share or SHARE
+        whole["share"] = rung.share or DEFAULT_CONTROL_SHARE
         accept = {name: _window(window) for name, window in rung.accepted().items()}
         if accept:
             whole["accept"] = accept
@@ -358,11 +372,11 @@ def spec_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str
 
 
 def _in_same_units(*specs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Returns the canonical forms with the keys of the file, and each property in one unit, that of the last spec."""
+    """Returns the canonical forms with the keys of the file, and each property in one unit, the last spec's."""
     units = dict[str, str]()
     for spec in specs:
         units.update(stated_units(spec))
-    return [_with_keys_of_file(shown_spec(spec, units)) for spec in specs]
+    return [_with_keys_of_file(spec_in_chosen_units(spec, units)) for spec in specs]
 
 
 def _with_keys_of_file(spec: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -418,7 +432,8 @@ def differences(old: Any, new: Any, path: str = "") -> list[str]:
     before = _by_name(old)
     after = _by_name(new)
     if before is None or after is None:
-        return [] if old == new and type(old) is type(new) else [f"{path}: {_show(old)} -> {_show(new)}"]
+        is_same = old == new and type(old) is type(new)  # in Python, 1 equals True and 1.0
+        return [] if is_same else [f"{path}: {_show(old)} -> {_show(new)}"]
     lines = _differences_by_key(before, after, lambda name: f"{path}[{name}]")
     old_order = [name for name in before if name in after]
     new_order = [name for name in after if name in before]
@@ -486,7 +501,7 @@ def campaign_schema() -> JsonSchemaValue:
 
 
 def _unknown_key(loc: Loc, data: Any, root: type[BaseModel]) -> tuple[str, str]:
-    """Returns message and hint for an unknown key. Keys below `settings` are those of the verifier."""
+    """Returns message and hint for an unknown key. Keys below `settings` belong to the verifier."""
     # such a key is at (ladder, number of the rung, settings, key, ...)
     if loc[0] != "ladder" or loc[2:3] != ("settings",) or len(loc) == 3:
         return unknown_key(loc, data, root)

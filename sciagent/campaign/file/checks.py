@@ -119,6 +119,7 @@ def is_control(item: Any) -> bool:
 
 def check_together(parts: Draft) -> None:
     """Raises ValidationError with a fault for each contradiction between the parts."""
+    # faults of controls are raised before the other checks, which are about the rungs that decide
     with Faults() as faults:
         check_control(parts.controls, parts.ladder, parts.terminal, parts.objectives.values(), faults)
         if parts.controls and not parts.labels:
@@ -132,7 +133,9 @@ def check_together(parts: Draft) -> None:
         known = _check_derived(parts, faults)
         _check_objectives(parts, faults, known)
         limits = [objective.accept() for objective in parts.objectives.values()]
-        if parts.goal and parts.goal.kind == "hits" and parts.all_objectives and limits and not any(limits):
+        has_no_limits = bool(limits) and not any(limits)
+        wants_hits = parts.goal is not None and parts.goal.kind == "hits"
+        if wants_hits and has_no_limits and parts.all_objectives:  # an invalid objective may have limits
             message = "hits need acceptance limits, and no objective has any"
             faults.add(("goal", "kind"), message, "give an objective a window, min or max; or use kind: best")
         if parts.budget is not None:
@@ -160,7 +163,8 @@ def _check_label(name: str, loc: Sequence[str], parts: Draft, faults: Faults) ->
     labels = [label for label in parts.labels if label]
     if loc[0] == "budget":  # the budget may limit controls too
         labels += [rung.rung for rung in parts.controls.values()]
-    if name not in labels and None not in parts.labels:
+    is_complete = None not in parts.labels  # otherwise a rung with an unknown label may be the one that is meant
+    if name not in labels and is_complete:
         message = f'no rung is labelled "{name}"{did_you_mean(name, labels)}'
         hint = ", ".join(labels) or "none"
         faults.add(loc, message, f"rungs: {hint}", on_key=len(loc) > 1)
@@ -187,10 +191,14 @@ def _check_inline(parts: Draft, faults: Faults) -> None:
     for i, rung in parts.ladder.items():
         if not rung.inline:
             continue
-        above = [parts.ladder[p].rung for p in parts.ladder if p < i and not parts.ladder[p].at_once]
-        if above:
-            message = f'"{rung.rung}" cannot answer inside the turn, since "{above[-1]}" before it is bought later'
-            faults.add(("ladder", i, "inline"), message, f'mark "{above[-1]}" inline too, or move it after this rung')
+        bought_before = []
+        for position, other in parts.ladder.items():
+            if position < i and not other.may_answer_inside_turn:
+                bought_before.append(other.rung)
+        if bought_before:
+            last = bought_before[-1]
+            message = f'"{rung.rung}" cannot answer inside the turn, since "{last}" before it is bought later'
+            faults.add(("ladder", i, "inline"), message, f'mark "{last}" inline too, or move it after this rung')
         if parts.budget is not None and rung.rung in parts.budget.rungs:
             message = f'"{rung.rung}" answers inside the turn and has no jobs to count'
             faults.add(("budget", "rungs", rung.rung), message, "limit proposals or core_seconds", on_key=True)
@@ -205,6 +213,7 @@ def _check_terminal(parts: Draft, faults: Faults) -> None:
     """Adds a fault for a terminal rung that does not exist, and for each rung after the terminal one."""
     if parts.terminal is not None:
         _check_label(parts.terminal, ("terminal",), parts, faults)
+    # the other checks report a label that no rung has or several rungs have
     if parts.terminal is not None and parts.labels.count(parts.terminal) == 1:
         for i, rung in parts.ladder.items():
             if i > parts.labels.index(parts.terminal):
@@ -233,11 +242,11 @@ def _check_opinions(parts: Draft, faults: Faults) -> None:
     ladder with a calculation or measurement."""
     physical = [i for i, rung in parts.ladder.items() if rung.tier is not Tier.FAST and not rung.configured.opinion]
     for i, rung in parts.ladder.items():
-        above = [parts.ladder[p].rung for p in physical if p < i]
+        physical_before = [parts.ladder[position].rung for position in physical if position < i]
         if not rung.configured.opinion or not physical:
             continue
-        if above or rung.rung == parts.terminal:
-            what = f'comes after "{above[-1]}"' if above else "is the terminal rung"
+        if physical_before or rung.rung == parts.terminal:
+            what = f'comes after "{physical_before[-1]}"' if physical_before else "is the terminal rung"
             message = f'"{rung.verifier}" is an opinion and {what}; it cannot outrank a calculation or a measurement'
             last = parts.ladder[physical[-1]].rung
             faults.add(("ladder", i, "verifier"), message, f'move it before them, and let "{last}" decide')
@@ -248,7 +257,9 @@ def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
     property is not known. Returns, by derived property, the label of the rung after which it is known."""
     if len(parts.ladder) != len(parts.labels) or parts.terminal not in parts.labels:
         return {}
-    ladder = [parts.ladder[i] for i in sorted(parts.ladder)][: parts.labels.index(parts.terminal) + 1]
+    terminal_position = parts.labels.index(parts.terminal)
+    rungs = [parts.ladder[i] for i in sorted(parts.ladder)]
+    ladder = rungs[: terminal_position + 1]
     formulas: dict[str, str] = {}
     known: dict[str, str] = {}
     for i, stated in parts.derived.items():
@@ -273,7 +284,7 @@ def _check_skipping(
 ) -> None:
     """Adds a fault if an objective or a gate needs a derived property of several paid rungs, and the scheduler may skip
     one of these rungs."""
-    paid = sorted(ladder[position].rung for position in prop.rungs if not ladder[position].at_once)
+    paid = sorted(ladder[position].rung for position in prop.rungs if not ladder[position].may_answer_inside_turn)
     used = {objective.property for objective in parts.objectives.values()}
     for rung in ladder:
         used.update(rung.gate)
@@ -299,9 +310,9 @@ def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> N
 
     derived: names of the derived properties that are known.
     """
-    seen: dict[str, int] = {}
+    first_by_property: dict[str, int] = {}
     for i, objective in parts.objectives.items():
-        first = seen.setdefault(objective.property, i)
+        first = first_by_property.setdefault(objective.property, i)
         if first != i:
             path = ("objectives", i, "property")
             faults.add(path, f'"{objective.property}" is also objectives[{first}]; state all in one objective')
@@ -321,7 +332,7 @@ def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> N
 def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
     """Adds a fault for an invalid ranking rung, or for objectives that only rungs measure that `best_rung` skips."""
     ladder = list(parts.ladder.values())
-    fast = {rung.rung for rung in ladder if rung.at_once}
+    fast = {rung.rung for rung in ladder if rung.may_answer_inside_turn}
     paid = [rung.rung for rung in ladder[: parts.labels.index(parts.terminal)] if rung.rung not in fast]
     ranking_rung = ranking.rung
     if ranking_rung is None and paid:
@@ -338,8 +349,8 @@ def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:
     for objective in parts.objectives.values():
         if objective.property in properties_left_out:
             message = f'"{objective.property}" is measured only by a rung that best_rung leaves out'
-            path = ("scheduler", "rung" if ranking.rung else "kind")
-            faults.add(path, message, "name that rung, or use another scheduler")
+            key = "rung" if ranking.rung else "kind"
+            faults.add(("scheduler", key), message, "name that rung, or use another scheduler")
 
 
 def _measured(rungs: Iterable[RungSpec]) -> set[str]:

@@ -69,7 +69,7 @@ def register_all(items: Any) -> None:
     for item in items:
         if isinstance(item, DerivedSpec):
             continue  # registered when it was made
-        with suppress(ValidationError):  # the field itself reports the fault
+        with suppress(ValidationError):  # pydantic reports the fault when it reads the field `derived`
             DerivedSpec.model_validate(item)  # registers the property
 
 
@@ -86,7 +86,7 @@ def resolved(stated: DerivedSpec, ladder: Sequence[RungSpec], formulas: Mapping[
 
     formula = read_formula(with_names(stated.formula, with_formula))
     parts = {name: _place(name, ladder) for name in formula.parts}
-    levels = [_measure(ladder[position], prop).level for position, prop in parts.values()]
+    levels = [_measure(ladder[position], measured).level for position, measured in parts.values()]
     prop = properties()[stated.property]
     units = {name: properties()[measured].unit for name, (_, measured) in parts.items()}
     _check_unit(formula, units, stated)
@@ -111,7 +111,7 @@ def with_derived(stated: Sequence[DerivedSpec], ladder: Sequence[RungSpec], term
     completed = []
     for position, rung in enumerate(ladder):
         known_after = tuple(prop for prop in known if prop.last == position)
-        completed.append(rung.deriving(known_after))
+        completed.append(rung.with_derived_properties(known_after))
     return tuple(completed)
 
 
@@ -127,19 +127,25 @@ def canonical(prop: DerivedProperty, ladder: Sequence[RungSpec]) -> Mapping[str,
 
 
 def _place(name: str, ladder: Sequence[RungSpec]) -> tuple[Position, str]:
-    """Returns the position of the rung that a part of a formula comes from, and the property."""
+    """Returns the position of the highest rung that measures a part of a formula, and the property.
+
+    name: the part as the formula writes it, `property` or `rung.property`.
+    """
     label, _, prop = name.rpartition(".")
     labels = [rung.rung for rung in ladder]
     if label and label not in labels:
         raise UsageError(f'no rung up to the terminal one is labelled "{label}"{did_you_mean(label, labels)}')
     rungs = [(Position(i), rung) for i, rung in enumerate(ladder) if label in ("", rung.rung)]
-    found = [i for i, rung in rungs if prop in {m.property.name for m in rung.configured.measures}]
-    if not found:
+    measuring = []  # positions of rungs that measure the property, the highest last
+    for position, rung in rungs:
+        if any(measure.property.name == prop for measure in rung.configured.measures):
+            measuring.append(position)
+    if not measuring:
         measures = chain.from_iterable(rung.configured.measures for _, rung in rungs)
         known = sorted({measure.property.name for measure in measures})
         where = f'rung "{label}" does not measure' if label else "no rung up to the terminal one measures"
         raise UsageError(f'{where} "{prop}"{did_you_mean(prop, known)}; known: {", ".join(known) or "nothing"}')
-    return found[-1], prop
+    return measuring[-1], prop
 
 
 def _measure(rung: RungSpec, name: str) -> PropertyAtLevel:
@@ -175,12 +181,12 @@ def calibrations(
     wanted: dict[tuple[int, str], CalibrateSpec] = {}
     for position, rung in enumerate(ladder):
         if rung.calibrate is not None:
-            for name in _named(rung, objectives):
+            for name in _properties_to_calibrate(rung, objectives):
                 wanted[position, name] = rung.calibrate
     for objective in objectives:
         if objective.calibrate is None:
             continue
-        position_of_highest = _highest(objective.property, ladder[: terminal + 1])
+        position_of_highest = _highest_rung_measuring(objective.property, ladder[: terminal + 1])
         if position_of_highest is not None:
             wanted[position_of_highest, objective.property] = objective.calibrate
     return tuple(WantedCalibration(position, name, stated) for (position, name), stated in sorted(wanted.items()))
@@ -193,9 +199,10 @@ def check_calibrations(
     has_derived: bool,
     faults: Faults,
 ) -> None:
-    """Adds a fault for a calibration without a property, with several levels, stated twice, or beside derived
-    properties: their recorded values are made from values that are not calibrated.
+    """Adds a fault for a calibration that has no property or several levels, that is stated twice, or that stands
+    beside derived properties.
 
+    Derived properties are recorded values, computed from measured values that are not calibrated.
     objectives, ladder: the valid parts, by position in the file. terminal: position of the terminal rung. has_derived:
     whether the campaign has derived properties.
     """
@@ -219,7 +226,7 @@ def check_calibrations(
 def _check_rung(
     rung: RungSpec, objectives: Sequence[ObjectiveSpec], place: Sequence[str | int], faults: Faults
 ) -> None:
-    names = _named(rung, objectives)
+    names = _properties_to_calibrate(rung, objectives)
     if not names:
         message = "no gate of the rung and no objective names a property that it measures"
         faults.add(place, message, "it would have no effect")
@@ -231,7 +238,7 @@ def _check_objective(
     objective: ObjectiveSpec, rungs: Sequence[RungSpec], place: Sequence[str | int], faults: Faults
 ) -> None:
     """Adds a fault if the rung that measures the objective cannot be calibrated. rungs: up to the terminal one."""
-    position = _highest(objective.property, rungs)
+    position = _highest_rung_measuring(objective.property, rungs)
     if position is None:
         return  # another check reports this
     rung = rungs[position]
@@ -249,13 +256,13 @@ def _check_levels(rung: RungSpec, name: str, place: Sequence[str | int], faults:
         faults.add(place, f'rung "{rung.rung}" measures {name} at several levels ({listed}); one fit cannot hold all')
 
 
-def _named(rung: RungSpec, objectives: Sequence[ObjectiveSpec]) -> list[str]:
+def _properties_to_calibrate(rung: RungSpec, objectives: Sequence[ObjectiveSpec]) -> list[str]:
     """Returns the properties that the rung measures and that its gate or an objective names."""
     named = {*rung.window_gates(), *(objective.property for objective in objectives)}
     return [name for name in rung.measured() if name in named]
 
 
-def _highest(name: str, ladder: Sequence[RungSpec]) -> int | None:
+def _highest_rung_measuring(name: str, ladder: Sequence[RungSpec]) -> int | None:
     """Returns the position of the highest rung that measures the property; None if no rung does."""
     for position in reversed(range(len(ladder))):
         if name in ladder[position].measured():

@@ -38,24 +38,25 @@ def reference(distribution: str | None = None) -> str:
         if verifier is not None:  # `sciagent verifiers` reports those that do not load
             verifiers.append(verifier)
     verifiers.sort(key=lambda verifier: (verifier.tier.order, verifier.name))
-    seen: set[str] = set()  # names of models that have a table; several verifiers may share a model
-    parts = [HEAD, "## The campaign file\n", *_models(schema, schema, "CampaignSpec", seen), "## Verifiers\n"]
+    with_table: set[str] = set()  # names of models that have a table; several verifiers may share a model
+    tables_of_file = _models(root=schema, top=schema, name="CampaignSpec", with_table=with_table)
+    parts = [HEAD, "## The campaign file\n", *tables_of_file, "## Verifiers\n"]
     for verifier in verifiers:
-        parts += _verifier(verifier, seen)
+        parts += _verifier(verifier, with_table)
     parts += ["## Properties\n", _properties(distribution)]
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _verifier(verifier: type[BaseVerifier[Any]], seen: set[str]) -> Iterator[str]:
-    """Yields the section on a verifier, with tables of its settings. seen: as in `_models`."""
+def _verifier(verifier: type[BaseVerifier[Any]], with_table: set[str]) -> Iterator[str]:
+    """Yields the section on a verifier, with tables of its settings. with_table: as in `_models`."""
     yield f"### `{verifier.name}`\n"
     yield f"{_first_paragraph(verifier.__doc__)}\n"
-    yield f"Tier `{verifier.tier}`, version {verifier.version}. {_measured(verifier)}\n"
+    yield f"Tier `{verifier.tier}`, version {verifier.version}. {_what_it_measures(verifier)}\n"
     schema = verifier.Settings.model_json_schema()
-    yield from _models(schema, schema, verifier.name, seen)
+    yield from _models(root=schema, top=schema, name=verifier.name, with_table=with_table)
 
 
-def _measured(verifier: type[BaseVerifier[Any]]) -> str:
+def _what_it_measures(verifier: type[BaseVerifier[Any]]) -> str:
     try:
         names = sorted({measure.property.name for measure in verifier().measures})
     except ValidationError:  # some setting has no default
@@ -63,10 +64,11 @@ def _measured(verifier: type[BaseVerifier[Any]]) -> str:
     return f"With its default settings it measures {_codes(names)}."
 
 
-def _models(root: Schema, top: Schema, name: str, seen: set[str]) -> Iterator[str]:
-    """Yields a table for the model `top`, then one for each model that its fields use and that is not in `seen`.
+def _models(root: Schema, top: Schema, name: str, with_table: set[str]) -> Iterator[str]:
+    """Yields a table for the model `top`, then one for each model that its fields use and that has none yet.
 
-    root: the schema that holds the models below `top`. name: of `top`. seen: gets the names of the models shown.
+    root: the schema that holds the models below `top`. name: the name of `top`. with_table: names of models that have a
+    table; the names of the models shown here are added.
     """
     queue = [(name, top)]
     while queue:
@@ -77,9 +79,10 @@ def _models(root: Schema, top: Schema, name: str, seen: set[str]) -> Iterator[st
             if description:
                 yield f"{_first_paragraph(description)}\n"
         yield _table(model) if model.get("properties") else "No settings.\n"
-        for key in re.findall(r'"\$ref": "#/\$defs/(.*?)"', json.dumps(model.get("properties", {}))):
-            if key not in seen:
-                seen.add(key)
+        fields = json.dumps(model.get("properties", {}))
+        for key in re.findall(r'"\$ref": "#/\$defs/(.*?)"', fields):  # names of the models that the fields refer to
+            if key not in with_table:
+                with_table.add(key)
                 queue.append((key, root["$defs"][key]))
 
 
@@ -98,20 +101,24 @@ def _takes(field: Schema) -> str:
     if "$ref" in field:
         name = field["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"
-    for several in ("anyOf", "oneOf", "allOf"):
-        if several in field:
-            return " or ".join(dict.fromkeys(_takes(option) for option in field[several]))
+    for key_of_options in ("anyOf", "oneOf", "allOf"):
+        if key_of_options in field:
+            options = [_takes(option) for option in field[key_of_options]]
+            return " or ".join(dict.fromkeys(options))
     if "enum" in field:
         return ", ".join(f"`{_plain(value)}`" for value in field["enum"])
     if "const" in field:
         return f"`{_plain(field['const'])}`"
     kind = str(field.get("type", "anything"))
     if kind == "array":
-        inside = field.get("items") or (field.get("prefixItems") or [{}])[0]
-        return f"list of {_takes(inside)}"
+        items = field.get("items")
+        if not items:
+            items_by_place = field.get("prefixItems") or [{}]
+            items = items_by_place[0]
+        return f"list of {_takes(items)}"
     if kind == "object":
-        inside = field.get("additionalProperties")
-        return f"mapping to {_takes(inside)}" if isinstance(inside, dict) else "mapping"
+        values = field.get("additionalProperties")
+        return f"mapping to {_takes(values)}" if isinstance(values, dict) else "mapping"
     names = {"string": "text", "null": "nothing", "boolean": "true or false"}
     words = [names.get(kind, kind)]
     for key, sign in SIGNS.items():

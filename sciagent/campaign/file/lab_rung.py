@@ -61,6 +61,6 @@ class LabSpec(Part):
             raise ValueError(f"decide_after = {self.decide_after}, but there are only {self.replicates} replicates")
         return self
 
-    def decides(self, answered: int, still_open: int) -> bool:
+    def is_verdict_due(self, answered: int, still_open: int) -> bool:
         """Whether the verdict on a candidate is made now. answered, still_open: numbers of its tasks."""
         return still_open == 0 or answered >= (self.decide_after or self.replicates)

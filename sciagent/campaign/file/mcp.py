@@ -22,7 +22,7 @@ _SERVER = re.compile(r"[a-z][a-z0-9_]{0,23}")  # name of a server
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # name of an environment variable
 
 
-def _is_url(value: str) -> str:
+def _checked_url(value: str) -> str:
     """Returns the address as it is. Raises a fault for an address that cannot be used, or that holds a password."""
     why = address_fault(value)
     if "@" in value:
@@ -32,7 +32,7 @@ def _is_url(value: str) -> str:
     return value
 
 
-def _is_variable(value: str) -> str:
+def _checked_variable(value: str) -> str:
     """Returns the name as it is. Raises a fault for a text that is no name of an environment variable."""
     if not _VARIABLE.fullmatch(value):
         raise fault(f'"{value}" is no name of an environment variable', "the name, not the secret itself")
@@ -49,10 +49,10 @@ class McpServerSpec(Part):
     command: tuple[Word, ...] | None = Field(
         None, min_length=1, max_length=64, description="Program and arguments; it speaks MCP on stdin and stdout."
     )
-    url: Annotated[str, Field(max_length=500), AfterValidator(_is_url)] | None = Field(
+    url: Annotated[str, Field(max_length=500), AfterValidator(_checked_url)] | None = Field(
         None, description="Address of a server over streamable HTTP."
     )
-    token_env: Annotated[str, Field(max_length=100), AfterValidator(_is_variable)] | None = Field(
+    token_env: Annotated[str, Field(max_length=100), AfterValidator(_checked_variable)] | None = Field(
         None,
         description="Environment variable with a secret: sent as a bearer token to a url, passed under the same name "
         "to a command.",
@@ -85,7 +85,7 @@ class McpServerSpec(Part):
 def check_servers(servers: Mapping[str, McpServerSpec], ours: tuple[str, ...]) -> None:
     """Raises faults for invalid server names, and for two tools with the same full name. ours: names of sciagent's
     tools."""
-    seen = dict.fromkeys(ours, "a tool of sciagent")  # owner of each full name
+    owners = dict.fromkeys(ours, "a tool of sciagent")  # what has a full name already, in words
     with Faults() as faults:
         if len(servers) > MAX_SERVERS:
             faults.add((), f"{len(servers)} servers; the limit is {MAX_SERVERS}")
@@ -97,6 +97,6 @@ def check_servers(servers: Mapping[str, McpServerSpec], ours: tuple[str, ...]) -
             for place, tool in enumerate(server.tools):
                 full = function_name(name, tool)
                 loc = (name, "tools", place)
-                if full in seen:
-                    faults.add(loc, f'would be called "{full}", as {seen[full]} is', "rename a server")
-                seen.setdefault(full, f"{name}: {tool}")
+                if full in owners:
+                    faults.add(loc, f'would be called "{full}", as {owners[full]} is', "rename a server")
+                owners.setdefault(full, f"{name}: {tool}")

@@ -217,8 +217,9 @@ class ObjectiveSpec(Part):
         accept = self.accept()
         scale = _default_scale(accept)
         if self.scale is not None:
-            edges = [limit for limit in (*(self.window or ()), self.min, self.max) if limit is not None]
-            edge = edges[0] if edges else 0.0
+            # in a unit that is no multiple of the canonical one, a distance depends on the value at which it begins
+            limits = [limit for limit in (*(self.window or ()), self.min, self.max) if limit is not None]
+            edge = limits[0] if limits else 0.0
             scale = _rounded(self.scale, spread_in_canonical_unit(edge, self.scale, self.unit or prop.unit, prop))
         direction = "limit"
         for key in ("window", "minimise", "maximise"):
@@ -287,8 +288,8 @@ _NUMBER: TypeAdapter[float] = TypeAdapter(NotNegative)
 
 
 def _stock_or_rate(value: Any, _: Any) -> float | AmountSpec:
-    """Returns a number for an amount per campaign, whether written as a number or as a mapping with `per: campaign`,
-    and an AmountSpec for a weekly rate."""
+    """Returns an amount for the whole campaign as a number, also if it is written as a mapping with `per: campaign`;
+    returns a weekly rate as an AmountSpec."""
     if isinstance(value, Mapping):
         value = AmountSpec.model_validate(value)
     if isinstance(value, AmountSpec):
@@ -337,7 +338,7 @@ class BudgetSpec(Part):
         return self
 
     def weeks(self, since: datetime) -> float | None:
-        """Returns the weeks of the weekly limits, from the campaign's beginning; None if they have no end."""
+        """Returns for how many weeks the weekly limits hold; None if they have no end. since: the campaign's start."""
         if self.until is None:
             return None
         end = datetime.combine(self.until, time.max, UTC)

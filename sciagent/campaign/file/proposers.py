@@ -39,12 +39,16 @@ KEEP: Keep = omitted_if_unset(
 
 
 class _WithFile(Part):
-    """A proposer that reads at most one file."""
+    """A proposer that reads the files under its keys `seeds` and `file`, if it has them."""
 
     def files(self) -> Files:
-        """Returns the name of the file, by its path of keys in the proposer."""
-        names = {(key,): getattr(self, key, None) for key in ("seeds", "file")}
-        return {path: name for path, name in names.items() if name is not None}
+        """Returns the names of the files, by their path of keys in the proposer."""
+        files: Files = {}
+        for key in ("seeds", "file"):
+            name = getattr(self, key, None)
+            if name is not None:
+                files[(key,)] = name
+        return files
 
 
 class EvolveSpec(_WithFile):
@@ -314,7 +318,7 @@ class LlmSpec(_WithFile):
 
     @property
     def named(self) -> str:
-        """The model, or the role of a policy, as the file names it."""
+        """Name of the model or policy, or role of the policy, as the file states it."""
         return self.model or self.policy or ""
 
     @field_validator("mcp")
@@ -326,7 +330,8 @@ class LlmSpec(_WithFile):
     @field_validator("structured")
     @classmethod
     def _structured_calls_no_servers(cls, value: bool | None, info: ValidationInfo) -> bool | None:
-        is_structured = info.data.get("endpoint") is None if value is None else value
+        is_default = info.data.get("endpoint") is None  # answers are structured by default without an endpoint
+        is_structured = is_default if value is None else value
         if info.data.get("mcp") and is_structured:
             raise fault("a structured answer cannot call the tools of MCP servers", "takes: structured: false")
         return value

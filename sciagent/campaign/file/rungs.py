@@ -1,6 +1,6 @@
 """The rungs of a campaign file: each a verifier with its settings, gates on its results, and limits.
 
-The control is a rung that decides nothing, beside which the reward of a policy is shown.
+A control is a rung that decides nothing; its answers are compared with the rewards of a policy.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TIER_LIMITS: dict[Tier, tuple[float, float]] = {
 }
 
 
-INLINE_SECONDS = 60.0  # default limit of wall time if a rung answers inside the turn, whatever its tier
+INLINE_SECONDS = 60.0  # longest default limit of wall time for a rung marked inline, whatever its tier
 
 
 def default_label(verifier: str) -> str:
@@ -61,7 +61,7 @@ def find_verifier(name: object) -> type[BaseVerifier[Any]] | None:
 
 
 def charges_of(ladder: Iterable[RungSpec]) -> tuple[int, ...]:
-    """Returns the charges that the last `molecule.checks` of a ladder allows; neutral molecules without such a rung."""
+    """Returns the charges that the last `molecule.checks` of a ladder allows; without such a rung, charge 0 alone."""
     checks: list[Any] = [rung.configured.settings for rung in ladder if rung.verifier == "molecule.checks"]
     return tuple(checks[-1].charges) if checks else (0,)
 
@@ -81,6 +81,7 @@ class LimitsSpec(Part):
 
 
 Amount = Annotated[int, Field(strict=True, ge=1, le=states.MOST_OTHERS)]
+"""A number of cores, GPUs or other resources; `states` holds the rules on resources of a job."""
 
 
 class _SettingsWithVerifier(dict[str, Any]):
@@ -142,10 +143,10 @@ class RungSpec(Part):
         description="If the verifier refuses a candidate: drop it, or skip the rung; default: drop if fast, else skip.",
     )
 
-    _base: Path | None = PrivateAttr(None)
-    _campaign: str = PrivateAttr("")
-    _verifier: BaseVerifier[Any] | None = PrivateAttr(None)
-    _defaults: Mapping[str, Any] = PrivateAttr({})
+    _base: Path | None = PrivateAttr(None)  # folder of the campaign file
+    _campaign: str = PrivateAttr("")  # name of the campaign that owns the rung; empty: none yet
+    _verifier: BaseVerifier[Any] | None = PrivateAttr(None)  # None: not built yet
+    _defaults: Mapping[str, Any] = PrivateAttr({})  # settings that replace the verifier's own defaults
     _derived: tuple[DerivedProperty, ...] = PrivateAttr(())
 
     @model_validator(mode="before")
@@ -187,7 +188,7 @@ class RungSpec(Part):
             canonical_json(configured.verifier.settings.model_dump(mode="json"))
             _require_measures(configured.verifier)
         except ValidationError:
-            raise  # pydantic adds the rung's path to the verifier's
+            raise  # pydantic puts the rung's path of keys before the setting's
         except (UsageError, ValueError, TypeError, LookupError) as error:
             raise fault(f'verifier "{verifier.name}" does not take these settings: {error}') from None
         except Exception as error:  # noqa: BLE001  a plug-in may raise anything
@@ -199,11 +200,12 @@ class RungSpec(Part):
     @classmethod
     def _resources_can_be_held(cls, value: dict[str, int], info: ValidationInfo) -> dict[str, int]:
         try:
-            states.check(value)
+            states.check_needs(value)
         except ValueError as error:
             raise fault(str(error)) from None
         verifier = find_verifier(info.data.get("verifier"))
-        if verifier is not None and verifier.tier is Tier.FAST and states.text_of(value) is not None:
+        is_more_than_one_core = states.needs_text(value) is not None
+        if verifier is not None and verifier.tier is Tier.FAST and is_more_than_one_core:
             raise fault(f'verifier "{verifier.name}" is of the fast tier, which has one core and nothing else')
         return value
 
@@ -239,7 +241,8 @@ class RungSpec(Part):
             return value
         measured = {measure.property.name: measure.property for measure in verifier.measures}
         if info.field_name == "gate":
-            measured |= {name: properties()[name] for name in value if is_derived(name)}  # `checks` looks at the rung
+            # whether a derived property is known after this rung is checked in `checks`, which sees the whole ladder
+            measured |= {name: properties()[name] for name in value if is_derived(name)}
         with Faults() as faults:
             for name, gate in value.items():
                 if name not in measured:
@@ -249,7 +252,8 @@ class RungSpec(Part):
                 try:
                     check_unit(gate.unit, measured[name])
                 except PydanticCustomError as error:
-                    faults.take((name,) if gate.unit is None else (name, "unit"), error)
+                    path = (name,) if gate.unit is None else (name, "unit")
+                    faults.take(path, error)
                     continue
                 problem = window_fault(gate.min, gate.max, gate.unit, measured[name])
                 if problem:
@@ -302,14 +306,17 @@ class RungSpec(Part):
         """Whether people do the rung."""
         return self.tier is Tier.WORLD
 
-    def list_length(self, weekly: float | None) -> int:
-        """Returns the largest number of tasks of the rung that nobody has claimed. weekly: limit of lab_slots."""
+    def most_unclaimed_tasks(self, weekly: float | None) -> int:
+        """Returns the largest number of tasks of the rung that nobody has claimed.
+
+        weekly: the campaign's weekly limit of lab_slots; None: no limit.
+        """
         if self.lab is not None and self.lab.ahead is not None:
             return self.lab.ahead
         return DEFAULT_OPEN_TASKS if weekly is None else max(1, round(WEEKS * weekly))
 
     @property
-    def at_once(self) -> bool:
+    def may_answer_inside_turn(self) -> bool:
         """Whether the rung may answer inside the turn that proposes a candidate: it is fast, or marked inline."""
         return self.inline or self.tier is Tier.FAST
 
@@ -321,7 +328,8 @@ class RungSpec(Part):
     def owned_by(self, campaign: str) -> RungSpec:
         """Returns the rung as part of a campaign; only this campaign finds its evidence that is not reusable."""
         owned = self
-        if self._campaign not in ("", campaign):
+        belongs_to_another = self._campaign not in ("", campaign)
+        if belongs_to_another:
             owned = self.model_copy()
             owned._verifier = None
         owned._campaign = campaign
@@ -342,7 +350,7 @@ class RungSpec(Part):
             return self
         changed = self._with_defaults({name: value for name, value in settings.items() if name not in stated})
         try:
-            _ = changed.configured
+            _ = changed.configured  # builds the verifier, which checks its settings
         except ValidationError:
             return self
         return changed
@@ -393,8 +401,8 @@ class RungSpec(Part):
         """The campaign's derived properties that are known after this rung."""
         return self._derived
 
-    def deriving(self, derived: tuple[DerivedProperty, ...]) -> RungSpec:
-        """Returns the rung as the last one that these derived properties need."""
+    def with_derived_properties(self, derived: tuple[DerivedProperty, ...]) -> RungSpec:
+        """Returns the rung with these derived properties, which are known after it."""
         if not derived and not self._derived:
             return self
         completed = self.model_copy()
@@ -402,7 +410,7 @@ class RungSpec(Part):
         return completed
 
 
-SHARE = 0.2
+DEFAULT_CONTROL_SHARE = 0.2
 """The chance with which a control runs on a candidate unless the file states another."""
 
 

@@ -113,8 +113,9 @@ def is_reason(text: str) -> bool:
 
 
 def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subject: Subject) -> tuple[RungSpec, ...]:
-    """Returns the ladder with the safety screen as its first rung. given: whether the file has the key `safety`.
+    """Returns the ladder with the safety screen as its first rung, unless the file turns it off.
 
+    given: whether the file has the key `safety`.
     Raises ValidationError if the file's own ladder has another screening rung.
     """
     screen = None
@@ -128,10 +129,11 @@ def screened(ladder: tuple[RungSpec, ...], safety: SafetySpec, given: bool, subj
             faults.add(("ladder",), f'the safety screen "{subject.screen}" is not installed; install sciagent whole')
         elif safety.screen:
             screen = RungSpec.model_validate({"verifier": subject.screen, "settings": safety.settings()})
-        is_first_stated = screen is not None and ladder[0].model_dump() == screen.model_dump()
-        n_stated = 1 if is_first_stated else 0
-        others = ladder[n_stated:]
-        for i, rung in enumerate(others, n_stated):
+        # the ladder may begin with this very screen already, which is no fault
+        begins_with_screen = screen is not None and ladder[0].model_dump() == screen.model_dump()
+        start = 1 if begins_with_screen else 0
+        others = ladder[start:]
+        for i, rung in enumerate(others, start):
             if rung.verifier == subject.screen:
                 message = "sciagent puts the safety screen first; leave this rung out"
                 hint = "turn it off, or exempt single rules, under the key safety, with a reason"
@@ -206,8 +208,9 @@ def check_proposer(subject: Subject, proposer: ProposerSpec, info: ValidationInf
                     takes = ", ".join(subject.formats)
                     faults.add((*path, *where), message, f"takes: {takes}, each also with .gz")
                     continue
+                may_be_folder = not Path(name).suffix  # a folder of structures, one in each file
                 try:
-                    check_path(name, info, folders=not Path(name).suffix)
+                    check_path(name, info, folders=may_be_folder)
                 except PydanticCustomError as error:
                     faults.take((*path, *where), error)
 
@@ -239,9 +242,9 @@ def _misfit(subject: Subject, chosen: OneProposerSpec) -> tuple[str, str] | None
     if chosen.kind in ("evolve", "llm") and subject.edits is None:
         return "kind", f'the subject "{subject.name}" has no edits; use screen'
     if chosen.kind == "evolve":
-        other = "max_sites" if subject.name == MOLECULE_KIND else "max_heavy_atoms"
-        if other in chosen.model_fields_set:
-            return other, f"has no effect on {subject.words.many}; leave it out"
+        limit_of_other_kind = "max_sites" if subject.name == MOLECULE_KIND else "max_heavy_atoms"
+        if limit_of_other_kind in chosen.model_fields_set:
+            return limit_of_other_kind, f"has no effect on {subject.words.many}; leave it out"
     return None
 
 
@@ -252,7 +255,7 @@ def reading_of(subject: Subject, standardise: Standardise) -> Reading:
     return subject.reading(standardise if isinstance(standardise, str) else standardise.model_dump())
 
 
-def check_part(name: str, value: Any, info: ValidationInfo) -> None:
+def check_value_for_subject(name: str, value: Any, info: ValidationInfo) -> None:
     """Raises a fault if the subject of the campaign does not take this value of the key `name`."""
     subject_name = info.data.get("subject")
     if subject_name is None:

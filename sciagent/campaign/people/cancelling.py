@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
@@ -45,31 +46,41 @@ class JobChange:
     """Whether the candidate is now held because of the cancelled job."""
 
 
+class _Outcome(NamedTuple):
+    """What was done with one job. The fields are as in `JobChange`."""
+
+    done: str
+    why: str = ""
+
+
 def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> list[JobChange]:
     """Cancels queued jobs at once and notifies the workers of running jobs. The jobs' candidates are held."""
     with built.ledger.begin() as connection:
         watermarks.lock(connection, built.row.id)
         listed = job_lists.job_standings(connection, job_ids)
-        waiting, running = jobs.request_cancel(connection, [job.id for job in listed if job.state in CANCELLABLE])
-        cancelled = dict[int, list[int]]()  # job ids by candidate id
+        cancellable_ids = [job.id for job in listed if job.state in CANCELLABLE]
+        queued, running = jobs.request_cancel(connection, cancellable_ids)
+        jobs_by_candidate = dict[int, list[int]]()  # ids of the cancelled jobs, by candidate id
         for job in listed:
-            if job.id in (*waiting, *running):
-                cancelled.setdefault(job.candidate_id, []).append(job.id)
+            if job.id in queued or job.id in running:
+                jobs_by_candidate.setdefault(job.candidate_id, []).append(job.id)
         held = set[int]()
-        for candidate_id, ids in cancelled.items():
-            if not directives.steering_of(connection, built.row.id, candidate_id).blocks_scheduling:
+        for candidate_id, ids in jobs_by_candidate.items():
+            steering = directives.steering_of(connection, built.row.id, candidate_id)
+            if not steering.blocks_scheduling:  # otherwise a person has held or vetoed it before
                 _hold(connection, built, candidate_id, ids, who, why)
                 held.add(candidate_id)
+            # the end of a running job settles its candidate
             if not _has_running_job(connection, built, candidate_id):
                 settle_again(connection, built, candidate_id)
-        outcomes = dict[int, tuple[str, str]]()
+        outcomes = dict[int, _Outcome]()
         for job in listed:
-            if job.id in waiting:
-                outcomes[job.id] = "cancelled", ""
+            if job.id in queued:
+                outcomes[job.id] = _Outcome("cancelled")
             elif job.id in running:
-                outcomes[job.id] = "told", ""
+                outcomes[job.id] = _Outcome("told")
             else:
-                outcomes[job.id] = "", f"it is {job.state} already"
+                outcomes[job.id] = _Outcome("", f"it is {job.state} already")
         return _job_changes(connection, outcomes, {job.id for job in listed if job.candidate_id in held})
 
 
@@ -93,17 +104,19 @@ def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) ->
     with built.ledger.begin() as connection:
         watermarks.lock(connection, built.row.id)
         budget = BudgetTracker(built, connection)
+        # room: remaining jobs by position of the rung; None: no limit
         room = {rung.rules.position: budget.remaining_jobs(rung.rules.position) for rung in built.bought}
         rung_of_id = {rung.id: rung for rung in built.all_rungs}
-        outcomes = dict[int, tuple[str, str]]()
-        again = list[int]()
+        outcomes = dict[int, _Outcome]()
+        again = list[int]()  # ids of the jobs that are queued again
         for job in job_lists.job_standings(connection, job_ids):
             rung = rung_of_id[job.rung_id]
             why = _why_not(connection, built, job, rung, room)
-            outcomes[job.id] = "" if why else "queued", why
+            outcomes[job.id] = _Outcome("" if why else "queued", why)
             if not why:
                 again.append(job.id)
-                _try_again(connection, built, job, rung, who, jobs.PREFERRED if named else None)
+                priority = jobs.PREFERRED if named else None
+                _try_again(connection, built, job, rung, who, priority)
                 left = room[rung.rules.position]
                 # a cancelled job did not count towards the limit of its rung
                 if job.state is JobState.CANCELLED and left is not None:
@@ -124,7 +137,7 @@ def _try_again(
         directives.write(connection, built.row.id, Verb.RELEASE, who, reason, candidate_id=job.candidate_id)
     jobs.retry(connection, job.id, priority)
     if rung.spec.control:
-        return
+        return  # a control decides nothing, so its job does not change the candidate's standing
     set_pending(connection, built, job.candidate_id, rung)
 
 
@@ -143,12 +156,13 @@ def _why_not(
         which = "vetoed" if steering.vetoed else "held"
         return f"its candidate is {which} by {steering.who}: {steering.why}; release it first: sciagent hold --undo"
     if rung.spec.control:
-        return ""
+        return ""  # a control may run wherever its candidate has gone
     row = standings.get(connection, built.row.id, job.candidate_id)
     standing = Standing(row["standing"])
     position = Position(int(row["position"]))
     if standing in (Standing.PENDING, Standing.SETTLED) or position != rung.rules.position:
-        current_rung = built.rungs[min(position, len(built.rungs) - 1)].spec.rung
+        last = len(built.rungs) - 1  # the position of a candidate that has passed all rungs is one more
+        current_rung = built.rungs[min(position, last)].spec.rung
         return f"its candidate has gone elsewhere since: {standing} at {current_rung}"
     if job.state is JobState.CANCELLED and room[position] == 0:
         label = rung.spec.rung
@@ -162,19 +176,26 @@ def _why_not(
 def _held_by_cancelling(connection: Connection, built: Built, candidate_id: int) -> bool:
     """Whether the candidate is held only because one of its jobs was cancelled."""
     verbs = (Verb.HOLD, Verb.VETO, Verb.RELEASE)
-    decisions = [d for d in directives.directives_on(connection, built.row.id, candidate_id) if d.verb in verbs]
-    return bool(decisions) and decisions[-1].verb is Verb.HOLD and CANCELLED_JOBS_KEY in decisions[-1].payload
+    written = directives.directives_on(connection, built.row.id, candidate_id)
+    decisions = [directive for directive in written if directive.verb in verbs]
+    if not decisions:
+        return False
+    latest = decisions[-1]
+    return latest.verb is Verb.HOLD and CANCELLED_JOBS_KEY in latest.payload
 
 
 def _has_running_job(connection: Connection, built: Built, candidate_id: int) -> bool:
-    listed = jobs.of_candidate(connection, built.row.id, candidate_id, [r.id for r in built.bought])
+    listed = jobs.of_candidate(connection, built.row.id, candidate_id, [rung.id for rung in built.bought])
     return any(state == JobState.RUNNING for _, _, state, _ in listed)
 
 
 def _job_changes(
-    connection: Connection, outcomes: Mapping[int, tuple[str, str]], held: Container[int] = ()
+    connection: Connection, outcomes: Mapping[int, _Outcome], held: Container[int] = ()
 ) -> list[JobChange]:
-    return [
-        JobChange(row.id, row.rung, row.key, row.candidate, *outcomes[row.id], row.id in held)
-        for row in job_lists.job_rows(connection, list(outcomes))
-    ]
+    """Returns the results. outcomes: by job id. held: ids of jobs whose candidates are now held."""
+    changes = []
+    for row in job_lists.job_rows(connection, list(outcomes)):
+        outcome = outcomes[row.id]
+        is_held = row.id in held
+        changes.append(JobChange(row.id, row.rung, row.key, row.candidate, outcome.done, outcome.why, held=is_held))
+    return changes

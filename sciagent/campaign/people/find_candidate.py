@@ -23,7 +23,7 @@ LEAST_DIGITS = 6  # digits of a key by which a candidate can be named
 
 
 @dataclass(frozen=True)
-class Named:
+class FoundCandidate:
     """A candidate in the ledger."""
 
     id: int
@@ -36,14 +36,15 @@ class Named:
         return f"{self.text} ({self.key[:SHOWN_DIGITS]})"
 
 
-def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named:
-    """Returns the candidate that `text` names: by a notation, which is standardised, by the beginning of its key, by
-    InChIKey, by a name in an input file, or by the text that people read.
+def resolve(connection: Connection, row: CampaignRow | None, text: str) -> FoundCandidate:
+    """Returns the candidate that `text` names.
 
+    The text may be a notation, which is standardised, the beginning of a key, an InChIKey, a name in an input file, or
+    the text that people read.
     row: campaign to search; None: the whole ledger. Raises UsageError if there is no such candidate or more than one.
     """
     name = text.strip()
-    read, faults = _read(row, name)
+    read, faults = _read_notation(row, name)
     matches = _matches(connection, row, name, read)
     if row is not None and matches:
         members = standings.members(connection, row.id, [match.id for match in matches])
@@ -51,7 +52,7 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Named
             names = ", ".join(str(match) for match in matches[:MAX_MATCHES])
             raise UsageError(
                 f'"{_shown(name, read)}" is known to the ledger as {names}, but is not in campaign "{row.name}"; '
-                f"{_add(name, matches[0].text, row)}"
+                f"{_hint_to_add(name, matches[0].text, row)}"
             )
         matches = [match for match in matches if match.id in members]
     if not matches:
@@ -84,8 +85,8 @@ def _subjects(row: CampaignRow | None) -> list[Subject]:
     return [subject_of(name) for name in molecules_first]
 
 
-def _read(row: CampaignRow | None, name: str) -> tuple[Candidate | None, list[str]]:
-    """Returns the candidate whose notation the name is, or None and why it is no notation, for each subject."""
+def _read_notation(row: CampaignRow | None, name: str) -> tuple[Candidate | None, list[str]]:
+    """Returns (candidate, []) if the name is a notation; otherwise None, and for each subject why it is no notation."""
     stated = "refuse" if row is None else row.spec.get("standardise", "refuse")
     faults = []
     for subject in _subjects(row):
@@ -96,17 +97,20 @@ def _read(row: CampaignRow | None, name: str) -> tuple[Candidate | None, list[st
     return None, faults
 
 
-def _matches(connection: Connection, row: CampaignRow | None, name: str, read: Candidate | None) -> list[Named]:
+def _matches(
+    connection: Connection, row: CampaignRow | None, name: str, read: Candidate | None
+) -> list[FoundCandidate]:
     """Returns the candidates that match the name. read: the candidate whose notation it is."""
     if read is not None:
         candidate_id = candidates.ids_of(connection, [read.key]).get(read.key)
         if candidate_id is not None:
-            return [Named(candidate_id, read.key, read.text)]
+            return [FoundCandidate(candidate_id, read.key, read.text)]
     found = candidates.find(connection, name)
+    # where the text that people read is a notation, `read` is the candidate with this text
     kinds = [subject.name for subject in _subjects(row) if not subject.texts_are_notations]
     if not found and read is None and kinds:
         found = candidates.find_by_text(connection, name, kinds, None if row is None else row.id)
-    return [Named(candidate.id, candidate.key, candidate.text) for candidate in found]
+    return [FoundCandidate(candidate.id, candidate.key, candidate.text) for candidate in found]
 
 
 def _shown(name: str, read: Candidate | None) -> str:
@@ -114,19 +118,22 @@ def _shown(name: str, read: Candidate | None) -> str:
     return read.text if read and "\n" in name else short(name, MAX_NAME)
 
 
-def _add(name: str, text: str, row: CampaignRow | None) -> str:
-    """Returns the command that brings a candidate into a campaign. text: what stands for a name of several lines."""
+def _hint_to_add(name: str, text: str, row: CampaignRow | None) -> str:
+    """Returns a hint with the command that brings a candidate into a campaign.
+
+    text: the structure in the command; instead of a name of several lines, the command shows FILE.
+    """
     what = "FILE" if "\n" in name else f"'{text}'"
     campaign = "NAME" if row is None else row.name
     return f'bring it in with: sciagent add {what} --campaign {campaign} --reason "..."'
 
 
 def _unknown(name: str, row: CampaignRow | None, read: Candidate | None, faults: Sequence[str]) -> str:
-    """Returns the message for a name that no candidate has. read, faults: as `_read` returns them."""
+    """Returns the message for a name that no candidate has. read, faults: as `_read_notation` returns them."""
     scope = f'campaign "{row.name}"' if row is not None else "the ledger"
     notation = _notation(row)
     if read is not None:
-        return f'"{_shown(name, read)}" is not in {scope}; {_add(name, name, row)}'
+        return f'"{_shown(name, read)}" is not in {scope}; {_hint_to_add(name, name, row)}'
     if "\n" in name:
         return f"the structure cannot be read {'; '.join(faults)}"
     is_hexadecimal = all(character in "0123456789abcdef" for character in name)

@@ -33,8 +33,8 @@ MAX_NAME = 200  # characters of a person's name in `artifact_removal`
 LEAST_AGE = {"worker": 0.0, "foreign": 7 * 86400.0}
 """Least age of a removable file in seconds, by kind. A process on another host cannot be checked, only its files."""
 _ARTIFACT_NAME = re.compile(r"[0-9a-f]{62}")  # a SHA-256 hash without its first two digits, which name the folder
-_JOB_KEY = re.compile(r"[0-9a-f]{64}")
-_WORKER = re.compile(r"worker-(?P<host>[A-Za-z0-9._]+)-(?P<pid>\d+)-.+")
+_JOB_KEY = re.compile(r"[0-9a-f]{64}")  # evidence key of a job, the name of its checkpoint
+_WORKER_FOLDER = re.compile(r"worker-(?P<host>[A-Za-z0-9._]+)-(?P<pid>\d+)-.+")
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,14 @@ class Waste:
     """A file or folder that can be removed."""
 
     kind: str
-    """`unnamed`, `partial`, `old`, `worker`, `foreign` or `checkpoint`."""
+    """Artifacts: `unnamed` (without a row), `partial` (half-written) or `old`. Others: the folder of a dead `worker`,
+    of a worker on another host (`foreign`), or a `checkpoint` of a job that is over."""
     path: Path
     size: int
     """Size in bytes."""
     why: str
     sha256: str | None = None
-    """SHA-256 hash of an artifact; None for other kinds."""
+    """SHA-256 hash of a whole artifact; None for other kinds."""
 
 
 def find_waste(ledger: Ledger, keep_days: float | None, now: float | None = None) -> tuple[list[Waste], int, int]:
@@ -62,7 +63,9 @@ def find_waste(ledger: Ledger, keep_days: float | None, now: float | None = None
     with ledger.read() as connection:
         named = _named_hashes(connection, sorted(files))
         old = set() if keep_days is None else _old_hashes(connection, sorted(named), keep_days, now)
-        old -= submissions.attached(connection)  # also if a computed file has the same content
+        # a file that a person attached is kept, even if an old computed file has the same content
+        old -= submissions.attached(connection)
+    # tuples (kind, path, reason, SHA-256), as `_others` yields them
     unneeded = [("unnamed", path, "no evidence names it", sha) for sha, path in files.items() if sha not in named]
     unneeded += [("old", files[sha], f"its evidence is older than {keep_days:g} days", sha) for sha in sorted(old)]
     waste = []
@@ -96,7 +99,7 @@ def _remove_artifact(ledger: Ledger, item: Waste, sha256: str, who: str, why: st
 
     A file that is young or has a row by now is renamed back.
     """
-    aside = item.path.with_name(f".going-{item.path.name}")
+    aside = item.path.with_name(f".going-{item.path.name}")  # nobody finds the file while it is checked
     try:
         item.path.rename(aside)
     except FileNotFoundError:
@@ -166,15 +169,15 @@ def _others(ledger: Ledger) -> Iterator[tuple[str, Path, str, None]]:
     scratch = scratch_of(ledger.artifacts)
     here = re.sub("[^A-Za-z0-9.]", "_", socket.gethostname())
     for folder in scratch.glob("worker-*/"):
-        match = _WORKER.fullmatch(folder.name)
+        match = _WORKER_FOLDER.fullmatch(folder.name)
         if match and match["host"] != here:
             yield "foreign", folder, f"{match['host']} has not touched it for a week", None
         elif match and not psutil.pid_exists(int(match["pid"])):
             yield "worker", folder, f"process {match['pid']}, which worked there, is gone", None
     checkpoints = {path.name: path for path in scratch.glob("checkpoints/*") if _JOB_KEY.fullmatch(path.name)}
     with ledger.read() as connection:
-        live = jobs.live_keys(connection, checkpoints.keys())
-    for key in sorted(checkpoints.keys() - live):
+        keys_in_use = jobs.keys_of_unfinished_jobs(connection, checkpoints.keys())
+    for key in sorted(checkpoints.keys() - keys_in_use):
         yield "checkpoint", checkpoints[key], "its job is over", None
 
 

@@ -21,9 +21,11 @@ class Differing(NamedTuple):
     """Evidence of another file with another value of a property, at the same level."""
 
     id: int
+    """Id of the evidence."""
     candidate_id: int
     key: EvidenceKey
     source: str
+    """Name and hash of the other file."""
     old: tuple[Measured, ...]
     """The differing values."""
     new: tuple[Measured, ...]
@@ -48,7 +50,7 @@ def differing(
     values = evidence.measured_of(connection, recorded_ids) if recorded_ids else {}
     new_values = {(m.property, m.level): m for m in measured}
     differing_evidence = []
-    for id_, source, *key in rows:
+    for id_, source, *key_fields in rows:
         old = []
         new = []
         rest = []
@@ -60,7 +62,7 @@ def differing(
             else:
                 rest.append(value)
         if old:
-            evidence_key = EvidenceKey(*key)
+            evidence_key = EvidenceKey(*key_fields)  # candidate key, then the columns in `fields`
             differing_evidence.append(
                 Differing(id_, candidate_id, evidence_key, source, tuple(old), tuple(new), tuple(rest))
             )
@@ -77,14 +79,15 @@ def _as_stated(measured: Measured) -> str:
     return measured.quantity.as_typed or str(measured.quantity)
 
 
-def superseded(
+def id_to_supersede(
     connection: Connection, others: Sequence[Differing], smiles: str, file: str, revise: str | None, who: str
 ) -> int | None:
     """Returns the id of the evidence that the new values supersede; None if there is none.
 
-    Evidence that has further values is revised under its own file's name and then holds only the further values; None
-    is returned. Raises UsageError without a reason for the revision, and for several replicates, since it is not known
-    which one is wrong.
+    If the old evidence has other values besides, it is revised here instead: its new revision keeps the name of its
+    file and holds only the other values, and nothing is left to supersede. smiles, file: the candidate and the new
+    file, for messages. revise: the reason for the revision. Raises UsageError without a reason, and for several
+    replicates, since it is not known which one is wrong.
     """
     if not others:
         return None

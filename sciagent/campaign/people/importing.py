@@ -24,7 +24,7 @@ from sciagent.domain.display_units import Column
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, properties
-from sciagent.domain.quantities import Censoring, Quantity, check_possible, convert
+from sciagent.domain.quantities import Censoring, Quantity, check_possible, to_canonical
 from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
 from sciagent.inputs.files import open_input
 from sciagent.inputs.validation import file_hash
@@ -69,6 +69,7 @@ class _Row(NamedTuple):
     key: EvidenceKey
     measured: tuple[Measured, ...]
     names: Mapping[str, str]
+    """Names of the candidate, by column."""
     cost: Cost
     """Cost of the values of the row, as the file states it."""
 
@@ -97,16 +98,17 @@ def import_file(
 ) -> ImportReport:
     """Records each row of a file as evidence of the verifier `import` at the stated level.
 
-    subject: kind of candidate that a row is about. structure: the column with the structures; None: the column that the
-    subject usually has.
     A candidate with two rows gets two replicates. Values that are in the ledger already are not written again, even if
-    they came from a file of another name. A value that differs from the one recorded for the same molecule, property
-    and level raises UsageError, whichever file that came from; with revise="reason" it supersedes the old value.
-    replicate: whether values that differ from those of other files are kept beside them instead. keep: columns whose
-    texts become names of the molecules; None: the column that looks like an identifier. ph: the values are those of the
-    dominant protonation states at this pH; None: of the structures as they are. costs: {resource: amount, or column
-    with the amount of each row}; the cost is kept as an attempt of its own for each row that is recorded, in no
-    campaign's spend.
+    they came from a file of another name. If the ledger has another value for the same molecule, property and level,
+    from whichever file, UsageError is raised.
+
+    subject: kind of candidate that a row is about. structure: the column with the structures; None: the column that the
+    subject usually has. revise: reason for which a differing value supersedes the old value. replicate: whether a value
+    that differs from the value of another file is kept beside it instead. keep: columns whose texts become names of the
+    molecules; None: the column that looks like an identifier. ph: the values were measured on the dominant protonation
+    states at this pH; None: on the structures as they are. costs: {resource: amount, or column with the amount of each
+    row}; the cost of each recorded row is kept as an attempt that counts towards no campaign's spend.
+
     Raises InputFileError, with the first faults, and writes nothing if a row is faulty and skip_bad is False.
     """
     report = ImportReport()
@@ -115,14 +117,14 @@ def import_file(
     _check_columns(columns)
     stated_costs = _checked_costs(costs or {})
     columns_with_property = [(column, properties()[column.property]) for column in columns]
-    names = sorted(column.property for column in columns)
-    settings_hash = content_hash({"level": level.hash, "source": path.name, "properties": names})
+    property_names = sorted(column.property for column in columns)
+    settings_hash = content_hash({"level": level.hash, "source": path.name, "properties": property_names})
     rows: list[_Row] = []
-    replicates = Counter[str]()
+    replicates = Counter[str]()  # number of rows so far, by candidate key
     name_columns = keep
-    for line, cells in _read(path, structure, columns, keep or ()):
+    for line, cells in _read_rows(path, structure, columns, keep or ()):
         if name_columns is None:
-            header = [name for name in cells if name is not None]
+            header = [name for name in cells if name is not None]  # csv stores surplus cells under the key None
             name_columns = identifier_columns(header, structure)
         report.rows += 1
         try:
@@ -202,7 +204,7 @@ def _cost(cells: Mapping[Any, Any], costs: Mapping[str, str]) -> Cost:
     return Cost(amounts)
 
 
-def _read(
+def _read_rows(
     path: Path, structure: str, columns: Sequence[Column], keep: Sequence[str]
 ) -> Iterator[tuple[int, Mapping[Any, Any]]]:
     """Yields the line number and the cells of each row."""
@@ -216,9 +218,11 @@ def _read(
         lines = raw[: error.start].split(b"\n")
         place = f"{path}:{len(lines)}:{lines[-1].count(b',') + 1}"
         raise InputFileError(f"{place}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
-    reader = csv.DictReader(io.StringIO(text.replace("\0", "\N{SYMBOL FOR NULL}"), newline=""))
+    readable = text.replace("\0", "\N{SYMBOL FOR NULL}")  # csv does not take the null character
+    reader = csv.DictReader(io.StringIO(readable, newline=""))
     try:
-        _check_header(path, reader.fieldnames or [], (structure, *(column.name for column in columns), *keep))
+        wanted = (structure, *(column.name for column in columns), *keep)
+        _check_header(path, reader.fieldnames or [], wanted)
         for n, row in enumerate(reader):
             if n >= MAX_ROWS:
                 raise InputFileError(f"{path}:{reader.line_num}:1: more than {MAX_ROWS} rows; split the file")
@@ -273,7 +277,7 @@ def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, str |
             uncertainty_text = (row[column.uncertainty] or "").strip()
         uncertainty = _number(uncertainty_text) if uncertainty_text else None
     typed = text if column.unit is None or unit == "1" else f"{text} {unit}"
-    quantity = convert(Quantity(value, unit, uncertainty, censoring, as_typed=typed), prop)
+    quantity = to_canonical(Quantity(value, unit, uncertainty, censoring, as_typed=typed), prop)
     check_possible(quantity, prop)
     return quantity
 
@@ -297,9 +301,12 @@ class _Writer:
     connection: Connection
     path: Path
     source: str
+    """Name and hash of the file."""
     who: str
     revise: str | None
+    """Reason for which a differing value supersedes the old one; None: no value may differ."""
     replicate: bool
+    """Whether a value that differs from the value of another file is kept beside it."""
     report: ImportReport
     in_other_files: Counter[Any] = field(default_factory=Counter)
     """{(candidate id, values): count} of evidence from files of other names."""
@@ -317,11 +324,12 @@ class _Writer:
         for row in chunk:
             id_ = ids[row.candidate.key]
             values = _values(row.measured)
-            current = None  # the latest evidence of this file
+            current = None  # the latest evidence under this key, from a file of the same name
             key = row.key
             if row.key.hash in known_keys:
                 current, key = _latest(self.connection, row.key)
             if current is None and self.in_other_files[id_, *values] > 0:
+                # each earlier row with these values accounts for one row of this file
                 self.in_other_files[id_, *values] -= 1
                 self.report.known += 1
                 continue
@@ -330,9 +338,10 @@ class _Writer:
                 continue
             old_id = None
             if current is not None:
-                old_id = self._revised(row.candidate.text, current.id)
+                self._check_may_revise(row.candidate.text)
+                old_id = current.id
             elif not self.replicate and id_ in ids_in_other_files:
-                old_id = self._other_file(row, id_)
+                old_id = self._id_in_other_file(row, id_)
             if old_id is not None:
                 self.report.revised += 1
             finding = Finding(row.candidate.key, Outcome.OK, measured=row.measured)
@@ -344,30 +353,32 @@ class _Writer:
 
     def _record(self, new: Sequence[NewEvidence], costs: Sequence[Cost]) -> None:
         """Records evidence. costs: one for each; evidence without a cost gets no attempt."""
-        paid = [place for place, cost in enumerate(costs) if cost]
+        paid = [place for place, cost in enumerate(costs) if cost]  # places of the evidence with a cost
         ids = attempts.write_ended(self.connection, f"import by {self.who}", [costs[place] for place in paid])
         attempt_ids = dict(zip(paid, ids, strict=True))
         entries = [replace(entry, attempt_id=attempt_ids.get(place)) for place, entry in enumerate(new)]
         self.report.recorded += len(evidence.record(self.connection, entries))
         attempts.mark_end(self.connection, ids, evidence.read_watermark(self.connection))
 
-    def _revised(self, smiles: str, current: int) -> int:
-        """Returns the evidence of this file that the row supersedes. Raises UsageError without a reason."""
+    def _check_may_revise(self, smiles: str) -> None:
+        """Raises UsageError if there is no reason for which a value supersedes an earlier value of this file."""
         if self.revise is None:
             raise UsageError(
                 f"{smiles}: the ledger has another value from {self.path.name}; "
                 'supersede it with --revise "why it changed" (nothing was imported)'
             )
-        return current
 
-    def _other_file(self, row: _Row, id_: int) -> int | None:
-        """Returns the evidence of another file that the row supersedes; None if the files agree."""
+    def _id_in_other_file(self, row: _Row, id_: int) -> int | None:
+        """Returns the id of the evidence of another file that the row supersedes; None if it supersedes none.
+
+        id_: ledger id of the candidate.
+        """
         others = import_corrections.differing(self.connection, id_, row.key.settings_hash, row.measured)
         others = [other for other in others if other.id not in self.superseded_ids]
         self.superseded_ids.update(other.id for other in others)
         smiles = row.candidate.text
         name = self.path.name
-        return import_corrections.superseded(self.connection, others, smiles, name, self.revise, self.who)
+        return import_corrections.id_to_supersede(self.connection, others, smiles, name, self.revise, self.who)
 
 
 def _write(
@@ -386,8 +397,9 @@ def _write(
     with ledger.begin() as connection:
         # candidates are written before evidence, since a writer that holds the watermark must not wait for a lock
         ids = candidates.enter(connection, {row.candidate.key: row.candidate for row in rows}.values())
-        enter_names(connection, None, [(ids[row.candidate.key], row.names) for row in rows])
-        writer = _Writer(connection, path, source, who, revise, replicate, report)
+        names = [(ids[row.candidate.key], row.names) for row in rows]
+        enter_names(connection, campaign_id=None, given=names)
+        writer = _Writer(connection, path, source, who, revise=revise, replicate=replicate, report=report)
         for start in range(0, len(rows), ROWS_PER_WRITE):
             writer.write(rows[start : start + ROWS_PER_WRITE], ids)
 
@@ -408,12 +420,13 @@ def _in_other_files(connection: Connection, pairs: Sequence[tuple[int, EvidenceK
 
     pairs: candidate ids and keys of the rows of this file. The name of a file is part of the settings of its keys.
     """
-    own = {key.settings_hash for _, key in pairs}
+    settings_of_this_file = {key.settings_hash for _, key in pairs}
     e = t.current_evidence.c
+    candidate_ids = sorted({id_ for id_, _ in pairs})
     query = sa.select(e.id, e.candidate_id, e.settings_hash).where(
-        e.candidate_id.in_(sorted({id_ for id_, _ in pairs})), e.verifier == VERIFIER, e.verifier_version == VERSION
+        e.candidate_id.in_(candidate_ids), e.verifier == VERIFIER, e.verifier_version == VERSION
     )
-    rows = [row for row in connection.execute(query) if row.settings_hash not in own]
+    rows = [row for row in connection.execute(query) if row.settings_hash not in settings_of_this_file]
     measured = evidence.measured_of(connection, [row.id for row in rows])
     return Counter((row.candidate_id, *_values(measured.get(row.id, ()))) for row in rows)
 

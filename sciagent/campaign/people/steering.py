@@ -1,10 +1,9 @@
 """People steer a campaign: they decide on a candidate, amend the campaign, and pause, stop or resume its driver.
 
 A decision on a candidate is hold, release, veto or promote. A standing is the state of a candidate in its campaign,
-such as open, pending or settled. The person's own process writes the decision under the lock
-of the campaign's row, which a driver takes as well. The decision is in force at once, whether or not a driver runs. A
-running driver reads it at its next step. A running job may finish: its evidence is kept, and the candidate's standing
-follows the decision.
+such as open, pending or settled. The person's own process writes the decision under the lock of the campaign's row,
+which a driver takes as well. The decision is in force at once, whether or not a driver runs. A running driver reads it
+at its next step. A running job may finish: its evidence is kept, and the candidate's standing follows the decision.
 
 An amendment changes budget, goal or workers in the YAML, and writes a directive to the driver. Only keys in
 `campaign_spec.AMENDABLE` may change; any other change makes another campaign.
@@ -28,7 +27,7 @@ from sciagent.campaign.core.record_and_settle import set_pending, settle_again
 from sciagent.campaign.core.verdicts import Place
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec
-from sciagent.campaign.people.find_candidate import Named
+from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.campaign.people.verifying import complete_fast
 from sciagent.domain.answers.status import DriverState
 from sciagent.domain.cost import RESOURCE_UNITS, Cost
@@ -44,6 +43,8 @@ from sciagent.store.job_queue import jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.results import candidates, evidence
 from sciagent.store.views import campaign_counts
+
+MAX_CHOOSER = 200  # characters of the name of who made a decision
 
 
 @dataclass(frozen=True)
@@ -65,18 +66,18 @@ class SteeringResult:
     detail: str = ""
 
 
-def hold(built: Built, named: Named, who: str, why: str) -> SteeringResult:
+def hold(built: Built, named: FoundCandidate, who: str, why: str) -> SteeringResult:
     """Holds the candidate: no job is started for it until it is released."""
     with built.ledger.begin() as connection:
         case = _Case(connection, built, named)
-        case.check_free(Verb.HOLD)
+        case.check_not_blocked(Verb.HOLD)
         if case.standing not in (Standing.OPEN, Standing.PENDING):
             raise UsageError(f"{named} is {case.standing} already; nothing would be started for it")
         case.write(Verb.HOLD, who, why)
         return case.stop_work(Verb.HOLD)
 
 
-def veto(built: Built, named: Named, who: str, why: str) -> SteeringResult:
+def veto(built: Built, named: FoundCandidate, who: str, why: str) -> SteeringResult:
     """Vetoes the candidate: no job is started for it, and it is neither a hit nor a parent. Its evidence is kept."""
     with built.ledger.begin() as connection:
         case = _Case(connection, built, named)
@@ -84,26 +85,28 @@ def veto(built: Built, named: Named, who: str, why: str) -> SteeringResult:
             raise UsageError(f"{named} is vetoed already, by {case.steering.who}: {case.steering.why}")
         payload = {}
         if case.standing is Standing.DROPPED:
+            # some drops have no evidence from which a release could find the place again; see `settle_again`
             place = {name: case.row[name] for name in Place.__dataclass_fields__}
             payload["before"] = place | {"detail": place["detail"] or ""}
         case.write(Verb.VETO, who, why, payload=payload)
         return case.stop_work(Verb.VETO)
 
 
-def release(built: Built, named: Named, who: str, why: str) -> SteeringResult:
+def release(built: Built, named: FoundCandidate, who: str, why: str) -> SteeringResult:
     """Takes back a hold or a veto; the candidate's standing then follows from its evidence again."""
     with built.ledger.begin() as connection:
         case = _Case(connection, built, named)
         if not case.steering.blocks_scheduling:
             raise UsageError(f"{named} is neither held nor vetoed; it is {case.standing}")
-        vetoes = [d for d in directives.directives_on(connection, built.row.id, named.id) if d.verb is Verb.VETO]
+        written = directives.directives_on(connection, built.row.id, named.id)
+        vetoes = [directive for directive in written if directive.verb is Verb.VETO]
         case.write(Verb.RELEASE, who, why)
         columns = vetoes[-1].payload.get("before") if vetoes else None
         place_before = Place.from_columns(columns) if columns else None
-        return case.settled(Verb.RELEASE, before=place_before)
+        return case.settle_and_report(Verb.RELEASE, before=place_before)
 
 
-def promote(built: Built, named: Named, who: str, why: str, to: str | None = None) -> SteeringResult:
+def promote(built: Built, named: FoundCandidate, who: str, why: str, to: str | None = None) -> SteeringResult:
     """Queues the candidate's job at a rung before all other jobs, whatever lower gates have decided.
 
     to: label of the rung; None: the rung after the candidate's last one. Fast rungs without an answer run first, and a
@@ -117,9 +120,9 @@ def promote(built: Built, named: Named, who: str, why: str, to: str | None = Non
         )
     with built.ledger.begin() as connection:
         case = _Case(connection, built, named)
-        case.check_free(Verb.PROMOTE)
-        rung = case.target(to)
-        running = case.jobs(JobState.RUNNING)
+        case.check_not_blocked(Verb.PROMOTE)
+        rung = case.rung_to_promote_to(to)
+        running = case.jobs_by_rung(JobState.RUNNING)
         if running:
             raise UsageError(f"{named} runs at {', '.join(running)} now; promote it when that has answered")
         case.write(Verb.PROMOTE, who, why, rung_id=rung.id)
@@ -130,7 +133,7 @@ def promote(built: Built, named: Named, who: str, why: str, to: str | None = Non
 class _Case:
     """A candidate of a campaign within a transaction that locks the campaign's row."""
 
-    def __init__(self, connection: Connection, built: Built, named: Named) -> None:
+    def __init__(self, connection: Connection, built: Built, named: FoundCandidate) -> None:
         watermarks.lock(connection, built.row.id)
         self.connection = connection
         self.built = built
@@ -140,7 +143,7 @@ class _Case:
         """The candidate's row in the campaign, before the decision."""
         self.standing = Standing(self.row["standing"])
 
-    def check_free(self, verb: Verb) -> None:
+    def check_not_blocked(self, verb: Verb) -> None:
         """Raises UsageError if a person has held or vetoed the candidate."""
         if not self.steering.blocks_scheduling:
             return
@@ -153,30 +156,30 @@ class _Case:
     def write(self, verb: Verb, who: str, why: str, **more: Any) -> None:
         directives.write(self.connection, self.built.row.id, verb, who, why, candidate_id=self.named.id, **more)
 
-    def jobs(self, state: JobState) -> dict[str, int]:
+    def jobs_by_rung(self, state: JobState) -> dict[str, int]:
         """Returns the ids of the candidate's jobs in this state, by rung label."""
-        labels = {r.id: r.spec.rung for r in self.built.bought}
+        labels = {rung.id: rung.spec.rung for rung in self.built.bought}
         listed = jobs.of_candidate(self.connection, self.built.row.id, self.named.id, list(labels))
         return {labels[rung_id]: job_id for job_id, rung_id, job_state, _ in listed if job_state == state}
 
     def stop_work(self, verb: Verb) -> SteeringResult:
         """Cancels queued jobs. Running jobs may finish; the candidate's standing is settled after that."""
-        queued = self.jobs(JobState.QUEUED)
+        queued = self.jobs_by_rung(JobState.QUEUED)
         cancelled_ids = jobs.cancel_queued(self.connection, list(queued.values()))
         cancelled = tuple(label for label, job_id in queued.items() if job_id in cancelled_ids)
-        return self.settled(verb, cancelled=cancelled)
+        return self.settle_and_report(verb, cancelled=cancelled)
 
-    def settled(self, verb: Verb, before: Place | None = None, **more: Any) -> SteeringResult:
+    def settle_and_report(self, verb: Verb, before: Place | None = None, **more: Any) -> SteeringResult:
         """Settles the candidate's standing again, unless a running job will do so at its end; returns the result.
 
-        before: the place before a veto.
+        before: the place before a veto. more: fields of the result.
         """
-        running = tuple(self.jobs(JobState.RUNNING))
+        running = tuple(self.jobs_by_rung(JobState.RUNNING))
         if not running:
             settle_again(self.connection, self.built, self.named.id, before)
         return self.result(verb, running=running, **more)
 
-    def target(self, to: str | None) -> BuiltRung:
+    def rung_to_promote_to(self, to: str | None) -> BuiltRung:
         """Returns the rung of a promotion. Raises UsageError if there is none."""
         built = self.built
         position = int(self.row["position"])
@@ -188,10 +191,12 @@ class _Case:
             detail = self.row["detail"]
             raise UsageError(f"{self.named} {detail}, by the terminal rung: no rung is left to which it could go on")
         if to is None:
+            # a dropped candidate has been answered at its position; another one waits for the rung there
             wanted = position + 1 if self.standing is Standing.DROPPED else position
             at_least_paid = max(wanted, built.paid[0].rules.position)
             return built.rungs[min(at_least_paid, built.terminal)]
-        rungs = {r.spec.rung: r for r in built.paid if r.rules.position <= built.terminal}
+        # nobody is promoted beyond the terminal rung
+        rungs = {rung.spec.rung: rung for rung in built.paid if rung.rules.position <= built.terminal}
         if to not in rungs:
             raise UsageError(f'--to "{to}": a candidate can be promoted to {", ".join(rungs)}')
         return rungs[to]
@@ -215,17 +220,18 @@ class _Case:
             raise UsageError(f"{rung.spec.rung} cannot run on {named}: {what}") from error
         if refusal is not None:
             raise UsageError(f"{rung.spec.rung} does not take {named}: {refusal.reason}: {refusal.detail}")
-        queued = self.jobs(JobState.QUEUED)
+        queued = self.jobs_by_rung(JobState.QUEUED)
         if rung.spec.rung in queued:
             self._decide(rung, "promote", who, why)
-            jobs.prefer(connection, queued[rung.spec.rung], jobs.PREFERRED)
+            jobs.set_priority(connection, queued[rung.spec.rung], jobs.PREFERRED)
             return f"its job at {rung.spec.rung} goes to the front"
         earlier_jobs = jobs.of_candidate(connection, built.row.id, named.id, [rung.id])
-        is_new = True
+        is_new = True  # whether the job counts towards the rung's limit, as an earlier job that was not cancelled does
         if earlier_jobs:
             _, _, state, _ = earlier_jobs[0]
             is_new = state == JobState.CANCELLED
-        reservation = rung.reserves(rung.declared(candidate))
+        declared_cost = rung.declared(candidate)
+        reservation = rung.reserves(declared_cost)
         self._check_budget(rung, reservation, is_new)
         self._decide(rung, "promote", who, why)
         jobs.cancel_queued(connection, list(queued.values()))  # queued jobs at other rungs
@@ -264,7 +270,7 @@ class _Case:
             "candidate_id": self.named.id,
             "rung_id": rung.id,
             "action": action,
-            "chooser": f"person:{who}"[:200],
+            "chooser": f"person:{who}"[:MAX_CHOOSER],
             "why": why,
             "propensity": 1.0,
             "evidence_id": evidence_id,
@@ -307,6 +313,7 @@ def amended_source(
             where.pop(path[-1], None)
         else:
             where[path[-1]] = _amount(given.strip(), text, path[-1], where.get(path[-1]))
+    # `rungs` may be empty now, since a limit was lifted or only looked up
     if not data["budget"].get("rungs", True):
         data["budget"].pop("rungs")
     if goal_count is not None:
@@ -334,9 +341,14 @@ def _place(budget: Any, path: Sequence[str], labels: Sequence[str], text: str) -
 
 
 def _amount(given: str, text: str, key: str, old: Any) -> Any:
-    """Returns the amount for the YAML: a number or a rate. A text that changes a rate must have `/week` or
-    `/campaign`."""
-    number, slash, period = (part.strip() for part in given.partition("/"))
+    """Returns the amount for the YAML: a number or a rate. Raises UsageError.
+
+    given: `NUMBER`, `NUMBER/week` or `NUMBER/campaign`. text: the option as given, for messages. old: the amount in the
+    YAML; if it is a mapping with a rate, `given` must name the period.
+    """
+    before, slash, after = given.partition("/")
+    number = before.strip()
+    period = after.strip()
     if slash and (key not in RESOURCE_UNITS or period not in ("week", "campaign")):
         takes = "take KEY=NUMBER/week or KEY=NUMBER/campaign, everything else KEY=NUMBER"
         raise UsageError(f'--budget "{text}": "/{period}" is not known here; {", ".join(RESOURCE_UNITS)} {takes}')
@@ -392,21 +404,22 @@ def instruct(
     from the dispatcher if one would start it, or if the campaign waits for people and is to pause; the answer is then
     (None, 0). Raises UsageError if the campaign has no driver, or is already paused.
     """
-    why = directives.reason(reason) if reason else ""
+    why = directives.checked_reason(reason) if reason else ""
     with store.begin() as connection:
         row = campaigns.get(connection, name)
         driver = campaigns.driver_of(connection, row.id)
         if verb is Verb.PAUSE and row.state is CampaignState.PAUSED:
             raise UsageError(f'campaign "{name}" is paused already; go on with: sciagent resume {name}')
         if driver is None or not driver.alive:
+            # `set_hosted` with False withdraws the campaign from the dispatcher; True means that this changed anything
             if verb is Verb.PAUSE and row.state is CampaignState.WAITING:
                 directives.write(connection, row.id, verb, who, why)
-                campaigns.host(connection, row.id, False)
+                campaigns.set_hosted(connection, row.id, False)
                 shown = f"paused {directives.author_and_reason(who, why)}"
                 campaigns.set_state(connection, row.id, CampaignState.PAUSED, shown)
                 campaigns.log_event(connection, row.id, CampaignState.PAUSED, {"who": who, "why": why})
                 return None, 0
-            if verb is Verb.STOP and campaigns.host(connection, row.id, False):
+            if verb is Verb.STOP and campaigns.set_hosted(connection, row.id, False):
                 return None, 0
             gone = f"; its driver on {driver.host} is gone" if driver is not None else ""
             raise UsageError(f'campaign "{name}" is not running ({row.state}{gone}): there is nothing to {verb}')
@@ -431,7 +444,7 @@ def hand_in(store: Ledger, name: str, who: str) -> None:
     """Hands a campaign to the dispatcher, which drives it when one is at work."""
     with store.begin() as connection:
         row = campaigns.get(connection, name)
-        campaigns.host(connection, row.id, True)
+        campaigns.set_hosted(connection, row.id, True)
         campaigns.log_event(connection, row.id, "submitted", {"who": str(who)})
 
 

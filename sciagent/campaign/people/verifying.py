@@ -25,7 +25,7 @@ from sciagent.campaign.core.record_and_settle import answer_of, known_or_run, lo
 from sciagent.campaign.core.verdicts import Answer, place
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.rungs import RungSpec
-from sciagent.campaign.people.find_candidate import Named
+from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import Subject
@@ -39,7 +39,7 @@ from sciagent.domain.answers.shown_values import (
 )
 from sciagent.domain.candidates import MOLECULE_KIND, smiles_of
 from sciagent.domain.directives import Verb
-from sciagent.domain.display_units import Units, all_shown
+from sciagent.domain.display_units import Units, in_chosen_units
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Verdict
 from sciagent.domain.ports import ProposalIn
@@ -72,6 +72,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") ->
     try:
         candidate = spec.standardisation.apply(given).candidate
     except InvalidCandidateError as error:
+        # the text becomes no candidate, so the answer repeats the text itself
         about = {"kind": spec.subject, "text": given[:MAX_TEXT], "reason": error.reason, "detail": error.detail}
         return LadderAnswer(key=None, verdict=Verdict.FAIL, rungs=(), **about)
     with ledger.begin() as connection:
@@ -98,6 +99,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") ->
     reason = current_place.reason
     detail = current_place.detail
     if verdict is Verdict.NOT_APPLICABLE:
+        # the last rung refused the candidate: if a refusal drops it, the answer is the same as a failed gate
         verdict = Verdict.FAIL if ladder.rules[current_place.position].drop_on_refusal else Verdict.INCONCLUSIVE
         if ladder.rungs[current_place.position].verifier.name == spec.screen:
             blocked = {"key": candidate.key, "text": given[:MAX_TEXT], "reason": reason or "", "detail": detail}
@@ -120,7 +122,7 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") ->
 def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None, units: Units) -> RungAnswer:
     """Returns a rung's answer. core_seconds: cost of the run; None for reused evidence."""
     judgement = answer_of(rung, result).judgement
-    shown = all_shown(calibrated(result.measured, rung.fits), units)
+    shown = in_chosen_units(calibrated(result.measured, rung.fits), units)
     return RungAnswer(
         rung=rung.spec.rung,
         tier=rung.rules.tier,
@@ -189,7 +191,7 @@ def check_units(rung: BuiltRung, units: Units) -> None:
         if name not in measured:
             raise UsageError(f'{rung.verifier.name} does not measure "{name}"{did_you_mean(name, sorted(measured))}')
         if properties()[name].conversion(unit) is None:
-            conversion_factor(unit, properties()[name])
+            conversion_factor(unit, properties()[name])  # raises UnitError
 
 
 def structures_of(
@@ -199,8 +201,10 @@ def structures_of(
     keep: Sequence[str] | None = None,
     subject: Subject | None = None,
 ) -> Iterator[StructureRecord]:
-    """Yields structures that are given as texts, then those of a file. column, keep: as in `Subject.records`. subject:
-    None means molecules."""
+    """Yields structures that are given as texts, then the structures of a file.
+
+    column, keep: as in `Subject.records`. subject: None means molecules.
+    """
     yield from (StructureRecord(number, text) for number, text in enumerate(texts))
     if file is not None:
         yield from (subject or subject_of(MOLECULE_KIND)).records(file, column, keep=keep)
@@ -266,7 +270,7 @@ def _calculated(
         detail=answer.detail,
         reused=core_seconds is None,
         core_seconds=round(core_seconds or 0.0, 3),
-        values=tuple(PropertyValue.of(measured) for measured in all_shown(answer.measured, units)),
+        values=tuple(PropertyValue.of(measured) for measured in in_chosen_units(answer.measured, units)),
     )
 
 
@@ -296,7 +300,7 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
     reason, `BATCH` at a time. A driver may run at the same time."""
     prepare(built.fast)
     proposals = iter(given)
-    with Worker(built.scratch(), preload=[r.verifier.name for r in built.fast]) as worker:
+    with Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast]) as worker:
         while True:
             batch = list(islice(proposals, BATCH))
             if not batch:
@@ -327,7 +331,7 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
                 )
 
 
-def complete_fast(built: Built, named: Named, who: str) -> str:
+def complete_fast(built: Built, named: FoundCandidate, who: str) -> str:
     """Runs the fast rungs that did not run because an earlier rung dropped the candidate.
 
     Returns the safety screen's reason for a block, which is logged; an empty text if the screen blocks nothing. Raises
@@ -343,7 +347,7 @@ def complete_fast(built: Built, named: Named, who: str) -> str:
     missing = [rung for rung in built.fast if rung.id not in results]
     if missing:
         prepare(missing)
-        with Worker(built.scratch(), preload=[r.verifier.name for r in missing]) as worker:
+        with Worker(built.scratch(), preload=[rung.verifier.name for rung in missing]) as worker:
             for rung in missing:
                 finding = run_directly(built.ledger, worker, rung, candidate, named.id, built.row.id).finding
                 if not finding.outcome.rule.is_evidence:

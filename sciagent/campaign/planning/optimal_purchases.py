@@ -1,7 +1,8 @@
 """The best purchases within a budget if a given share of the candidates are hits.
 
 The true values and the answers of the rungs are taken as jointly Gaussian. `scheduling.dynamic_programme` gives the
-purchases for one candidate at each price. A linear programme mixes these purchases: it maximises the expected hits
+purchases for one candidate at each price. It is solved on the grid `U` of the candidate's prospects u: a candidate
+without answers is a hit with the chance Φ(u). A linear programme mixes the purchases: it maximises the expected hits
 within all limits of the budget.
 """
 
@@ -48,8 +49,8 @@ class BudgetProblem:
     """Whether the law has hints before the first answer."""
 
     @property
-    def most(self) -> Array:
-        """(r,) amounts of the limits."""
+    def limit_amounts(self) -> Array:
+        """(r,) amounts that the limits allow in all."""
         return np.array([allowance.limit for allowance in self.limits])
 
     @property
@@ -80,28 +81,32 @@ class Purchases:
 def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = None) -> Purchases | None:
     """Returns the best purchases if the share `rate` of the candidates are hits; None if no limit restricts them.
 
-    ends: `low` or `high` end of a rung's correlation, by index of the step; by default its middle. As under `priced`,
-    some whole ladders are bought first to learn the law. Programmes spend the rest, at prices that are adjusted.
+    ends: `low` or `high` end of a rung's correlation, by index of the step; by default its middle. As under the
+    scheduler `priced`, some candidates go up the whole ladder first, for the law to learn from. Programmes spend the
+    rest, at prices that are adjusted in rounds.
     """
-    first = warm_up(problem)
-    most = problem.most
-    limits = np.maximum(most - problem.amounts @ np.full(len(problem.steps), first), 0.0)
-    left = _variance_left(problem, rate, ends or {})
+    n_first = n_warm_up_candidates(problem)
+    limit_amounts = problem.limit_amounts
+    limits = np.maximum(limit_amounts - problem.amounts @ np.full(len(problem.steps), n_first), 0.0)
+    variance_left = _variance_left(problem, rate, ends or {})
     numeraire = Numeraire(problem.limits)
     places = {allowance.name: place for place, allowance in enumerate(problem.limits)}
-    priced = [places[allowance.name] for allowance in numeraire.allowances]
-    last = len(problem.steps) - 1
-    needed = [1.0 if place == last or problem.needed >> place & 1 else 0.0 for place in range(last + 1)]
+    priced = [places[allowance.name] for allowance in numeraire.allowances]  # places of the limits above 0
+    # the simplest programme runs nothing but the terminal rung and all needed rungs
+    needed_runs = [1.0 if step.is_needed else 0.0 for step in problem.steps[:-1]]
+    needed_runs.append(1.0)
     hits = np.array([rate])
-    runs = np.array([needed])  # the terminal rung and all needed rungs
+    runs = np.array([needed_runs])
     best = -1.0  # fewer hits than any programme brings
     for _ in range(MAX_ROUNDS):
-        more_hits, more_runs = _programmes(left, _costs(problem, numeraire, priced), rate, problem.needed)
+        costs = _costs(problem, numeraire, priced)
+        more_hits, more_runs = _programmes(variance_left, costs, rate, problem.needed)
         hits = np.concatenate([hits, more_hits])
         runs = np.concatenate([runs, more_runs])
-        solved = _mixed(hits, runs, problem.amounts, limits, problem.candidates - first)
+        solved = _mixed(hits, runs, problem.amounts, limits, problem.candidates - n_first)
         if solved is None:
             return None
+        # scipy minimises the negative number of hits
         prices = -solved.ineqlin.marginals[: len(limits)]
         bought = -solved.fun
         has_converged = bought <= best * (1 + LEAST_RELATIVE_GAIN) + ROUNDING
@@ -109,63 +114,72 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
         if has_converged or len(priced) < 2 or not is_any_scarce:
             break
         best = bought
-        spent = prices[priced] * most[priced]
-        weights = np.maximum(spent / spent.sum(), LEAST_WEIGHT)
+        worths = prices[priced] * limit_amounts[priced]  # hits that each whole limit is worth
+        weights = np.maximum(worths / worths.sum(), LEAST_WEIGHT)
         numeraire.weights = weights / weights.sum()
     by_name = {allowance.name: float(price) for allowance, price in zip(problem.limits, prices, strict=True)}
-    return Purchases(float(solved.x @ hits) + rate * first, solved.x @ runs + first, by_name)
+    return Purchases(hits=float(solved.x @ hits) + rate * n_first, runs=solved.x @ runs + n_first, prices=by_name)
 
 
-def warm_up(problem: BudgetProblem) -> float:
+def n_warm_up_candidates(problem: BudgetProblem) -> float:
     """Returns the number of candidates that go up the whole ladder to learn the law; see `rules.priced`."""
-    most = problem.most
+    limit_amounts = problem.limit_amounts
     n = problem.candidates
-    usable = most > 0
+    usable = limit_amounts > 0
     if len(problem.steps) == 1 or problem.has_hints or not usable.any():
         return 0.0
-    costs = Numeraire(problem.limits).weights / most[usable] @ problem.amounts[usable]
+    costs = Numeraire(problem.limits).weights / limit_amounts[usable] @ problem.amounts[usable]
 
     def for_everyone(place: int, of_terminal: float, of_budget: float) -> bool:
+        """Whether all candidates get a rung: it costs at most these shares of the terminal rung and of the budget."""
         cost = costs[place]
         return bool(cost <= of_terminal * costs[-1] and (math.isinf(n) or n * cost <= of_budget))
 
     n_below = len(costs) - 1  # rungs below the terminal one
-    n_free = 0
+    n_free = 0  # rungs that all candidates get, so that the law knows them anyway
     for place in range(n_below):
         of_terminal, of_budget = TRUSTED_LIMITS if place in problem.trusted else FREE_LIMITS
         if for_everyone(place, of_terminal, of_budget):
             n_free += 1
     if n_free == 0 and for_everyone(0, *LOWEST_RUNG_LIMITS):
         n_free = 1
-    ladders_by_limit = [float(limit / a) for limit, a in zip(most, problem.amounts.sum(1), strict=True) if a > 0]
-    affordable = min(1 / max(float(costs.sum()), LEAST_COST), n)
+    ladders_by_limit = []  # number of whole ladders that each limit allows
+    for limit, amount_of_ladder in zip(limit_amounts, problem.amounts.sum(1), strict=True):
+        if amount_of_ladder > 0:
+            ladders_by_limit.append(float(limit / amount_of_ladder))
+    affordable = min(1 / max(float(costs.sum()), LEAST_COST), n)  # costs are shares of the budget
     wanted = whole_ladders(n, n_below - n_free, affordable)
     return float(min([wanted, n, *ladders_by_limit]))
 
 
 def _variance_left(problem: BudgetProblem, rate: float, ends: Mapping[int, str]) -> Array:
     """Returns (2**(k-1),) share of the variance left after each subset of the rungs below the terminal one."""
-    sets = 1 << (len(problem.steps) - 1)
+    n_subsets = 1 << (len(problem.steps) - 1)
     shares = _shares_told(problem.steps, ends)
-    u = ndtri(rate ** (1 / len(shares)))
-    second = np.prod([both_above(np.full(sets, u), share) for share in shares], axis=0)
-    left: Array = np.maximum(1 - share_told(np.full(sets, rate), second), FLOOR)
-    left[0] = 1.0
+    u = ndtri(rate ** (1 / len(shares)))  # the objectives are independent and equally hard to meet
+    # second moment of the chance of a hit: the product over the objectives
+    second = np.prod([both_above(np.full(n_subsets, u), share) for share in shares], axis=0)
+    left: Array = np.maximum(1 - share_told(np.full(n_subsets, rate), second), FLOOR)
+    left[0] = 1.0  # the empty subset
     return left
 
 
 def _shares_told(steps: Sequence[Step], ends: Mapping[int, str]) -> list[Array]:
-    """Returns, per objective, (2**m,) share of its variance that each subset of rungs explains; errors independent."""
+    """Returns, per objective, (2**m,) share of its variance that each subset of rungs explains.
+
+    The errors of the rungs are taken as independent.
+    """
     m = len(steps) - 1
     shares = []
     for objective in range(len(steps[-1].tells)):
         odds = np.zeros(1 << m)
         for place, step in enumerate(steps[:-1]):
             tells = step.tells[objective]
-            r: float = getattr(tells, ends.get(place, "middle"))
-            square = 1 - FLOOR if tells.kind == "decides" else min(r, MAX_CORRELATION) ** 2
+            end = ends.get(place, "middle")
+            correlation: float = getattr(tells, end)
+            square = 1 - FLOOR if tells.kind == "decides" else min(correlation, MAX_CORRELATION) ** 2
             has_rung = np.arange(1 << m) >> place & 1 == 1  # subsets are bit masks
-            odds[has_rung] += square / (1 - square)
+            odds[has_rung] += square / (1 - square)  # independent errors: the odds of the rungs add up
         shares.append(odds / (1 + odds))
     return shares
 
@@ -173,7 +187,7 @@ def _shares_told(steps: Sequence[Step], ends: Mapping[int, str]) -> list[Array]:
 def _costs(problem: BudgetProblem, numeraire: Numeraire, priced: Sequence[int]) -> Array:
     """Returns (k,) costs of a run of each step, in shares of the budget; in core-seconds without limits."""
     if priced:
-        costs = numeraire.weights / problem.most[priced] @ problem.amounts[priced]
+        costs = numeraire.weights / problem.limit_amounts[priced] @ problem.amounts[priced]
     else:
         costs = np.array([step.costs.get("core_seconds", np.zeros(1)).mean() for step in problem.steps])
     floored: Array = np.maximum(costs, LEAST_COST)
@@ -183,26 +197,28 @@ def _costs(problem: BudgetProblem, numeraire: Numeraire, priced: Sequence[int]) 
 def _programmes(left: Array, costs: Array, rate: float, needed: int) -> tuple[Array, Array]:
     """Returns (p,) expected hits and (p, k) runs of one candidate without answers, by the programmes at all prices.
 
-    The values are those of the nearest grid point of u; hits are scaled from its rate to this rate.
+    The programme is read at the grid point of `U` that is nearest to this rate. Its hits are scaled to this rate.
     """
     relative = costs / costs[-1]
-    programme = solve_left(left, relative[:-1].tolist(), None, needed)
+    programme = solve_left(left, relative[:-1].tolist(), failures=None, needed=needed)
     row = int(nearest(ndtri(np.array([rate])))[0])
-    runs = programme.policy.from_rows(np.full(len(PRICES), row, dtype=np.intp))
+    runs = programme.policy.expected_purchases_from(np.full(len(PRICES), row, dtype=np.intp))
+    # a programme's value is its hits minus price times cost
     hits = (programme.value[row] + PRICES * (runs @ relative)) * rate / float(ndtr(U[row]))
-    some = programme.value[row] > 0
-    return hits[some], runs[some]
+    is_worth_it = programme.value[row] > 0
+    return hits[is_worth_it], runs[is_worth_it]
 
 
 def _mixed(hits: Array, runs: Array, amounts: Array, limits: Array, candidates: float) -> Any:
-    """Returns scipy's optimum, whose x are the (p,) candidates that follow each programme; None without a limit that
-    restricts them."""
-    rows = [runs @ row for row in amounts]
-    most = limits
+    """Returns scipy's optimum; None if no limit restricts it. Its `x` is the (p,) number of candidates that follow each
+    programme."""
+    # for each limit, the (p,) amounts that one candidate of each programme takes
+    amounts_taken = [runs @ amounts_of_limit for amounts_of_limit in amounts]
+    bounds = limits
     if not math.isinf(candidates):
-        rows.append(np.ones(len(hits)))
-        most = np.append(limits, max(candidates, 0.0))
-    if not len(most):
+        amounts_taken.append(np.ones(len(hits)))
+        bounds = np.append(limits, max(candidates, 0.0))
+    if not len(bounds):
         return None
-    solved = linprog(-hits, A_ub=np.vstack(rows), b_ub=most, method="highs")
+    solved = linprog(-hits, A_ub=np.vstack(amounts_taken), b_ub=bounds, method="highs")
     return solved if solved.status == 0 else None

@@ -16,14 +16,13 @@ import numpy as np
 from sciagent.campaign.core.build import BuiltLadder, built_ladder
 from sciagent.campaign.core.calibrating import LedgerFits, fit_lines, fits_of
 from sciagent.campaign.file.campaign_spec import CampaignSpec
-from sciagent.campaign.planning.optimal_purchases import BudgetProblem, Purchases, buy, warm_up
+from sciagent.campaign.planning.optimal_purchases import BudgetProblem, Purchases, buy, n_warm_up_candidates
 from sciagent.campaign.planning.plan_inputs import (
-    MAX_CORRELATION,
     OTHER_CORRELATION,
     UNKNOWN_CORRELATION,
     Sample,
     Step,
-    from_ledger,
+    learnt_from_ledger,
     planned_objectives,
     sample_of,
     step_of,
@@ -46,13 +45,15 @@ from sciagent.store.database.ledger import Ledger
 
 WORTHLESS_SHARE = 0.02  # share of all hits below which a rung looks worthless
 ZERO_BELOW = 0.005  # numbers of hits that are smaller are shown as 0
+SCARCE_SHARE = 0.995  # share of a limit from which it counts as used up
 WHOLE_FROM = 10  # numbers of runs and hits that are larger are shown without decimals
 
 
 def planned_limit(allowance: Allowance, spec: CampaignSpec) -> PlanLimit:
     """Returns a limit of the budget, named as in the YAML."""
     if allowance.rung is not None:
-        label = spec.ladder[int(allowance.name.split()[1])].rung
+        _, position = allowance.name.split()  # the name is `rung POSITION`
+        label = spec.ladder[int(position)].rung
         return PlanLimit(name=f"rungs.{label}", limit=allowance.limit, unit="runs")
     name = "wall_minutes" if allowance.name == "wall_seconds" else allowance.name
     return PlanLimit(name=name, limit=allowance.limit, unit=RESOURCE_UNITS.get(allowance.resource or "", "1"))
@@ -128,7 +129,7 @@ def _sample_assumptions(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
 
 def _rung_assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema) -> Iterator[str]:
     yield "Rungs and truth are a joint Gaussian, rungs err independently of each other, and no rung fails."
-    if plan.first > 0:
+    if plan.first > 0:  # candidates that go up the whole ladder first
         yield f"The first {plan.first:.3g} candidates go up the whole ladder, for the law to learn from."
     kinds = {tells.kind for tells in chain.from_iterable(rung.tells for rung in plan.rungs)}
     if kinds & {"unknown", "other"}:
@@ -165,7 +166,7 @@ def sentences(plan: Plan, spec: CampaignSpec) -> list[str]:
     scarce = []
     for limit in plan.limits:
         most_used = max(case.used.get(limit.name, 0.0) for case in plan.cases)
-        if most_used > MAX_CORRELATION * limit.limit:
+        if most_used > SCARCE_SHARE * limit.limit:
             scarce.append(limit.name)
     conclusions = [_case_sentence(case, spec) for case in plan.cases]
     conclusions += [_rung_sentence(rung) for rung in plan.rungs if rung.verdict not in (None, "is needed")]
@@ -195,7 +196,7 @@ def _case_sentence(case: PlanCase, spec: CampaignSpec) -> str:
 
 
 def _rung_sentence(rung: PlannedRung) -> str:
-    hits = brings(rung.delta)
+    hits = gain_text(rung.delta)
     if hits is None:
         return f"{rung.rung}: whether it pays cannot be said."
     what = f"{rung.rung} {rung.verdict}"
@@ -211,7 +212,7 @@ def _number_text(n: float | None) -> str:
     return f"{n:.2g}" if n < WHOLE_FROM else f"{n:.0f}"
 
 
-def brings(gains: Sequence[RungGain]) -> str | None:
+def gain_text(gains: Sequence[RungGain]) -> str | None:
     """Returns the least and the most hits that a rung brings, such as `-1 to +3`; None if unknown."""
     known = list[float]()
     for gain in gains:
@@ -243,8 +244,11 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
     ladder = built_ladder(spec, fits)
     schema = _schema_of(ladder)
     sample = sample_of(ladder)
-    ratios, learnt, rate, source = from_ledger(ledger, ladder, schema)
-    steps = tuple(step_of(ladder, schema, i, sample, ratios[p], learnt) for i, p in enumerate(schema.paid))
+    ratios, correlations, rate, source = learnt_from_ledger(ledger, ladder, schema)
+    all_steps = []
+    for index, position in enumerate(schema.paid):
+        all_steps.append(step_of(ladder, schema, index, sample, ratios=ratios[position], learnt=correlations))
+    steps = tuple(all_steps)
     problem = _problem(spec, schema, sample, steps)
     limits = tuple(planned_limit(allowance, spec) for allowance in problem.limits)
     limit_names = [limit.name for limit in limits]
@@ -262,7 +266,7 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
         candidates=None if math.isinf(problem.candidates) else problem.candidates,
         sample=sample.about,
         limits=limits,
-        first=warm_up(problem),
+        first=n_warm_up_candidates(problem),
         rungs=tuple(planned_rung(step, gains.get(step.label, ()), cases) for step in steps),
         cases=cases,
         learnt_from=source,
@@ -293,14 +297,16 @@ def _problem(spec: CampaignSpec, schema: ObservationSchema, sample: Sample, step
     weighed_steps = tuple(step for step in steps if step not in lowest or step.is_needed)
     places = [steps.index(step) for step in weighed_steps]
     limits = allowances(spec, schema.paid)
-    amounts = [[_amount(allowance, steps[place], place) for place in places] for allowance in limits]
-    known = schema.trusted | {schema.columns[hint.column].at for hint in schema.aims.hints}
+    amounts = []
+    for allowance in limits:
+        amounts.append([_amount(allowance, steps[place], place) for place in places])
+    trusted = schema.trusted | {schema.columns[hint.column].at for hint in schema.aims.hints}
     return BudgetProblem(
         steps=weighed_steps,
         limits=limits,
         amounts=np.array(amounts).reshape(-1, len(weighed_steps)),
         candidates=math.inf if sample.total is None else sample.total * sample.about.passed,
-        trusted=frozenset(places.index(place) for place in known if place in places),
+        trusted=frozenset(places.index(place) for place in trusted if place in places),
         has_hints=bool(schema.aims.hints),
     )
 
@@ -314,7 +320,10 @@ def _amount(allowance: Allowance, step: Step, place: int) -> float:
 
 
 def _case(problem: BudgetProblem, names: Sequence[str], rate: float, rate_is: str) -> tuple[PlanCase, Purchases | None]:
-    """Returns the answer at one share of hits, and the purchases with middle correlations. names: of the limits."""
+    """Returns the answer at one share of hits, and the purchases with middle correlations.
+
+    names: names of the limits.
+    """
     places = range(len(problem.steps))
     low = buy(problem, rate, dict.fromkeys(places, "low"))
     middle = buy(problem, rate, dict.fromkeys(places, "middle"))

@@ -1,7 +1,8 @@
 """The inputs of a plan: molecules of the proposer, costs of the rungs on them, and correlations with objectives.
 
-`sample_of` returns the molecules. `step_of` returns a paid rung with its costs and correlations. `from_ledger` returns
-what earlier campaigns have learnt of both. A law is the statistical model by which a campaign predicts its objectives.
+`sample_of` returns the molecules. `step_of` returns a paid rung with its costs and correlations. `learnt_from_ledger`
+returns the costs and correlations that earlier campaigns have learnt. A law is the statistical model by which a
+campaign predicts its objectives.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.proposers import EnumerateSpec, ScreenSpec
 from sciagent.campaign.file.subjects import stated_column
 from sciagent.campaign.pricing.ledger_pool import KNOWN, ObservationSchema
-from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
+from sciagent.campaign.pricing.priced_campaign import PricedCampaign, rebuild_with_law
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.plan import PlanSample, RungTells
 from sciagent.domain.candidates import Candidate
@@ -39,7 +40,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import spend
 from sciagent.verification.contract import Verifier
-from sciagent.verification.cost_models import MIN_OBSERVATIONS, ninetieth, typical
+from sciagent.verification.cost_models import MIN_OBSERVATIONS, expected_ratio, ratio_90th_percentile
 from sciagent.verification.sandbox.host import Request, Worker
 
 SAMPLE_SIZE = 50  # number of molecules in the sample
@@ -120,8 +121,10 @@ def sample_of(ladder: BuiltLadder) -> Sample:
         n_candidates = n_read + sum(1 for _ in more_texts)
     if n_candidates is not None:
         total = n_candidates if total is None else min(total, n_candidates)
-    passed, through_fast = _through_fast(molecules, [rung for rung in ladder.fast if rung.is_fast])
-    share = len(molecules) / n_read * len(passed) / len(molecules)  # of the texts that were read
+    fast_rungs = [rung for rung in ladder.fast if rung.is_fast]  # `ladder.fast` has the inline rungs, too
+    passed, through_fast = _through_fast(molecules, fast_rungs)
+    readable_share = len(molecules) / n_read
+    share = readable_share * len(passed) / len(molecules)
     sample = tuple(passed or molecules)
     about = PlanSample(
         molecules=len(sample), source=Path(source).name, read=n_read, through_fast_rungs=through_fast, passed=share
@@ -136,13 +139,15 @@ def _texts(spec: CampaignSpec) -> tuple[str, Iterator[str], int | None]:
     for _, chosen in spec.proposers:
         if isinstance(chosen, EnumerateSpec):
             library = library_of(chosen, spec.base)
+            # places all over the library; at one place there may be no, one or several products
             numbers = range(0, library.size, max(1, library.size // SAMPLE_SIZE))
             texts = chain.from_iterable(library.products(number) for number in numbers)
-            alone = len(spec.proposers) == 1
-            return "the library of the proposer", texts, library.n_products if alone else None
-        if chosen.files():
-            first_file = next(iter(chosen.files().values()))
-            path = spec.base / first_file
+            is_only_proposer = len(spec.proposers) == 1
+            n_candidates = library.n_products if is_only_proposer else None
+            return "the library of the proposer", texts, n_candidates
+        files = list(chosen.files().values())
+        if files:
+            path = spec.base / files[0]
             records = subject_of(spec.subject).records(path, stated_column(chosen))
             return str(path), (record.text for record in records), None
     many = subject_of(spec.subject).words.many
@@ -150,28 +155,31 @@ def _texts(spec: CampaignSpec) -> tuple[str, Iterator[str], int | None]:
 
 
 def _through_fast(molecules: Sequence[Candidate], rungs: Sequence[BuiltRung]) -> tuple[list[Candidate], bool]:
-    """Returns the molecules that pass the fast rungs, and whether all of these rungs were run. Rungs that would first
-    build files, or whose verifier does not run, are skipped."""
+    """Returns the molecules that pass the fast rungs, and whether all of these rungs were run.
+
+    A rung is skipped if it would have to build files first, or if its verifier does not run.
+    """
     left = list(molecules)
     all_were_run = True
     if not rungs:
         return left, True
-    with tempfile.TemporaryDirectory() as folder, Worker(Path(folder), preload=[r.verifier.name for r in rungs]) as w:
+    names = [rung.verifier.name for rung in rungs]
+    with tempfile.TemporaryDirectory() as folder, Worker(Path(folder), preload=names) as worker:
         for rung in rungs:
-            builds_files = type(rung.verifier).prepare is not Verifier.prepare
+            builds_files = type(rung.verifier).prepare is not Verifier.prepare  # it has a `prepare` of its own
             if builds_files:
                 all_were_run = False
                 continue
-            results = w.run(Request.of(rung.verifier, left, rung.limits))
             if not left:
                 continue
+            results = worker.run(Request.of(rung.verifier, left, rung.limits))
             if not all(result.finding.outcome.rule.is_evidence for result in results):
                 all_were_run = False
                 continue
             passing_verdicts = {Verdict.PASS}
             if not rung.rules.drop_on_refusal:
                 passing_verdicts.add(Verdict.NOT_APPLICABLE)
-            verdicts = [judge(rung.rules, r.finding).verdict for r in results]
+            verdicts = [judge(rung.rules, result.finding).verdict for result in results]
             left = [molecule for molecule, verdict in zip(left, verdicts, strict=True) if verdict in passing_verdicts]
     return left, all_were_run
 
@@ -184,20 +192,25 @@ def step_of(
     ratios: Sequence[float],
     learnt: LearntTells,
 ) -> Step:
-    """Returns one paid rung of the plan. at: its index among the paid rungs. ratios: learnt over declared cost of each
-    earlier job."""
+    """Returns one paid rung of the plan.
+
+    at: its index among the paid rungs. ratios: actual over declared cost of each earlier job. learnt: correlations that
+    an earlier campaign has learnt.
+    """
     rung = ladder.rungs[schema.paid[at]]
-    factor = typical(ratios)
-    taken = [m for m in sample.molecules if _accepts(rung, m)]
-    declared_costs = [rung.declared(molecule) for molecule in taken or sample.molecules]
+    factor = expected_ratio(ratios)
+    accepted = [molecule for molecule in sample.molecules if _accepts(rung, molecule)]
+    declared_costs = [rung.declared(molecule) for molecule in accepted or sample.molecules]
     declared = [cost for cost in declared_costs if cost is not None]
     names = sorted(set(chain.from_iterable(declared)))
     costs = {name: np.array([cost.get(name, 0.0) for cost in declared]) * factor for name in names}
-    tells = tuple(learnt.get((at, i)) or _tells(ladder.rungs, schema, at, i) for i in planned_objectives(schema))
-    refuses = len(sample.molecules) - len(taken)
-    spread = ninetieth(ratios) / factor if 0 < len(ratios) < MIN_OBSERVATIONS else 1.0
+    tells = []
+    for objective in planned_objectives(schema):
+        tells.append(learnt.get((at, objective)) or _tells(ladder.rungs, schema, at, objective))
+    refuses = len(sample.molecules) - len(accepted)
+    spread = ratio_90th_percentile(ratios) / factor if 0 < len(ratios) < MIN_OBSERVATIONS else 1.0
     learnt_factor = factor if ratios else None
-    return Step(rung, costs, refuses, factor=learnt_factor, tells=tells, spread=spread)
+    return Step(rung, costs, refuses, factor=learnt_factor, tells=tuple(tells), spread=spread)
 
 
 def planned_objectives(schema: ObservationSchema) -> list[int]:
@@ -222,10 +235,10 @@ def _accepts(rung: BuiltRung, molecule: Candidate) -> bool:
 def _tells(rungs: Sequence[BuiltRung], schema: ObservationSchema, at: int, number: int) -> RungTells:
     """Returns the lowest and highest correlation with objective `number` that the verifier of rung `at` declares."""
     aim = schema.aims.aims[number]
-    decides = schema.columns[aim.columns[-1]]
+    deciding = schema.columns[aim.columns[-1]]
     columns = [schema.columns[c] for c in aim.columns if schema.columns[c].at == at]
-    others = [column.property for column in columns if column.property != decides.property]
-    if decides.at == at:
+    others = [column.property for column in columns if column.property != deciding.property]
+    if deciding.at == at:
         low = 1.0
         middle = 1.0
         high = 1.0
@@ -237,22 +250,22 @@ def _tells(rungs: Sequence[BuiltRung], schema: ObservationSchema, at: int, numbe
         high = 0.0
         kind = "nothing"
         why = "it says nothing of it"
-    elif len(others) == len(columns):
+    elif len(others) == len(columns):  # the rung does not measure the objective's property
         low, high = OTHER_CORRELATION
         kind = "other"
         why = f"it measures {', '.join(others)}"
         middle = (low + high) / 2
     else:
-        top = rungs[decides.rung].verifier
-        level = next(m.level.label for m in top.measures if m.property.name == decides.property)
-        low, middle, high, kind, why = _declared(rungs[schema.paid[at]], decides.property, level)
-    return RungTells(property=decides.property, low=low, middle=middle, high=high, kind=kind, why=why)
+        deciding_verifier = rungs[deciding.rung].verifier
+        level = next(m.level.label for m in deciding_verifier.measures if m.property.name == deciding.property)
+        low, middle, high, kind, why = _declared(rungs[schema.paid[at]], deciding.property, level)
+    return RungTells(property=deciding.property, low=low, middle=middle, high=high, kind=kind, why=why)
 
 
 def _declared(rung: BuiltRung, name: str, level: str) -> tuple[float, float, float, str, str]:
     """Returns (low, middle, high, kind, source) of the declared correlation with the property at another level."""
     priors = [p for p in rung.verifier.priors if p.property == name]
-    same = [p for p in priors if level == p.level or level.startswith(f"{p.level}//")]
+    same = [p for p in priors if level == p.level or level.startswith(f"{p.level}//")]  # any level of the geometry
     if not priors:
         why = f"nobody has declared how {name} ranks against {level}"
         return UNKNOWN_CORRELATION[0], sum(UNKNOWN_CORRELATION) / 2, UNKNOWN_CORRELATION[1], "unknown", why
@@ -261,7 +274,7 @@ def _declared(rung: BuiltRung, name: str, level: str) -> tuple[float, float, flo
     why = f"{prior.spearman:g} in rank against {prior.level}, {prior.n} candidates: {prior.source}"
     if same:
         return low, middle, high, "declared", why
-    low = min(low, UNKNOWN_CORRELATION[0])
+    low = min(low, UNKNOWN_CORRELATION[0])  # it may rank worse at another level than at the declared one
     return low, (low + high) / 2, high, "elsewhere", f"{why}; here {level}"
 
 
@@ -286,64 +299,77 @@ def _rank_correlation(correlation: float) -> float:
     return 6 / math.pi * math.asin(correlation / 2)
 
 
-def from_ledger(
+def learnt_from_ledger(
     ledger: Ledger | None, ladder: BuiltLadder, schema: ObservationSchema
 ) -> tuple[dict[Position, list[float]], LearntTells, float | None, str | None]:
-    """Returns the ratios of learnt to declared costs, by position of the paid rung. Returns also the learnt
-    correlations, the share of hits and the name of the latest earlier campaign with the same paid rungs.
+    """Returns the ratios of actual to declared cost of earlier jobs, by position of the paid rung; then, of the latest
+    earlier campaign with the same paid rungs, the learnt correlations, the share of hits and the name.
 
     Without such a campaign, there are no correlations, and the share and the name are None.
     """
     if ledger is None:
         return {p: [] for p in schema.paid}, {}, None, None
+    # what identifies a rung in any campaign: its verifier, version and settings
     identity = {position: ladder.rungs[position].verifier.computation for position in schema.paid}
     with ledger.read() as connection:
         ratios = {position: spend.cost_ratios(connection, *identity[position]) for position in schema.paid}
         for name in reversed(campaigns.names(connection)[-MAX_EARLIER_CAMPAIGNS:]):
             row = campaigns.get(connection, name)
-            stored = {r.computation for r in campaigns.rungs(connection, row.id)}
-            if row.spec["scheduler"]["kind"] != "priced" or not set(identity.values()) <= stored:
+            stored = {rung.computation for rung in campaigns.rungs(connection, row.id)}
+            has_paid_rungs = set(identity.values()) <= stored
+            if row.spec["scheduler"]["kind"] != "priced" or not has_paid_rungs:
                 continue
             try:
-                remade = remake(open_for_people(ledger, name), connection)
+                rebuilt = rebuild_with_law(open_for_people(ledger, name), connection)
             except (SciagentError, OSError):
                 continue  # its files or verifiers are missing
-            if remade is not None:
-                learnt, chance = _learnt(remade, name, schema, identity)
+            if rebuilt is not None:
+                learnt, chance = _learnt(rebuilt, name, schema, identity)
                 return ratios, learnt, chance, name
     return ratios, {}, None, None
 
 
 def _learnt(
-    remade: PricedCampaign, name: str, schema: ObservationSchema, identity: Mapping[Position, Computation]
+    rebuilt: PricedCampaign, name: str, schema: ObservationSchema, identity: Mapping[Position, Computation]
 ) -> tuple[LearntTells, float | None]:
-    """Returns the correlation of each rung and the chance of a hit (None if the objectives differ) for a candidate
-    without answers, by the law of the earlier campaign `name` without structures."""
-    earlier = remade.schema
-    scores = remade.pool.scores
-    position = {r.verifier.computation: r.rules.position for r in remade.built.rungs}
-    at_theirs = {position[identity[p]]: at for at, p in enumerate(schema.paid[:-1])}
+    """Returns the correlation of each rung, and the chance of a hit of a candidate without answers.
+
+    Both are from the law of the earlier campaign `name`, used without structures. The chance is None if the objectives
+    differ. schema, identity: of this campaign; identity: computations by position of the paid rung.
+    """
+    earlier = rebuilt.schema
+    scores = rebuilt.pool.scores
+    earlier_position = {rung.verifier.computation: rung.rules.position for rung in rebuilt.built.rungs}
+    index_in_plan: dict[Position, int] = {}  # by position in the earlier campaign, without the terminal rung
+    for index, position in enumerate(schema.paid[:-1]):
+        index_in_plan[earlier_position[identity[position]]] = index
     no_answers = np.full((1, scores.shape[1]), np.nan)
     with_fresh_candidate = np.vstack([scores, no_answers])
     fresh = len(scores)  # row of the candidate without answers
-    law = remade.scheduler.without_structure(with_fresh_candidate, remade.pool.order)
+    law = rebuilt.scheduler.without_structure(with_fresh_candidate, rebuilt.pool.order)
     learnt: dict[tuple[int, int], RungTells] = {}
     chance: float | None = 1.0
     for number in planned_objectives(schema):
         own_aim = schema.aims.aims[number]
         wanted = schema.columns[own_aim.columns[-1]].property
-        same = [i for i, aim in enumerate(earlier.aims.aims) if earlier.columns[aim.columns[-1]].property == wanted]
-        if not same:
+        of_property = []  # indices of the earlier campaign's objectives on this property
+        for index, earlier_aim in enumerate(earlier.aims.aims):
+            if earlier.columns[earlier_aim.columns[-1]].property == wanted:
+                of_property.append(index)
+        if not of_property:
             chance = None
             continue
-        aim = earlier.aims.aims[same[0]]
-        truth = (remade.scheduler.truths or ())[same[0]]
-        [(_, forecast)] = list(law.chains[same[0]].forecast(np.array([fresh])))
-        for at, (r, n) in _correlations(earlier, aim, forecast, scores, at_theirs).items():
-            middle, low, high = _interval(_rank_correlation(r), n)
+        first = of_property[0]
+        aim = earlier.aims.aims[first]
+        truth = (rebuilt.scheduler.truths or ())[first]
+        [(_, forecast)] = list(law.chains[first].forecast(np.array([fresh])))  # one group, since it is one candidate
+        correlations = _correlations(earlier, aim, forecast, scores, index_in_plan)
+        for at, (correlation, n) in correlations.items():
+            middle, low, high = _interval(_rank_correlation(correlation), n)
             why = f"the law of {name}, {n} candidates"
             learnt[at, number] = RungTells(property=wanted, low=low, middle=middle, high=high, kind="learnt", why=why)
-        if chance is not None and earlier.aims.kind == "hits" and (aim.low, aim.high) == (own_aim.low, own_aim.high):
+        has_same_limits = (aim.low, aim.high) == (own_aim.low, own_aim.high)
+        if chance is not None and earlier.aims.kind == "hits" and has_same_limits:
             chance *= float(truth.chance(forecast.mean, np.sqrt(forecast.variance))[0])
         else:
             chance = None
@@ -353,18 +379,23 @@ def _learnt(
 
 
 def _correlations(
-    schema: ObservationSchema, aim: Aim, forecast: Forecast, scores: Array, at: Mapping[Position, int]
+    schema: ObservationSchema, aim: Aim, forecast: Forecast, scores: Array, index_in_plan: Mapping[Position, int]
 ) -> dict[int, tuple[float, int]]:
-    """Returns {rung index in the plan: (correlation with the truth of one objective, number of candidates with both
-    answers)}. at: rung indices in the plan, by position in the earlier campaign."""
+    """Returns {rung index in the plan: (correlation with the truth of one objective, number of candidates that both the
+    rung and the deciding rung have answered)}.
+
+    schema, aim, forecast, scores: of the earlier campaign. index_in_plan: rung indices in the plan, by position in the
+    earlier campaign.
+    """
     known: dict[int, tuple[float, int]] = {}
-    for position, place in at.items():
+    for position, index in index_in_plan.items():
         columns = [c for c in aim.columns[:-1] if schema.columns[c].rung == position]
-        numbers = [aim.columns.index(c) for c in columns]
-        missing = [forecast.missing.index(i) for i in numbers if i in forecast.missing]
-        both = ~np.isnan(scores[:, np.array([*columns, aim.columns[-1]], dtype=np.intp)])
-        n = int(both.all(1).sum()) if columns else 0
-        if missing and n >= LEAST_CANDIDATES:
-            left = variances_left(forecast.covariance[0], [missing])
-            known[place] = math.sqrt(max(0.0, 1 - float(left[1] / left[0]))), n
+        places_in_aim = [aim.columns.index(c) for c in columns]
+        places_in_covariance = [forecast.missing.index(place) for place in places_in_aim if place in forecast.missing]
+        is_answered = ~np.isnan(scores[:, np.array([*columns, aim.columns[-1]], dtype=np.intp)])
+        n = int(is_answered.all(1).sum()) if columns else 0
+        if places_in_covariance and n >= LEAST_CANDIDATES:
+            variance, variance_with_answers = variances_left(forecast.covariance[0], [places_in_covariance])
+            explained_share = 1 - float(variance_with_answers / variance)
+            known[index] = math.sqrt(max(0.0, explained_share)), n
     return known

@@ -1,10 +1,12 @@
 """The audit of a campaign: verifies a random sample of the candidates that the law passes over.
 
-An open, evaluated candidate enters the audit when its index is below the price, with the chance of a hit and the cost
-at that time. Its propensity is the probability that the audit draws it. Its lot is a number in [0, 1) that depends only
-on the campaign's seed and its key; the candidate is drawn if the lot is below the propensity. If the law chooses the
-candidate later, the job is no cost of the audit, but the lot stays. The share of such candidates that was drawn before
-shows how many good candidates the audit draws (see `report.analysis.audit`).
+The law is the model that predicts hits. A candidate's index is its expected payoff per cost; the price is the least
+index that is worth a purchase. An open, evaluated candidate enters the audit when its index is below the price, with
+the chance of a hit and the cost at that time. Its propensity is the probability that the audit draws it. Its lot is a
+number in [0, 1) that depends only on the campaign's seed and the candidate's key; the candidate is drawn if the lot is
+below the propensity. If the law chooses the candidate later, its job is no cost of the audit, but the lot stays. The
+share of such candidates that was drawn before shows how many good candidates the audit draws (see
+`report.analysis.audit`).
 
 Changes are written into a row of `law` in the transaction of the decisions that depend on them, so that a new driver
 has the same propensities. The audit's outlay is the cost of its decided jobs. No audit job starts while the outlay is
@@ -40,8 +42,9 @@ class Auditing:
     def __init__(self, built: Built, schema: ObservationSchema, pool: LedgerPool, connection: Connection) -> None:
         spec = built.spec.scheduler
         # without limits there are no hits, so the law cannot miss one
-        wanted = isinstance(spec, PricedSpec) and any(o.accept is not None for o in built.objectives)
-        self.share = spec.audit if isinstance(spec, PricedSpec) and wanted else 0.0
+        there_are_hits = any(objective.accept is not None for objective in built.objectives)
+        self.share = spec.audit if isinstance(spec, PricedSpec) and there_are_hits else 0.0
+        """Share of the spend that the audit may take; 0: there is no audit."""
         self._built = built
         self._pool = pool
         self._terminal_rung = PaidIndex(len(schema.paid) - 1)
@@ -54,24 +57,30 @@ class Auditing:
         self._rows: dict[int, int] = {}  # rows in the pool, by ledger id
         self._n_rows_entered = 0  # number of first rows of the pool that `_rows` holds
         self._audit_jobs: list[tuple[int, int]] = []  # (candidate id, rung index) of audit jobs
-        self._last_decision_id = 0
-        self._drawn: tuple[RowIndices, RowIndices, Array] | None = None  # place, row, propensity; None: to be computed
+        self._last_decision_id = 0  # id of the last decision that `_audit_jobs` includes
+        # drawn candidates as `_all_drawn` returns them; None: to be computed again
+        self._drawn: tuple[RowIndices, RowIndices, Array] | None = None
 
-    def look(
+    def note_passed_over(
         self, connection: Connection, priced: Priced, batch: Iterable[Purchase], spent: float
     ) -> Mapping[str, Any]:
         """Adds candidates that the law has just passed over and raises propensities; returns the changes to write, or
         an empty mapping. batch: the law's current purchases. spent: amount in the unit of the pool's costs."""
+        # before there is a law, it passes nothing over; before anything is spent, the audit has no budget
         if not self.share or not priced.is_learnt or not spent > 0:
             return {}
         purchases = list(batch)
         ids = self._pool.ids
         self._drawn = None
-        chosen_rows = [p.of for p in purchases if p.rung == self._terminal_rung and np.isfinite(p.index)]
+        chosen_rows = []
+        for purchase in purchases:
+            is_by_law = np.isfinite(purchase.index)  # the index is infinite for purchases from which the law is learnt
+            if purchase.rung == self._terminal_rung and is_by_law:
+                chosen_rows.append(purchase.of)
         chosen_chances = zip(ids[chosen_rows].tolist(), _chances(priced, chosen_rows), strict=True)
         chosen = [[id_, chance] for id_, chance in chosen_chances if id_ not in self.log.chosen]
 
-        rows = self._passed_over(priced, {p.of for p in purchases})
+        rows = self._passed_over(priced, {purchase.of for purchase in purchases})
         is_closed = self._pool.closed[rows][:, self._hit_rungs]
         costs = np.where(is_closed, 0.0, self._pool.costs[rows][:, self._hit_rungs]).sum(axis=1)
         row_chances = _chances(priced, rows)
@@ -80,6 +89,7 @@ class Auditing:
         for id_, chance, cost, lot in zip(ids[rows].tolist(), row_chances, _rounded(costs), row_lots, strict=True):
             passed.append([id_, chance, cost, lot])
 
+        # the candidates enter the log before propensities are raised, since these depend on all candidates in it
         changes: dict[str, Any] = {"passed": passed, "raised": [], "chosen": chosen}
         n_before = len(self.log.ids)
         self.log.add(changes)
@@ -88,9 +98,9 @@ class Auditing:
         self.log.add({"passed": [], "chosen": [], "raised": changes["raised"]})
         return changes if any(changes.values()) else {}
 
-    def due(self, connection: Connection, spent: float) -> list[Purchase]:
+    def purchases_due(self, connection: Connection, spent: float) -> list[Purchase]:
         """Returns purchases for the drawn candidates, in order of lot over propensity, until the audit's share of the
-        spend is used."""
+        spend is used. spent: amount in the unit of the pool's costs."""
         log = self.log
         pool = self._pool
         if not self.share or not log.ids:
@@ -109,12 +119,13 @@ class Auditing:
             place = places[number]
             next_rung = next(rung for rung in self._hit_rungs if not pool.closed[row, rung])
             outlay += float(pool.costs[row, next_rung])
-            index = log.p[place] / log.cost[place]
+            index = log.p[place] / log.cost[place]  # chance of a hit over cost, as when the candidate was passed over
             purchases.append(Purchase(row, next_rung, index, float(propensity[number])))
         return purchases
 
     def _all_drawn(self) -> tuple[RowIndices, RowIndices, Array]:
-        """Returns place in the log, row in the pool and propensity of drawn candidates, by lot over propensity."""
+        """Returns the places in the log, the rows in the pool and the propensities of the drawn candidates, in order of
+        lot over propensity."""
         lot = np.array(self.log.lot)
         propensity = np.array(self.log.pi)
         places = np.flatnonzero(lot < propensity)
@@ -129,8 +140,8 @@ class Auditing:
         pool = self._pool
         rows = pool.open[pool.open < len(priced.index)]
         rows = rows[(priced.index[rows] < priced.price) & ~pool.closed[rows, self._terminal_rung]]
-        for j in self._hit_rungs[:-1]:  # a candidate whose deciding rung was skipped cannot become a hit
-            rows = rows[~pool.closed[rows, j] | pool.answered(j)[rows]]
+        for rung in self._hit_rungs[:-1]:  # a candidate whose deciding rung was skipped cannot become a hit
+            rows = rows[~pool.closed[rows, rung] | pool.answered(rung)[rows]]
         passed_over = []
         for row, candidate_id in zip(rows.tolist(), pool.ids[rows].tolist(), strict=True):
             if candidate_id not in self._members and row not in wanted and row not in pool.known:
@@ -143,8 +154,8 @@ class Auditing:
         drawn = self._pool.lots[rows]
         lacking = np.flatnonzero(np.isnan(drawn))
         ids: list[int] = self._pool.ids[np.array(rows, dtype=np.intp)[lacking]].tolist()
-        named = laws.candidate_keys(connection, ids)
-        drawn[lacking] = lots(self._built.spec.seed, (named[id_] for id_ in ids))
+        keys = laws.candidate_keys(connection, ids)
+        drawn[lacking] = lots(self._built.spec.seed, (keys[id_] for id_ in ids))
         return list(map(float, drawn))
 
     def _raised_propensities(self, spent: float) -> list[list[float]]:
@@ -155,7 +166,7 @@ class Auditing:
         budget = self.share * spent
         new = np.minimum(propensities(np.array(self.log.p), np.array(self.log.cost), budget, old), 1.0)
         rises = (new > LEAST_RISE * old) | ((new == 1) & (old < 1))
-        rounded = np.maximum(_rounded(new[rises]), old[rises]).tolist()
+        rounded = np.maximum(_rounded(new[rises]), old[rises]).tolist()  # rounding must not lower a propensity
         return [list(entry) for entry in zip(np.flatnonzero(rises).tolist(), rounded, strict=True)]
 
     def _outlay(self, connection: Connection) -> float:

@@ -1,5 +1,7 @@
 """The outlook of waiting candidates in a priced campaign: chance of a hit, index and next rung, in numbers and in
 words.
+
+A candidate's index is its expected payoff per cost; the price is the least index that is worth a purchase.
 """
 
 from __future__ import annotations
@@ -11,10 +13,10 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.opening import open_for_people
-from sciagent.campaign.pricing.priced_campaign import PricedCampaign, remake
+from sciagent.campaign.pricing.priced_campaign import PricedCampaign, rebuild_with_law
 from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyForecast
 from sciagent.domain.cost import RESOURCE_UNITS
-from sciagent.domain.display_units import shown_limit, unit_of
+from sciagent.domain.display_units import chosen_unit_of, limit_in_chosen_unit
 from sciagent.domain.objectives import Valuation
 from sciagent.domain.rung_position import PaidIndex
 from sciagent.errors import SciagentError
@@ -39,17 +41,17 @@ def outlook_of(ledger: Ledger, connection: Connection, row: CampaignRow, candida
         text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MAX_CANDIDATES}."
         return Outlook(text=text)
     try:
-        remade = remake(open_for_people(ledger, row.name), connection)
+        rebuilt = rebuild_with_law(open_for_people(ledger, row.name), connection)
     except (SciagentError, OSError) as error:
         why = str(error).strip().splitlines()[0]
         text = f"What it promises cannot be worked out here, for the campaign cannot be put together: {why}"
         return Outlook(text=text)
-    if remade is None:
+    if rebuilt is None:
         return Outlook(
             text=f"There is no law yet that could say what it promises: {row.spec['terminal']} has to answer for a few "
             f"candidates first, at least {MIN_WARM_UP}."
         )
-    return outlook_in(remade, connection, candidate_id)
+    return outlook_in(rebuilt, connection, candidate_id)
 
 
 def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: int) -> Outlook:
@@ -57,12 +59,13 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
     pool = campaign.pool
     built = campaign.built
     paid = campaign.schema.paid
-    law = campaign.row
+    law_row = campaign.row
+    # a candidate may have an earlier row, too, as one of the earlier campaign that the law learns from
     rows = np.flatnonzero(pool.ids == candidate_id)
-    if law is None or not len(rows) or pool.closed[rows[-1], -1]:
+    if law_row is None or not len(rows) or pool.closed[rows[-1], -1]:
         return Outlook(text="Nothing can be bought for it any more.")
     row = int(rows[-1])
-    next_rung, expected_runs, ahead = _purchases(campaign, row)
+    next_rung, expected_runs, n_ahead = _next_and_later_rungs(campaign, row)
     worth = campaign.scheduler.valuation(pool, row)
     price = campaign.scheduler.price
     rung = built.rungs[paid[next_rung]]
@@ -71,19 +74,20 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
         declared = float(amounts[row, next_rung])
         if declared > 0:
             cost[resource] = round(declared * rung.cost_model.factor, 6)
-    limited = bool(campaign.numeraire.allowances)
+    is_limited = bool(campaign.numeraire.allowances)
     unit = "hits" if campaign.schema.aims.kind == "hits" else "utility"
-    per = f"{unit} a budget" if limited else f"{unit} a core-second"
-    share = float(pool.costs[row, next_rung]) if limited else None
+    per = f"{unit} a budget" if is_limited else f"{unit} a core-second"
+    share = float(pool.costs[row, next_rung]) if is_limited else None
     later = {built.rungs[paid[j]].spec.rung: round(n, 6) for j, n in sorted(expected_runs.items())}
     foretold = forecasts(campaign, row)
+    # number of jobs that the budget allows to the next rung
     limit = built.limit_by_rung.get(rung.rules.position, math.inf)
     used = campaign_counts.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
     sentences = [
         _worth_sentence(worth),
         *(sentence(forecast) for forecast in foretold),
         _index_sentence(worth.index, price),
-        _ahead_sentence(ahead),
+        _ahead_sentence(n_ahead),
         _next_rung_sentence(rung.spec.rung, cost, share),
         *(f"Of 100 like it, {100 * n:.0f} would then get {label}." for label, n in later.items()),
         f"But {used} of {limit} places of {rung.spec.rung} are used." if used >= limit else "",
@@ -95,13 +99,13 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
         foretold=foretold,
         index=worth.index,
         price=price,
-        ahead=ahead,
+        ahead=n_ahead,
         next_rung=rung.spec.rung,
         next_cost=cost,
         next_share=share,
         later=later,
-        law_version=law.version,
-        law_watermark=law.watermark,
+        law_version=law_row.version,
+        law_watermark=law_row.watermark,
         watermark=read_watermark(connection),
         units=OutlookUnits(
             value=unit,
@@ -117,27 +121,29 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
     )
 
 
-def _purchases(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[PaidIndex, float], int | None]:
+def _next_and_later_rungs(campaign: PricedCampaign, row: int) -> tuple[PaidIndex, dict[PaidIndex, float], int | None]:
     """Evaluates an open candidate at the current price. Returns the rung to buy next, the expected number of later
-    purchases by rung, and the number of open candidates with a higher index; None if too many are open. row: row of
-    the candidate in the pool."""
+    purchases by rung, and the number of open candidates with a higher index.
+
+    The last number is None if too many candidates are open. row: row of the candidate in the pool.
+    """
     pool = campaign.pool
     scheduler = campaign.scheduler
-    open_ = campaign.pool.open
-    are_compared = len(open_) <= MAX_COMPARED
-    rows = np.union1d(open_, [row]) if are_compared else np.array([row])
+    open_rows = campaign.pool.open
+    are_compared = len(open_rows) <= MAX_COMPARED
+    rows = np.union1d(open_rows, [row]) if are_compared else np.array([row])
     place = int(np.searchsorted(rows, row))
     evaluated = scheduler.evaluate(pool, rows)
     group, at = _group_with(evaluated, place)
-    buys = [*group.rungs, pool.paid[-1]]
-    rung = buys[int(group.action(scheduler.price)[at])]
+    buys = [*group.rungs, pool.paid[-1]]  # rungs that the group lacks, the terminal one last
+    rung = buys[int(group.action(scheduler.price)[at])]  # an action is a place in `buys`; the terminal rung is -1
     # the price is below the candidate's own index, so that a candidate that is not worth the price has purchases, too
     price = min(scheduler.price, SHARE_OF_OWN_INDEX * float(group.index[at]))
     expected_runs = group.purchases(price)[at]
     later_runs = {j: float(n) for j, n in zip(buys, expected_runs, strict=True) if j != rung and n > 0}
-    free_rungs = scheduler.free(pool)
-    lacking_rungs = [j for j in free_rungs if not pool.closed[row, j]]
-    if rung not in free_rungs and lacking_rungs:
+    rungs_for_everyone = scheduler.rungs_for_everyone(pool)
+    lacking_rungs = [j for j in rungs_for_everyone if not pool.closed[row, j]]
+    if rung not in rungs_for_everyone and lacking_rungs:  # the cheap rungs that everyone gets come first
         later_runs[rung] = later_runs.get(rung, 1.0)
         rung = lacking_rungs[0]
     if not are_compared:
@@ -155,8 +161,8 @@ def _group_with(groups: Sequence[CandidateGroup], place: int) -> tuple[Candidate
 
 
 def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...]:
-    """Predicts the deciding rung's answer for each unknown objective: mean and 90 % interval, in the campaign's unit.
-    row: row of the candidate in the pool."""
+    """Predicts the deciding rung's answer for each objective without one: mean and 90 % interval, in the campaign's
+    unit. row: row of the candidate in the pool."""
     schema = campaign.schema
     scheduler = campaign.scheduler
     predicted = []
@@ -164,16 +170,16 @@ def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...
     for question, (aim, truth) in enumerate(zip(schema.aims.aims, scheduler.truths or (), strict=True)):
         if not math.isnan(campaign.pool.scores[row, aim.columns[-1]]):
             continue
-        decides = schema.columns[aim.columns[-1]]
+        deciding = schema.columns[aim.columns[-1]]
         interval = foretell(scheduler.laws, question, np.array([row])).in_unit(truth)
         predicted.append(
             PropertyForecast(
-                property=decides.property,
-                rung=campaign.built.rungs[decides.rung].spec.rung,
-                unit=unit_of(decides.property, units),
-                value=shown_limit(decides.property, float(interval.mean[0]), units),
-                low=shown_limit(decides.property, float(interval.low[0]), units),
-                high=shown_limit(decides.property, float(interval.high[0]), units),
+                property=deciding.property,
+                rung=campaign.built.rungs[deciding.rung].spec.rung,
+                unit=chosen_unit_of(deciding.property, units),
+                value=limit_in_chosen_unit(deciding.property, float(interval.mean[0]), units),
+                low=limit_in_chosen_unit(deciding.property, float(interval.low[0]), units),
+                high=limit_in_chosen_unit(deciding.property, float(interval.high[0]), units),
             )
         )
     return tuple(predicted)
@@ -182,7 +188,7 @@ def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...
 def sentence(forecast: PropertyForecast) -> str:
     """Returns the forecast as a sentence.
 
-    Its numbers have as many decimals as half the interval's width has with two significant digits.
+    Its numbers are rounded to the second significant digit of half the interval's width.
     """
     unit = "" if forecast.unit == "1" else f" {forecast.unit}"
     if forecast.low == forecast.high:  # a yes or no
@@ -197,7 +203,7 @@ def sentence(forecast: PropertyForecast) -> str:
 
 
 def _rounded_text(number: float, places: int) -> str:
-    """Returns the number rounded to so many decimals; a negative number of places rounds to tens or hundreds."""
+    """Returns the number rounded to `places` decimals; a negative number of places rounds to tens or hundreds."""
     rounded = round(number, places) + 0.0  # adding 0 turns -0.0 into 0.0
     return f"{rounded:.{max(places, 0)}f}"
 

@@ -79,12 +79,12 @@ def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
     """Returns the schema; None if no rung up to the terminal one is paid, or none measures an objective."""
     from sciagent.scheduling.payoff import Aims
 
-    below = [r for r in built.rungs if r.rules.position <= built.terminal]
-    paid = tuple(r.rules.position for r in below if r in built.paid)
+    rungs = [rung for rung in built.rungs if rung.rules.position <= built.terminal]
+    paid = tuple(rung.rules.position for rung in rungs if rung in built.paid)
     objectives: list[Objective] = []
     columns_by_objective: list[list[ObservedColumn]] = []
     for objective in built.objectives:
-        own_columns = _columns_of(objective.property, below, paid)
+        own_columns = _columns_of(objective.property, rungs, paid)
         if own_columns:
             objectives.append(objective)
             columns_by_objective.append(own_columns)
@@ -98,11 +98,13 @@ def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
         for objective, own_columns in zip(objectives, columns_by_objective, strict=True)
     )
     goal = built.spec.goal
-    trusted = _rungs_measuring(columns, objectives) - {KNOWN, PaidIndex(len(paid) - 1)}
-    return ObservationSchema(columns, paid, Aims(aims, _kind(goal.kind, objectives), goal.count or 1), trusted)
+    terminal = PaidIndex(len(paid) - 1)
+    trusted = _rungs_measuring(columns, objectives) - {KNOWN, terminal}
+    goal_kind = _kind_of_goal(goal.kind, objectives)
+    return ObservationSchema(columns, paid, Aims(aims, goal_kind, goal.count or 1), trusted)
 
 
-def _kind(goal: str, objectives: Sequence[Objective]) -> str:
+def _kind_of_goal(goal: str, objectives: Sequence[Objective]) -> str:
     """Returns the kind of goal: `hits` becomes `best` if no objective has limits, since nothing is a hit then."""
     has_limits = any(objective.accept for objective in objectives)
     return "best" if goal == "hits" and not has_limits else goal
@@ -119,16 +121,17 @@ def _columns_of(name: str, rungs: Sequence[BuiltRung], paid: Sequence[Position])
 
     The list is empty if no rung measures the property.
     """
-    deciding = max((i for i, r in enumerate(rungs) if name in _measured_properties(r)), default=None)
-    if deciding is None:
+    measuring = [place for place, rung in enumerate(rungs) if name in _measured_properties(rung)]
+    if not measuring:
         return []
+    deciding = measuring[-1]  # place of the highest rung that measures the property
     columns = []
     for rung in rungs[: deciding + 1]:
         position = rung.rules.position
         at = PaidIndex(paid.index(position)) if position in paid else KNOWN
         if name in _measured_properties(rung):
             columns.append(ObservedColumn(position, at, name))
-        elif not rung.is_fast or at != KNOWN:
+        elif not rung.is_fast or at != KNOWN:  # of a fast rung, only the property itself is observed
             columns += [ObservedColumn(position, at, observed) for observed in _predicting_properties(rung)]
     return columns
 
@@ -151,8 +154,11 @@ def _aim(
     rungs: Sequence[BuiltRung],
     column_index: Mapping[ObservedColumn, int],
 ) -> Aim:
-    """Returns the objective in terms of columns. Its hint comes from the highest lower rung that measures the property:
-    from the prior that the verifier declares, or from the rung's gate."""
+    """Returns the objective in terms of columns, with its hint.
+
+    A hint is a line that predicts the deciding rung from a lower one. It comes from the highest lower rung that
+    measures the property: from the prior that the verifier declares, or else from the rung's gate.
+    """
     from sciagent.scheduling.law.prior_relations import Hint
     from sciagent.scheduling.payoff import Aim
 
@@ -169,17 +175,34 @@ def _aim(
         rung = rungs[lower_columns[-1].rung]
         line = _prior_line(objective.property, rung, rungs[deciding_column.rung]) or _gate_line(objective, rung)
     if line is not None:
-        hint = Hint(column_index[lower_columns[-1]], column_index[deciding_column], *line)
+        slope, intercept, residual = line
+        hint = Hint(
+            column=column_index[lower_columns[-1]],
+            decides=column_index[deciding_column],
+            slope=slope,
+            intercept=intercept,
+            residual=residual,
+        )
     predicting_indices = sorted(column_index[column] for column in predicting_columns)
     all_indices = (*predicting_indices, column_index[deciding_column])
     # without a hint, the lower levels of the property are only assumed to rise with the deciding one
     levels = [] if hint else [*lower_columns, deciding_column]
+    # columns of one property rise and fall together
     groups = _columns_by_property(objective, levels, predicting_columns)
     alike = tuple(tuple(sorted(column_index[column] for column in group)) for group in groups)
     passing_ends = _passing_ends(objective, predicting_columns, rungs)
     passes = tuple((column_index[column], end) for column, end in passing_ends)
     low, high = _ends_of(objective.accept)
-    return Aim(all_indices, low, high, _desirability(objective), objective.weight, hint, alike, passes)
+    return Aim(
+        columns=all_indices,
+        low=low,
+        high=high,
+        desirability=_desirability(objective),
+        weight=objective.weight,
+        hint=hint,
+        alike=alike,
+        passes=passes,
+    )
 
 
 def _columns_by_property(
@@ -210,9 +233,9 @@ def _passing_ends(
             yield column, -1
 
 
-def _prior_line(name: str, rung: BuiltRung, decides: BuiltRung) -> tuple[float, float, float] | None:
+def _prior_line(name: str, rung: BuiltRung, deciding_rung: BuiltRung) -> tuple[float, float, float] | None:
     """Returns the declared slope, intercept and residual of a property at the deciding rung against `rung`."""
-    deciding_label = next(m.level.label for m in decides.spec.measures if m.property.name == name)
+    deciding_label = next(m.level.label for m in deciding_rung.spec.measures if m.property.name == name)
     deciding_level = deciding_label.split("//")[0]  # without the level of the geometry
     own_method = next(m.level.method for m in rung.spec.measures if m.property.name == name)
     for prior in rung.verifier.priors:
@@ -301,7 +324,7 @@ STARTED_STANDINGS = (*ENDED_STANDINGS, Standing.PENDING)
 class LedgerPool(CandidatePool):
     """The candidates of one campaign as a scheduler sees them."""
 
-    GROWING = (*CandidatePool.GROWING, "ids", "_counted")
+    GROWING = (*CandidatePool.GROWING, "ids", "_counted")  # arrays that get a row for each new candidate
 
     def __init__(
         self,
@@ -316,7 +339,7 @@ class LedgerPool(CandidatePool):
         too."""
         self._built = built
         self._paid = tuple(paid)
-        self._is_read = schema is not None
+        self._reads_answers = schema is not None
         self._columns = () if schema is None else schema.columns
         """The answers to read."""
         self._deciding: set[PaidIndex] = set()  # rungs that decide an objective
@@ -328,6 +351,7 @@ class LedgerPool(CandidatePool):
         super().__init__(no_scores, np.empty((0, k), dtype=bool), np.empty((0, k)), rung_indices)
 
         self.order = np.empty(0, dtype=np.uint64)
+        """(n,) order of the candidates for the law, from their keys; it does not depend on when they came."""
         self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         """(n,) ledger ids of the rows."""
         self.known: dict[int, PaidIndex] = {}
@@ -336,12 +360,12 @@ class LedgerPool(CandidatePool):
         """(n, k) declared amounts of the jobs, by resource."""
         self.structures = GrowingStructures()
         """Structures of the candidates, for their similarity."""
-        self.lots = np.empty(0) if self._is_read or built.spec.scheduler.knows_chance else None
+        self.lots = np.empty(0) if self._reads_answers or built.spec.scheduler.knows_chance else None
         """(n,) lots of the candidates, in [0, 1); NaN if not drawn. None if no rule needs them."""
         self.changed: list[int] = []
         """Rows that were written since the list was last emptied."""
         self._counted: Mask = np.empty((0, k), dtype=bool)  # (n, k) whether `_count_outcome` has counted the rung
-        self._touched_ids: set[int] = set()
+        self._changed_ids: set[int] = set()  # ledger ids of candidates to read again
         self._n_earlier = 0
         if learn_from is not None:
             self._add_earlier_candidates(connection, learn_from)
@@ -349,40 +373,44 @@ class LedgerPool(CandidatePool):
         self.refresh(connection)
 
     @property
-    def earlier(self) -> int:
+    def n_earlier(self) -> int:
         """Number of first rows that are candidates of an earlier campaign."""
         return self._n_earlier
 
     @property
-    def arrived(self) -> int:
+    def n_arrived(self) -> int:
         """Number of candidates of this campaign."""
         return len(self.ids) - self._n_earlier
 
-    def touch(self, candidate_ids: Iterable[int]) -> None:
-        """Marks candidates whose rows in the ledger have changed."""
-        self._touched_ids.update(candidate_ids)
+    def mark_changed(self, candidate_ids: Iterable[int]) -> None:
+        """Marks candidates whose rows in the ledger have changed; the next `refresh` reads them again."""
+        self._changed_ids.update(candidate_ids)
 
     def refresh(self, connection: Connection) -> int:
-        """Reads new and touched candidates from the ledger; returns the number of rows read."""
-        seen = 0
-        while rows := standings.arrivals(connection, self._built.row.id, self.arrived, ROWS_PER_READ):
+        """Reads new and changed candidates from the ledger; returns the number of rows read."""
+        n_read = 0
+        while rows := standings.arrivals(connection, self._built.row.id, self.n_arrived, ROWS_PER_READ):
             self._add_candidates(connection, rows)
-            seen += len(rows)
-        touched = sorted(self._touched_ids)
-        self._touched_ids = set()
-        for start in range(0, len(touched), ROWS_PER_READ):
-            rows = standings.standings_of(connection, self._built.row.id, touched[start : start + ROWS_PER_READ])
+            n_read += len(rows)
+        changed_ids = sorted(self._changed_ids)
+        self._changed_ids = set()
+        for start in range(0, len(changed_ids), ROWS_PER_READ):
+            rows = standings.standings_of(connection, self._built.row.id, changed_ids[start : start + ROWS_PER_READ])
             self._write_standings(connection, rows)
-            seen += len(rows)
-        return seen
+            n_read += len(rows)
+        return n_read
 
     def _add_candidates(self, connection: Connection, rows: Sequence[standings.CandidateStanding]) -> None:
         """Adds new candidates, in order of their sequence numbers."""
-        ids = [r.candidate_id for r in rows]
+        ids = [candidate.candidate_id for candidate in rows]
         self._add_rows(ids)
-        if self._is_read:
+        if self._reads_answers:
             # a candidate that ended before a paid rung measured it is of no use to the law, so it is not loaded
-            needed_ids = [r.candidate_id for r in rows if r.standing not in ENDED_STANDINGS or r.depth >= self._paid[0]]
+            needed_ids = []
+            for candidate in rows:
+                has_ended = candidate.standing in ENDED_STANDINGS
+                if not has_ended or candidate.depth >= self._paid[0]:  # depth: position of the last rung that answered
+                    needed_ids.append(candidate.candidate_id)
             loaded = candidates.load(connection, needed_ids)
             self._write_structures([loaded.get(id_) for id_ in ids])
             self._write_order(connection, ids, loaded)
@@ -393,6 +421,7 @@ class LedgerPool(CandidatePool):
         self._write_standings(connection, rows)
 
     def _add_rows(self, ids: Sequence[int]) -> None:
+        """Adds empty rows. ids: ledger ids of their candidates."""
         self.add(np.zeros((len(ids), len(self._paid))))
         first_row = len(self.ids) - len(ids)
         self.ids[first_row:] = ids
@@ -412,11 +441,11 @@ class LedgerPool(CandidatePool):
         k = len(self._paid)
         last = len(self.ids)
         first = last - len(loaded)
-        known_keys = {row: candidate.key for row, candidate in enumerate(loaded, first) if candidate is not None}
+        key_of_row = {row: candidate.key for row, candidate in enumerate(loaded, first) if candidate is not None}
         assert self.lots is not None
-        self.lots[list(known_keys)] = lots(self._built.spec.seed, known_keys.values())
-        for resource, known in self.declared.items():
-            self.declared[resource] = np.vstack([known, np.zeros((len(loaded), k))])
+        self.lots[list(key_of_row)] = lots(self._built.spec.seed, key_of_row.values())
+        for resource, amounts in self.declared.items():
+            self.declared[resource] = np.vstack([amounts, np.zeros((len(loaded), k))])
         for rung_index, position in enumerate(self._paid):
             verifier = self._built.rungs[position].verifier
             for row, candidate in zip(range(first, last), loaded, strict=True):
@@ -426,28 +455,34 @@ class LedgerPool(CandidatePool):
                         self.declared[resource] = np.zeros((last, k))
                     self.declared[resource][row, rung_index] = amount
         subject = self._built.subject
-        self.structures.add([subject.structure(subject.notation(each)) if each else None for each in loaded])
+        structures = []
+        for candidate in loaded:
+            structures.append(subject.structure(subject.notation(candidate)) if candidate else None)
+        self.structures.add(structures)
 
     def _write_standings(self, connection: Connection, rows: Sequence[standings.CandidateStanding]) -> None:
         """Writes standings and answers of candidates."""
         if not rows:
             return
-        row_of_id = {r.candidate_id: self._n_earlier + r.seq for r in rows}
+        row_of_id = {candidate.candidate_id: self._n_earlier + candidate.seq for candidate in rows}
         pool_rows = list(row_of_id.values())
         self.changed += pool_rows
-        self.out[pool_rows] = [r.standing not in GOING_STANDINGS for r in rows]
-        self.pending[pool_rows] = [r.standing == Standing.PENDING for r in rows]
-        self.score[pool_rows] = [math.nan if r.score is None else r.score for r in rows]
+        self.out[pool_rows] = [candidate.standing not in GOING_STANDINGS for candidate in rows]
+        self.pending[pool_rows] = [candidate.standing == Standing.PENDING for candidate in rows]
+        self.score[pool_rows] = [math.nan if candidate.score is None else candidate.score for candidate in rows]
         first_not_started = []
-        for r in rows:
-            was_started = r.standing in STARTED_STANDINGS
-            first_not_started.append(r.position + 1 if was_started else r.position)
+        for candidate in rows:
+            was_started = candidate.standing in STARTED_STANDINGS
+            first_not_started.append(candidate.position + 1 if was_started else candidate.position)
         self.closed[pool_rows] = np.array(self._paid) < np.array(first_not_started)[:, None]
-        if self._is_read:
+        if self._reads_answers:
             # a candidate that was dropped below the first paid rung gets no purchase, so its answers are not read
-            with_answers = [r for r in rows if r.standing != Standing.DROPPED or r.position >= self._paid[0]]
+            with_answers = []
+            for candidate in rows:
+                if candidate.standing != Standing.DROPPED or candidate.position >= self._paid[0]:
+                    with_answers.append(candidate)
             self._write_paid_answers(connection, with_answers, row_of_id)
-            self._write_fast_answers(connection, [r.candidate_id for r in with_answers], row_of_id)
+            self._write_fast_answers(connection, [candidate.candidate_id for candidate in with_answers], row_of_id)
 
     def _write_paid_answers(
         self, connection: Connection, rows: Sequence[standings.CandidateStanding], row_of_id: dict[int, int]
@@ -455,22 +490,25 @@ class LedgerPool(CandidatePool):
         """Writes the answers of paid rungs. row_of_id: rows in the pool, by ledger id."""
         for row in row_of_id.values():
             self.known.pop(row, None)
-        ids = [r.candidate_id for r in rows]
+        ids = [candidate.candidate_id for candidate in rows]
         undecided_rows: set[int] = set()  # rows without the answer of a deciding rung
         for rung_index, position in zip(self.paid, self._paid, strict=True):
             answers = self._answers(connection, ids, position)
-            for r in rows:
-                row = row_of_id[r.candidate_id]
-                has_answer = r.candidate_id in answers
-                is_at_rung = position == r.position
-                if position < r.position or (is_at_rung and r.standing in ENDED_STANDINGS):
+            for candidate in rows:
+                row = row_of_id[candidate.candidate_id]
+                has_answer = candidate.candidate_id in answers
+                answer = answers.get(candidate.candidate_id)  # also None if the rung has answered without a value
+                is_at_rung = position == candidate.position
+                is_behind = position < candidate.position or (is_at_rung and candidate.standing in ENDED_STANDINGS)
+                if is_behind:
                     if has_answer or is_at_rung:  # a skipped rung does not count
-                        self._count_outcome(row, rung_index, answers.get(r.candidate_id) is None)
-                    self._write_answer(row, position, answers.get(r.candidate_id))
+                        self._count_outcome(row, rung_index, has_failed=answer is None)
+                    self._write_answer(row, position, answer)
                 elif not has_answer:
                     if rung_index in self._deciding:
                         undecided_rows.add(row)
-                elif r.standing == Standing.OPEN and row not in undecided_rows:
+                elif candidate.standing == Standing.OPEN and row not in undecided_rows:
+                    # another campaign has the answer; it costs nothing
                     self.known.setdefault(row, rung_index)
 
     def _write_fast_answers(self, connection: Connection, ids: Sequence[int], row_of_id: dict[int, int]) -> None:
@@ -488,7 +526,7 @@ class LedgerPool(CandidatePool):
             self.failed[rung_index] += has_failed
 
     def _add_earlier_candidates(self, connection: Connection, campaign_id: int) -> None:
-        """Adds the candidates of an earlier campaign that a paid rung of this campaign has answered."""
+        """Adds the candidates of an earlier campaign on which one of this campaign's paid rungs has answered."""
         ids = standings.ids_with_answers(connection, campaign_id, MAX_EARLIER_CANDIDATES)
         positions = {column.rung for column in self._columns}
         paid_positions = {column.rung for column in self._columns if column.at != KNOWN}
@@ -509,6 +547,7 @@ class LedgerPool(CandidatePool):
     def _answers(
         self, connection: Connection, ids: Sequence[int], position: Position
     ) -> dict[int, pooled_replicates.PooledValues | None]:
+        """Returns the answers of a rung, by candidate id; None for an answer without values."""
         rung = self._built.rungs[position]
         derived = [prop.settings_hash for prop in rung.spec.derived]
         return pooled_replicates.values_of(connection, ids, rung.verifier.computation, derived, rung.fits)

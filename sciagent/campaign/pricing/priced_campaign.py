@@ -1,8 +1,9 @@
 """Builds the pool, cost unit and law of a priced campaign from the ledger, for drivers, explanations and plans.
 
-`priced_campaign` is for a driver. `remake` also computes the law and the price, without fitting hyper-parameters again
-and without writing anything. `Numeraire` is the unit of cost, made of the `Allowance`s of the budget. The law is the
-model that predicts the answers of rungs; the price is the least payoff per cost at which a purchase is worth its cost.
+`priced_campaign` is for a driver. `rebuild_with_law` also computes the law and the price, without fitting
+hyper-parameters again and without writing anything. `Numeraire` is the unit of cost, made of the `Allowance`s of the
+budget. The law is the model that predicts the answers of rungs; the price is the least payoff per cost at which a
+purchase is worth its cost.
 
 The unit of cost for several limits is the mean share that a job takes of each limit, weighted by scarcity.
 With weights w that sum to 1, limits B and amounts c of a job, the job costs sum_r w_r c_r / B_r. A price λ in this unit
@@ -72,8 +73,11 @@ class Numeraire:
     def costs(
         self, declared: Mapping[str, Array], factors: Array, ceilings: Mapping[str, Array] | None = None
     ) -> Array:
-        """Returns (n, k) costs in shares of the budget. declared: (n, k) amounts by resource; factors: (k,) learnt.
-        ceilings: (k,) largest amounts by resource that a job of each rung may take; None: no limits."""
+        """Returns (n, k) costs of the jobs of n candidates at k rungs, in shares of the budget.
+
+        declared: (n, k) declared amounts by resource. factors: (k,) learnt factors from declared to expected amounts.
+        ceilings: (k,) largest amounts by resource that a job of each rung may take; None: no limits.
+        """
         largest_amounts = ceilings or {}
         total: Array = np.zeros_like(declared["core_seconds"], dtype=float)
         if not self.allowances:
@@ -97,7 +101,10 @@ class Numeraire:
         return float(share)
 
     def balanced(self, drawn: Mapping[str, float], left: Mapping[str, float]) -> Array:
-        """Returns adjusted weights. drawn: expected amount taken of each allowance; left: amount available."""
+        """Returns adjusted weights: larger ones for allowances that would be overdrawn, smaller ones for the others.
+
+        drawn: amount that is expected to be taken of each allowance. left: amount that is available.
+        """
         if len(self.allowances) < 2:
             return self.weights
         ratios = []
@@ -119,8 +126,11 @@ class Numeraire:
 
 
 def allowances(spec: CampaignSpec, paid: Sequence[Position], since: datetime | None = None) -> tuple[Allowance, ...]:
-    """Returns the limits of the budget, named as in `BudgetTracker.limits`. A weekly limit that has an end counts for
-    all weeks until then. paid: positions of the rungs to buy. since: beginning of the campaign; default: now."""
+    """Returns the limits of the budget, named as in `BudgetTracker.limits`.
+
+    A weekly limit counts for all weeks until its end; without an end, it counts for one week. paid: positions of the
+    rungs to buy. since: beginning of the campaign; default: now.
+    """
     budget = spec.budget
     weeks = budget.weeks(since or datetime.now(UTC))
     n_weeks = 1.0 if weeks is None else weeks
@@ -176,7 +186,7 @@ class PricedCampaign:
         """Whether a job of a candidate takes some of the allowance; most tokens, for example, go to the proposer."""
         return allowance.resource is None or allowance.resource in self.pool.declared
 
-    def seconds(self) -> Array:
+    def seconds_per_job(self) -> Array:
         """Returns (k,) seconds that a job of each rung keeps all workers busy; infinite if it takes other resources."""
         open_rows = self.pool.open
         step = max(1, math.ceil(len(open_rows) / COST_SAMPLE))
@@ -221,13 +231,15 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
         source_id = campaigns.get(connection, spec.law.source).id
     pool = LedgerPool(built, schema.paid, schema, connection, source_id)
     numeraire = Numeraire(allowances(built.spec, schema.paid, built.row.created_at))
-    budget = 1.0 if numeraire.allowances else math.inf
-    scheduler = Priced(schema.aims, pool.structures, built.spec.seed, budget, schema.trusted, pool.earlier)
+    budget = 1.0 if numeraire.allowances else math.inf  # costs are shares of the budget
+    scheduler = Priced(
+        schema.aims, pool.structures, built.spec.seed, budget=budget, trusted=schema.trusted, earlier=pool.n_earlier
+    )
     row = _last_law(connection, built, schema)
     if row is not None:
         names = [allowance.name for allowance in numeraire.allowances]
         weights = row.state["weights"]
-        if set(names) == set(weights):  # differs after an amendment of the budget
+        if set(names) == set(weights):  # not so after an amendment of the budget
             numeraire.weights = np.array([weights[name] for name in names], dtype=float)
         scheduler.restore(row.state["priced"])
     elif source_id is not None:
@@ -239,7 +251,7 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
     return campaign
 
 
-def remake(built: Built, connection: Connection) -> PricedCampaign | None:
+def rebuild_with_law(built: Built, connection: Connection) -> PricedCampaign | None:
     """Rebuilds the campaign with its current law and price; returns None if there is no law or it is for other
     rungs."""
     campaign = priced_campaign(built, connection)
@@ -247,7 +259,7 @@ def remake(built: Built, connection: Connection) -> PricedCampaign | None:
         return None
     pool = campaign.pool
     scheduler = campaign.scheduler
-    scheduler.relearn(pool)
+    scheduler.relearn(pool)  # with the hyper-parameters of the law's row
     if not scheduler.laws:
         return None
     scheduler.price = _price(connection, campaign, campaign.row)

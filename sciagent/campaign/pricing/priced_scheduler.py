@@ -1,7 +1,8 @@
 """The scheduler `priced` in a campaign: turns its purchases into choices, and stores its law in the ledger.
 
-The law is the model that predicts the answers of rungs. The price is the least payoff per cost at which a purchase is
-worth its cost. The audit verifies a random sample of the candidates that the law passes over.
+The law is the model that predicts the answers of rungs. The index of a purchase is its expected payoff per cost; the
+price is the least index at which it is worth its cost. The audit verifies a random sample of the candidates that the
+law passes over.
 
 A row of `law` is written each time hyper-parameters were fitted or the audit has changed; a new driver continues from
 that row. The budget is spent no faster than candidates come: with n of N proposals made, at most n / N of the budget.
@@ -20,7 +21,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.auditing import Auditing
 from sciagent.campaign.pricing.priced_campaign import WALL_ALLOWANCE, PricedCampaign
-from sciagent.campaign.pricing.purchasing import Basket, Blocked, BlockedBy, Purchasing, side_by_side
+from sciagent.campaign.pricing.purchasing import Basket, Blocked, BlockedBy, Purchasing, in_order_of_start
 from sciagent.domain.ports import Choice
 from sciagent.domain.rung_position import PaidIndex, Position
 from sciagent.domain.states import CampaignState
@@ -29,7 +30,7 @@ from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.store.results import laws
 from sciagent.store.results.laws import AUDIT
 
-INDEX_WITHOUT_LAW = 1e5  # index of purchases made without the law; lower than that of a person's promotion
+INDEX_WITHOUT_LAW = 1e5  # index of purchases made without the law; a person's promotion has a higher one
 SHARE_OF_REEVALUATION = 0.05  # share of time for evaluating candidates again while workers are busy
 SHARE_OF_EVALUATION = 0.1  # share of time for evaluating candidates while workers wait for it
 SLOW_SECONDS = 1.0  # an evaluation longer than this, in seconds, is not repeated in one dispatch
@@ -55,12 +56,12 @@ class Pricing(Purchasing):
         self.law_version: str | None = None
         """Version of the campaign's last row of `law`."""
         self._n_fits_written = 0  # number of fits at the last row of `law`
-        self._queue: deque[Purchase] = deque()
+        self._queue: deque[Purchase] = deque()  # purchases that are still to be chosen, the most urgent first
         # last chosen purchases, by candidate id and position of the rung
         self._chosen_purchases: dict[tuple[int, int], Purchase] = {}
-        self._is_outdated = True
-        self._evaluated_at = 0.0
-        self._evaluation_seconds = 0.0
+        self._is_outdated = True  # whether the pool has changed since the last evaluation
+        self._evaluated_at = 0.0  # `time.monotonic` at the end of the last evaluation
+        self._evaluation_seconds = 0.0  # duration of the last evaluation
         self._wanted: Mask | None = None  # (n,) candidates worth a purchase; None: to be computed again
         self._n_wanted = 0
         self._startable_rungs: list[PaidIndex] = []  # rungs that could start more jobs when `_wanted` was computed
@@ -79,7 +80,7 @@ class Pricing(Purchasing):
     def choose(
         self, connection: Connection, slots: int, first_only: bool, places: Set[Position], put_off: Set[int]
     ) -> list[Choice]:
-        """Returns at most `slots` choices, most urgent first, in the order of `side_by_side`."""
+        """Returns at most `slots` choices, most urgent first, in the order of `in_order_of_start`."""
         self._read_ledger(connection)
         was_filled = self._refill(connection, slots, first_only, put_off)
         if self.is_done:
@@ -89,9 +90,10 @@ class Pricing(Purchasing):
         basket = Basket(slots=slots, left=self._remaining_share(), budget=self.budget, choices={})
         self._take_known(basket)
         if not first_only:
-            self._take_audits(basket, self._audit.due(connection, self._spent()), put_off)
+            self._take_audits(basket, self._audit.purchases_due(connection, self._spent()), put_off)
         self._take_queued(basket, places, put_off)
         if not (basket.choices or self._queue or self.is_done):
+            # the queue held nothing that can start, and no running job will bring a new evaluation
             is_queue_outdated = not (was_filled or self.blocked or self.pool.pending.any())
             if is_queue_outdated:
                 self._evaluate(connection, put_off)
@@ -103,14 +105,14 @@ class Pricing(Purchasing):
         return list(basket.choices.values())
 
     def _refill(self, connection: Connection, slots: int, first_only: bool, put_off: Set[int]) -> bool:
-        """Fills the queue if it is empty or out of date; returns whether it did. Parameters as of `choose`."""
+        """Fills the queue if it is empty or out of date; returns whether it did. The parameters are as in `choose`."""
         if first_only:
             self._queue = deque(self.priced.for_everyone(self.pool, self._remaining_share()))
             return True
         if put_off and not self._queue and self._evaluation_seconds > SLOW_SECONDS:
-            # the batch exceeds the budget: go on to later purchases of the ranking
-            further = self.priced.further(self.pool, slots)
-            self._queue = deque(side_by_side(further, self._campaign.seconds()))
+            # the reservations of the last batch exceeded the budget; another evaluation would take too long
+            further = self.priced.next_in_ranking(self.pool, slots)
+            self._queue = deque(in_order_of_start(further, self._campaign.seconds_per_job()))
             return True
         seconds_between = self._evaluation_seconds / SHARE_OF_REEVALUATION
         is_due = self._is_outdated and time.monotonic() - self._evaluated_at > seconds_between
@@ -120,7 +122,7 @@ class Pricing(Purchasing):
         return True
 
     def _take_known(self, basket: Basket) -> None:
-        """Adds choices that evidence in the ledger answers already; they are free."""
+        """Adds choices that evidence in the ledger answers already, as long as there are slots; they are free."""
         pool = self.pool
         for row in list(pool.known)[: basket.slots]:
             if not (pool.out[row] or pool.pending[row]):
@@ -146,8 +148,11 @@ class Pricing(Purchasing):
             basket.take(self._choice(purchase, why, price), cost)
 
     def _take_queued(self, basket: Basket, places: Set[Position], put_off: Set[int]) -> None:
-        """Adds the most urgent purchases that can start now. A purchase that cannot start stays in the queue, and so do
-        later ones of its candidate, since a candidate never returns to a lower rung."""
+        """Adds the most urgent purchases that can start now.
+
+        A purchase that has to wait stays in the queue, and so do later ones of its candidate, since a candidate never
+        returns to a lower rung. A purchase that exceeds the budget, or whose candidate is put off, leaves the queue.
+        """
         pool = self.pool
         waiting_purchases = list[Purchase]()
         waiting_rows = set[int]()
@@ -160,11 +165,12 @@ class Pricing(Purchasing):
             cost = float(pool.costs[row, purchase.rung])
             if pool.out[row] or pool.closed[row, purchase.rung]:
                 continue
+            comes_after_another = pool.pending[row] or id_ in basket.choices or row in waiting_rows
             if not basket.holds(position, cost):
-                self._block(position, cost, basket)
+                self._note_blocked(position, cost, basket)
             elif id_ in put_off:
                 continue
-            elif pool.pending[row] or id_ in basket.choices or position not in places or row in waiting_rows:
+            elif comes_after_another or position not in places:
                 waiting_purchases.append(purchase)
                 waiting_rows.add(row)
             else:
@@ -172,27 +178,27 @@ class Pricing(Purchasing):
                 basket.take(self._choice(purchase, self._reason(purchase), price), cost)
         self._queue.extendleft(reversed(waiting_purchases))
 
-    def _block(self, position: Position, cost: float, basket: Basket) -> None:
+    def _note_blocked(self, position: Position, cost: float, basket: Basket) -> None:
         """Notes in `blocked` a purchase that exceeds the budget.
 
         The first purchase is kept for which more candidates would release enough of the budget. If there is none, the
         first of all purchases is kept.
         """
         if self.blocked is None or self.blocked.by is not BlockedBy.SLICE:
-            obstacle = self._too_dear(position, cost, basket)
+            obstacle = self._obstacle_to(position, cost, basket)
             if self.blocked is None or obstacle.by is BlockedBy.SLICE:
                 self.blocked = obstacle
 
     def _take_cheaper(self, basket: Basket, places: Set[Position], put_off: Set[int]) -> None:
         """Goes down the last ranking for purchases that fit the rest of the budget, if the more urgent ones do not."""
         while not (basket.choices or self._queue) and self.blocked and self.blocked.by is BlockedBy.BUDGET:
-            further = self.priced.further(self.pool, N_FURTHER)
+            further = self.priced.next_in_ranking(self.pool, N_FURTHER)
             if not further:
                 return
             self._queue.extend(further)
             self._take_queued(basket, places, put_off)
 
-    def _too_dear(self, position: Position, cost: float, basket: Basket) -> Blocked:
+    def _obstacle_to(self, position: Position, cost: float, basket: Basket) -> Blocked:
         """Returns the limit that a job of the rung exceeds. cost: share of the whole budget."""
         label = self._built.rungs[position].spec.rung
         if basket.budget.remaining_jobs(position) == 0:
@@ -216,9 +222,10 @@ class Pricing(Purchasing):
         open_rows = pool.open[~np.isin(pool.ids[pool.open], list(put_off))]
         features = self._startable(self._rungs_for_everyone())
         costs = pool.costs[open_rows][:, features]
-        lacks_feature = ~pool.closed[open_rows][:, features] & (costs > left) & (costs <= whole)
+        is_payable_later = (costs > left) & (costs <= whole)
+        lacks_feature = ~pool.closed[open_rows][:, features] & is_payable_later
         if not lacks_feature.any():
-            must_learn = not (first_only or self.priced.is_learnt or pool.pending.any())
+            must_learn = not (first_only or self.priced.is_learnt or pool.pending.any())  # nothing else brings a law
             if not must_learn or not self._is_wanted(open_rows, left=whole).any():
                 return None
         words = f"{100 * max(left, 0):.2g} % of the budget are released so far, which hold no job that is worth it"
@@ -227,29 +234,30 @@ class Pricing(Purchasing):
     def reorder(self, connection: Connection, tasks: Mapping[int, Position]) -> dict[int, Choice] | None:
         """Evaluates the candidates of `tasks` again, together with all open candidates; returns the choices that stay.
 
-        With n tasks of a rung, a task stays if it is among the n most urgent purchases of that rung. Returns None
-        before there is a law, and while a candidate lacks a rung that everyone gets.
+        tasks: position of the rung, by candidate id. With n tasks of a rung, a task stays if it is among the n most
+        urgent purchases of that rung. Returns None before there is a law, and while a candidate lacks a rung that
+        everyone gets.
         """
         self._read_ledger(connection)
         if not self.priced.is_learnt or self.priced.for_everyone(self.pool, math.inf):
             return None
         pool = self.pool
-        index_of_position = {position: PaidIndex(j) for j, position in enumerate(self._schema.paid)}
+        rung_at_position = {position: PaidIndex(index) for index, position in enumerate(self._schema.paid)}
         rows: list[int] = np.flatnonzero(np.isin(pool.ids, [*tasks])).tolist()
         rung_of_row: dict[int, PaidIndex] = {}
         for row in rows:
             candidate_id = int(pool.ids[row])
-            rung_of_row[row] = index_of_position[tasks[candidate_id]]
+            rung_of_row[row] = rung_at_position[tasks[candidate_id]]
         rungs = list(rung_of_row.values())
         # for this evaluation the candidates count as open
         pool.pending[rows] = False
         pool.closed[rows, rungs] = False
-        self._evaluate(connection, set())
-        ranked = [*self._queue, *self.priced.further(pool, len(pool.open))]
+        self._evaluate(connection, put_off=set())
+        ranked = [*self._queue, *self.priced.next_in_ranking(pool, len(pool.open))]
         pool.pending[rows] = True
         pool.closed[rows, rungs] = True
         price = self._numeraire.price(self.priced.price)
-        unfilled_tasks = Counter(rungs)
+        unfilled_tasks = Counter(rungs)  # tasks of each rung for which no purchase was found yet
         remaining_choices = dict[int, Choice]()
         self._queue.clear()  # the tasks that replace withdrawn ones come from the same ranking
         for purchase in ranked:
@@ -262,19 +270,19 @@ class Pricing(Purchasing):
                 remaining_choices[choice.id] = choice
         return remaining_choices
 
-    def withdrew(self, connection: Connection, candidate_ids: Iterable[int]) -> None:
+    def note_withdrawn(self, connection: Connection, candidate_ids: Iterable[int]) -> None:
         """Reads the candidates of withdrawn tasks again; the ranking of `reorder` stays."""
-        self.pool.touch(candidate_ids)
+        self.pool.mark_changed(candidate_ids)
         self._read_ledger(connection)
         self._is_outdated = False  # the ranking holds, so that no task is withdrawn and listed again at once
 
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
-        """Puts purchases that no worker could take back at the front of the queue, and removes candidates whose
-        reservation exceeds the budget until the next look."""
+        """Puts purchases that no worker could take at the front of the queue again. Removes the candidates of refused
+        choices from the queue until the next evaluation, since their reservation exceeds the budget."""
         unplaced_purchases = self._purchases_of(unplaced)
         self._queue.extendleft(reversed(unplaced_purchases))
         refused_rows = {purchase.of for purchase in self._purchases_of(refused)}
-        if refused_rows:  # removed at once, since the next evaluation is due only if the queue is empty
+        if refused_rows:  # removed at once, since the next evaluation may wait until the queue is empty
             self._queue = deque(purchase for purchase in self._queue if purchase.of not in refused_rows)
 
     def _purchases_of(self, choices: Iterable[Choice]) -> list[Purchase]:
@@ -287,7 +295,8 @@ class Pricing(Purchasing):
         self._read_ledger(connection)
         if self.is_done:
             return 0
-        if self._released_share() < 1:  # more budget is released as more candidates come
+        # more budget is released as more candidates come, so the answer changes with the spend and is not kept
+        if self._released_share() < 1:
             return int(self._is_wanted(self.pool.open, left=self._remaining_share()).sum())
         startable = self._startable(self.pool.paid)
         if self._wanted is None or startable != self._startable_rungs:
@@ -303,19 +312,21 @@ class Pricing(Purchasing):
         """
         pool = self.pool
         priced = self.priced
-        features = self._rungs_for_everyone()
+        features = self._rungs_for_everyone()  # their answers are features of the law
         is_open = ~(pool.out[rows] | pool.pending[rows])
 
+        # it lacks a rung that everyone gets
         startable_features = self._startable(features)
         is_affordable = pool.costs[rows][:, startable_features] <= left
         lacks_feature = np.any(~pool.closed[rows][:, startable_features] & is_affordable, axis=1)
 
-        index = np.full(len(rows), np.inf)  # infinite for candidates that were never evaluated
+        # or it is worth its next rung; a candidate that was never evaluated counts as worth it
+        index = np.full(len(rows), np.inf)
         is_evaluated = rows < len(priced.index)
         last_index = priced.index[rows[is_evaluated]]
         index[is_evaluated] = np.nan_to_num(last_index, nan=np.inf)
-        paid = self._startable([j for j in pool.paid if j not in features])
-        costs = np.where(pool.closed[rows][:, paid], np.inf, pool.costs[rows][:, paid])
+        others = self._startable([rung for rung in pool.paid if rung not in features])
+        costs = np.where(pool.closed[rows][:, others], np.inf, pool.costs[rows][:, others])
         least_cost = costs.min(axis=1, initial=np.inf)
         is_worth_it = index >= max(priced.price, LEAST_INDEX)
         is_worth_it &= np.isfinite(least_cost) & (least_cost <= left)
@@ -324,13 +335,13 @@ class Pricing(Purchasing):
         return wanted
 
     def _startable(self, rungs: Iterable[PaidIndex]) -> list[PaidIndex]:
-        """Returns those rungs that may start more jobs."""
-        return [j for j in rungs if self.budget.remaining_jobs(self._schema.paid[j]) != 0]
+        """Returns the rungs among these that may start more jobs."""
+        return [rung for rung in rungs if self.budget.remaining_jobs(self._schema.paid[rung]) != 0]
 
     def _rungs_for_everyone(self) -> list[PaidIndex]:
         """Returns the rungs that every candidate gets; computed again when costs or the candidates in play change."""
         if self._feature_rungs is None:
-            self._feature_rungs = self.priced.free(self.pool)
+            self._feature_rungs = self.priced.rungs_for_everyone(self.pool)
             self._in_play = self.pool.in_play
         return self._feature_rungs
 
@@ -392,10 +403,11 @@ class Pricing(Purchasing):
 
     def _read_ledger(self, connection: Connection) -> None:
         """Brings the pool up to date with the ledger."""
-        before = self.pool.arrived
-        if self.pool.refresh(connection):
+        n_before = self.pool.n_arrived
+        n_read = self.pool.refresh(connection)
+        if n_read:
             self._is_outdated = True
-        if self.pool.arrived > before:
+        if self.pool.n_arrived > n_before:
             self._price_jobs()
             self._evaluated_at = -math.inf  # new candidates are evaluated at once
         self._update_wanted()
@@ -407,7 +419,7 @@ class Pricing(Purchasing):
         if not len(rows) or self._feature_rungs is None:
             return
         pool = self.pool
-        in_play = ~pool.out[rows] | np.any(pool.closed[rows], axis=1)
+        in_play = ~pool.out[rows] | np.any(pool.closed[rows], axis=1)  # as `CandidatePool.in_play`, for these rows
         if np.any(in_play != self._in_play[rows]):
             self._feature_rungs = None
             self._wanted = None
@@ -425,12 +437,13 @@ class Pricing(Purchasing):
     def _evaluate(self, connection: Connection, put_off: Set[int]) -> None:
         """Evaluates all candidates except those put off, fills the queue, and writes a row of `law` if it is due."""
         began = time.monotonic()
-        if self._next_weights is not None:  # not earlier, so that price and costs keep one unit between evaluations
+        # weights change only here, so that price and costs keep one unit between evaluations
+        if self._next_weights is not None:
             self._numeraire.weights = self._next_weights
             self._next_weights = None
         self._price_jobs()
         self.pool.outlay = self._spent() if self._numeraire.allowances else None
-        self.priced.seconds = self._campaign.seconds()
+        self.priced.seconds = self._campaign.seconds_per_job()
         # a batch has to last so long that the next evaluation takes no more than `SHARE_OF_EVALUATION` of the time
         self.priced.lasts = self._evaluation_seconds * (1 / SHARE_OF_EVALUATION - 1)
         # candidates that are put off count as pending during the evaluation, so that nothing is bought for them
@@ -438,12 +451,12 @@ class Pricing(Purchasing):
         self.pool.pending |= hidden
         batch = self.priced.choose(self.pool, self._remaining_share())
         self.pool.pending &= ~hidden
-        self._queue = deque(side_by_side(batch, self._campaign.seconds()))
+        self._queue = deque(in_order_of_start(batch, self._campaign.seconds_per_job()))
         self._wanted = None
         self._evaluated_at = time.monotonic()
         self._evaluation_seconds = self._evaluated_at - began
         self._is_outdated = False
-        audit_changes = self._audit.look(connection, self.priced, self._queue, self._spent())
+        audit_changes = self._audit.note_passed_over(connection, self.priced, self._queue, self._spent())
         was_fitted = self.priced.fits > self._n_fits_written
         if was_fitted:
             self._n_fits_written = self.priced.fits
@@ -454,7 +467,7 @@ class Pricing(Purchasing):
             self.law_version = laws.write(connection, self._built.row.id, self._law_state(audit_changes)).version
 
     def _worths(self) -> dict[str, object]:
-        """Returns the value of the best candidates as JSON, and their value without each rung, by its label."""
+        """Returns, as JSON, the value of the best candidates, and what their value would be without each rung."""
         worth, worth_by_omitted_rung = self.priced.worth_without(self.pool)
         by_label: dict[str, float] = {}
         for rung, worth_without_rung in worth_by_omitted_rung.items():
@@ -493,9 +506,9 @@ class Pricing(Purchasing):
     def _used(self) -> dict[str, float]:
         """Returns the amounts spent or reserved, by allowance."""
         used = self.budget.used()
-        if self._built.spec.budget.until is not None:
+        if self._built.spec.budget.until is not None:  # then a weekly limit counts for all weeks together
             used |= self.budget.used_in_all()
-        if WALL_ALLOWANCE in used:
+        if WALL_ALLOWANCE in used:  # the allowance is the time of all workers together
             used[WALL_ALLOWANCE] *= self._built.spec.workers
         return used
 
@@ -527,7 +540,7 @@ class Pricing(Purchasing):
         if self.proposed_share is not None:
             return self.proposed_share
         pool = self.pool
-        if not pool.arrived or not self._numeraire.allowances:
+        if not pool.n_arrived or not self._numeraire.allowances:
             return 1.0
         if len(pool.open):
             verification_cost = float(np.median(pool.costs[pool.open, -1]))
@@ -536,7 +549,7 @@ class Pricing(Purchasing):
         if verification_cost <= 0:
             return 1.0
         # a cost is a share of the budget, so the budget holds 1 / verification_cost verifications
-        return min(1.0, pool.arrived * verification_cost / CANDIDATES_PER_VERIFICATION)
+        return min(1.0, pool.n_arrived * verification_cost / CANDIDATES_PER_VERIFICATION)
 
     def _choice(self, purchase: Purchase, why: str, price: dict[str, float] | None) -> Choice:
         return Choice(
@@ -551,7 +564,7 @@ class Pricing(Purchasing):
 
     def _reason(self, purchase: Purchase) -> str:
         label = self._built.rungs[self._schema.paid[purchase.rung]].spec.rung
-        if not math.isfinite(purchase.index):
+        if not math.isfinite(purchase.index):  # the law did not choose it
             if purchase.rung in self._rungs_for_everyone() and not self.pool.closed[purchase.of, -1]:
                 return f"priced: {label} costs so little that everyone gets it"
             return "priced: one of the first few, up the whole ladder, for the law to learn from"

@@ -1,7 +1,8 @@
 """The interface between a campaign's driver and its scheduler: `Purchasing` turns purchases into choices.
 
-`Blocked` says which limit a purchase exceeds. `Basket` holds the choices of one dispatch. `side_by_side` puts a batch
-of purchases into the order in which their jobs start.
+`Blocked` says which limit a purchase exceeds. `Basket` holds the choices of one dispatch. `in_order_of_start` puts a
+batch of purchases into the order in which their jobs start. Only a part of the budget is released at first; more is
+released as candidates come.
 """
 
 from __future__ import annotations
@@ -49,12 +50,13 @@ class Purchasing(ABC):
 
     def __init__(self, pool: LedgerPool, budget: BudgetTracker) -> None:
         self.pool = pool
+        """The candidates of the campaign."""
         self.budget = budget
-        """The candidates and the budget of the campaign."""
         self.proposed_share: float | None = None
         """Share of all proposals made so far, in [0, 1]; None if their total is unknown."""
         self.blocked: Blocked | None = None
-        """A worthwhile purchase that the last choice left out; one that more candidates would release goes first."""
+        """A worthwhile purchase that the last call of `choose` left out, preferably one for which more candidates would
+        release enough of the budget."""
 
     @abstractmethod
     def choose(
@@ -67,11 +69,11 @@ class Purchasing(ABC):
         """
 
     def reorder(self, connection: Connection, tasks: Mapping[int, Position]) -> dict[int, Choice] | None:
-        """Returns, by candidate id, those tasks that are still among the most urgent ones; None: they keep their order.
-        tasks: {candidate id: position of the rung} of tasks that nobody has begun."""
+        """Returns the choices of the tasks that are still among the most urgent purchases, by candidate id; None if the
+        tasks keep their order. tasks: {candidate id: position of the rung} of tasks that nobody has begun."""
         return None
 
-    def withdrew(self, connection: Connection, candidate_ids: Iterable[int]) -> None:
+    def note_withdrawn(self, connection: Connection, candidate_ids: Iterable[int]) -> None:
         """Takes note that tasks were withdrawn after `reorder`; their candidates are open again."""
         return None
 
@@ -105,6 +107,7 @@ class Basket:
     """The choices of one dispatch so far, and the budget left for more."""
 
     slots: int
+    """Largest number of choices."""
     left: float
     """Share of the whole budget that is left for more choices."""
     budget: BudgetTracker
@@ -124,15 +127,15 @@ class Basket:
         self.left -= cost
 
 
-def side_by_side(batch: list[Purchase], seconds: Array) -> list[Purchase]:
-    """Returns the batch in which purchases that start within the same `SECONDS_TOGETHER` are sorted by their rows.
+def in_order_of_start(batch: list[Purchase], seconds: Array) -> list[Purchase]:
+    """Returns the batch, in which purchases that start within the same `SECONDS_TOGETHER` are sorted by their rows.
 
-    One transaction then writes to few pages of the ledger; in order of urgency it would write to nearly all.
-    seconds: (k,) time that a job of each rung keeps all workers busy; infinite if unknown, and such a job keeps its
-    place.
+    One transaction then writes to few pages of the ledger; in order of urgency it would write to nearly all. seconds:
+    (k,) time that a job of each rung keeps all workers busy; infinite if unknown: such a job keeps its place.
     """
     rungs = np.array([purchase.rung for purchase in batch], dtype=np.intp)
     rows = np.array([purchase.of for purchase in batch], dtype=np.intp)
+    # a job of unknown time fills a period of its own, so that it keeps its place
     seconds_of_rung = np.where(np.isfinite(seconds), seconds, SECONDS_TOGETHER)
     periods = np.floor(seconds_of_rung[rungs].cumsum() / SECONDS_TOGETHER)
     order = np.lexsort((rows, periods)).tolist()

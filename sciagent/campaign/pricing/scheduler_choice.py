@@ -26,7 +26,7 @@ class InTurn(Purchasing):
     def __init__(
         self, built: Built, connection: Connection, budget: BudgetTracker, rule: RungRule, paid: Sequence[Position]
     ) -> None:
-        super().__init__(LedgerPool(built, paid, None, connection), budget)
+        super().__init__(LedgerPool(built, paid, schema=None, connection=connection), budget)
         self._terminal = built.terminal
         self._rule = rule
         self._paid = tuple(paid)
@@ -37,7 +37,7 @@ class InTurn(Purchasing):
     ) -> list[Choice]:
         self.pool.refresh(connection)
         self.pool.slots = slots
-        room = []
+        room = []  # number of jobs that each rung may start; None: no limit
         for position in self._paid:
             room.append(self.budget.remaining_jobs(position) if position in places else 0)
         self.pool.room = tuple(room)
@@ -62,11 +62,12 @@ class InTurn(Purchasing):
         """Does nothing: the rule chooses these candidates again."""
 
     def wants(self, connection: Connection) -> int:
+        """As in `Purchasing`, without candidates at rungs where the rule may leave them for good."""
         self.pool.refresh(connection)
         may_start = [self.budget.remaining_jobs(position) != 0 for position in self._paid]
         counted_rungs = [j for j in self.pool.paid if not self._rule.leaves(j) and may_start[j]]
         next_rungs = self._next_rungs()
-        is_counted = np.isin(next_rungs, counted_rungs)
+        is_counted = np.isin(next_rungs, counted_rungs)  # one entry for each open or pending candidate
         # candidates at people's desks are not counted: the proposer would wait for weeks
         is_with_people = self.pool.pending[~self.pool.out] & np.isin(next_rungs, self._rungs_of_people)
         return int((is_counted & ~is_with_people).sum())
@@ -80,7 +81,7 @@ class InTurn(Purchasing):
         return bool(is_at_first_rung.any())
 
     def ends_with_terminal(self) -> bool:
-        return self._rule.ends_with(self.budget.remaining_jobs(self._terminal))
+        return self._rule.ends_with(remaining=self.budget.remaining_jobs(self._terminal))
 
     def left_over(self, n: int) -> tuple[CampaignState, str]:
         next_rungs = set(self._next_rungs().tolist())
@@ -99,7 +100,7 @@ class InTurn(Purchasing):
 def purchasing_of(built: Built, connection: Connection, budget: BudgetTracker) -> Purchasing:
     """Returns the campaign's scheduler with its candidates as they are in the ledger."""
     scheduler = built.spec.scheduler
-    paid = tuple(r.rules.position for r in built.paid if r.rules.position <= built.terminal)
+    paid = tuple(rung.rules.position for rung in built.paid if rung.rules.position <= built.terminal)
     if isinstance(scheduler, PricedSpec):
         from sciagent.campaign.pricing.priced_campaign import priced_campaign  # these two take a second to import
         from sciagent.campaign.pricing.priced_scheduler import Pricing
@@ -107,7 +108,7 @@ def purchasing_of(built: Built, connection: Connection, budget: BudgetTracker) -
         priced = priced_campaign(built, connection)
         if priced is not None:
             return Pricing(priced, connection, budget)
-        paid = ()
+        paid = ()  # no paid rung leads to an objective, so nothing is bought
     rungs = [built.rungs[position] for position in paid]
     labels = tuple(rung.spec.rung for rung in rungs)
     tiers = tuple(rung.verifier.tier for rung in rungs)

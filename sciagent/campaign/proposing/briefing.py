@@ -1,7 +1,8 @@
 """The texts that tell a model about a campaign before its first turn (goal, ladder, budget, results), and the workbench
 that its tools use.
 
-A part of the candidates (`CandidatePart`) limits a text to what an earlier point or a sample of the campaign shows.
+A text may be limited to a part of the candidates (`CandidatePart`): the candidates up to an earlier point of the
+campaign, or a sample of them.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from sciagent.campaign.proposing.proposal_novelty import best_candidates
 from sciagent.campaign.proposing.rungs_inside_turn import BenchEntry, Runs
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.domain.cost import RESOURCE_UNITS
-from sciagent.domain.display_units import all_shown, show_window, unit_of
+from sciagent.domain.display_units import chosen_unit_of, in_chosen_units, window_text
 from sciagent.domain.evidence import Measured
 from sciagent.domain.ports import ProposalIn, ProposalOut
-from sciagent.domain.quantities import show
+from sciagent.domain.quantities import value_text
 from sciagent.errors import InvalidCandidateError
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
@@ -39,6 +40,7 @@ CLASSES = 8  # number of scaffolds shown
 SCORED = 2000  # number of latest predictions that are scored
 NOTES = 3  # number of latest notes shown
 MAX_TEXT = 4000  # characters of a digest
+MAX_FAMILY = 100  # characters of the name of a family
 MAX_REASONS = 4  # number of most frequent reasons shown
 MAX_ECHOED = 200  # characters of a proposed text that a reply repeats
 MAX_DETAIL = 300  # characters of the reason for a refusal in a reply
@@ -51,9 +53,9 @@ def goal(built: Built) -> str:
     units = built.row.units
     for objective in built.objectives:
         if objective.accept is not None:
-            wanted = show_window(objective.property, objective.accept, units)
+            wanted = window_text(objective.property, objective.accept, units)
         else:
-            unit = unit_of(objective.property, units)
+            unit = chosen_unit_of(objective.property, units)
             wanted = f"{objective.property} as {objective.direction} as can be"
             if unit != "1":
                 wanted += f", in {unit}"
@@ -67,14 +69,14 @@ def goal(built: Built) -> str:
         if rung.rules.is_terminal:
             facts.append("decides")
         line = f"Rung {rung.spec.rung} ({rung.verifier.name}): {', '.join(facts)}"
-        gate = ", ".join(show_window(name, window, units) for name, window in rung.rules.gate.items())
+        gate = ", ".join(window_text(name, window, units) for name, window in rung.rules.gate.items())
         if gate:
             line += f"; gate {gate}"
         lines.append(line)
     return "\n".join(lines)
 
 
-def left_text(left: Mapping[str, float]) -> str:
+def remaining_budget_text(left: Mapping[str, float]) -> str:
     """Returns the remaining budget, by resource or rung, in one line."""
     parts = []
     for name, amount in left.items():
@@ -90,7 +92,8 @@ def digest(connection: Connection, built: Built, part: CandidatePart = WHOLE) ->
     """Returns a summary of the campaign's results in at most MAX_TEXT characters.
 
     It lists the best candidates with their results, outcomes by scaffold, reasons for refusals, scores of earlier
-    predictions, and the latest notes. part: of the candidates; only the whole has predictions and notes.
+    predictions, and the latest notes. part: the candidates that count; without all of them, predictions and notes are
+    left out.
     """
     campaign_id = built.row.id
     lines = _best_lines(connection, built, part)
@@ -114,7 +117,7 @@ def _lines_of_models(connection: Connection, built: Built) -> list[str]:
     campaign_id = built.row.id
     lines = list[str]()
     for (rung, name), record in latest_scores(connection, built.row, SCORED).items():
-        unit = unit_of(name, built.row.units)
+        unit = chosen_unit_of(name, built.row.units)
         lines.append(
             f"Predictions of {name} against {rung}: {record.n}, mean score (CRPS) {record.crps:.2g} {unit}, "
             f"{100 * record.within / record.n:.0f} % within the error given, "
@@ -128,7 +131,7 @@ def _lines_of_models(connection: Connection, built: Built) -> list[str]:
     return lines
 
 
-def numbered(connection: Connection, built: Built) -> list[str]:
+def numbered_notations(connection: Connection, built: Built) -> list[str]:
     """Returns the notations of the candidates that the digest of the whole campaign lists, in the order of their
     numbers."""
     return [candidate.text for candidate in best_candidates(connection, built, SHOWN).values()]
@@ -139,7 +142,7 @@ def _best_lines(connection: Connection, built: Built, part: CandidatePart) -> li
     top = standings.best_scored(connection, built.row.id, SHOWN, part)
     results = measured_lines(connection, built, [id_ for id_, *_ in top])
     lines = []
-    for place, (id_, _, text, score, *_) in enumerate(top, start=1):
+    for place, (id_, _, text, score, *_) in enumerate(top, start=1):  # fields as in `standings.best_scored`
         parts = [f"{text}: score {score:.2f}", *results[id_]]
         lines.append(f"#{place} {'; '.join(parts)}")
     return lines
@@ -159,11 +162,11 @@ def measured_lines(connection: Connection, built: Built, candidate_ids: Sequence
 
 
 def values_line(built: Built, rung: BuiltRung, measured: Sequence[Measured], otherwise: str = "not measured") -> str:
-    """Returns a line with a rung's values of the objectives' properties. otherwise: what it says without any."""
+    """Returns a line with a rung's values of the objectives' properties. otherwise: the text if there are none."""
     wanted = {objective.property for objective in built.objectives}
     values = ", ".join(
-        f"{m.property} {show(m.quantity.value, None, m.quantity.unit)}"
-        for m in all_shown(measured, built.row.units)
+        f"{m.property} {value_text(m.quantity.value, None, m.quantity.unit)}"
+        for m in in_chosen_units(measured, built.row.units)
         if m.property in wanted
     )
     return f"{rung.spec.rung}: {values or otherwise}"
@@ -175,7 +178,8 @@ def _family_lines(connection: Connection, built: Built, part: CandidatePart) -> 
     tried = candidates.results_by_family(connection, built.row.id, MANY, CLASSES, part)
     notations = candidates.notations(connection, built.subject, {each.first: each.text for each in tried})
     for family in tried:
-        name = built.subject.features(notations[family.first]).family[:100] or built.subject.words.no_family
+        full_name = built.subject.features(notations[family.first]).family
+        name = full_name[:MAX_FAMILY] or built.subject.words.no_family
         facts = [str(family.n)]
         if family.hits:
             facts.append("1 hit" if family.hits == 1 else f"{family.hits} hits")
@@ -221,20 +225,27 @@ def _proposals(query: sa.Select[Any], campaign_id: int, part: CandidatePart) -> 
     return query.where(sa.or_(first.is_(None), p.id < first))
 
 
-def left(connection: Connection, built: Built) -> dict[str, float]:
+def remaining_budget(connection: Connection, built: Built) -> dict[str, float]:
     """Returns the budget that is neither spent nor reserved, by resource; for rungs, the number of runs."""
     budget = BudgetTracker(built, connection)
     used = budget.used()
-    labels = {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
-    limits = _limits(built, budget)
-    return {labels.get(name, name): max(limit - used.get(name, 0.0), 0.0) for name, limit in limits.items()}
+    labels = _labels_of_limits(built)
+    left = {}
+    for name, limit in _limits(built, budget).items():
+        left[labels.get(name, name)] = max(limit - used.get(name, 0.0), 0.0)
+    return left
 
 
 def whole_budget(built: Built, connection: Connection) -> dict[str, float]:
-    """Returns the budget before anything of it was spent, as `left` does."""
-    labels = {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
+    """Returns the budget before anything of it was spent, as `remaining_budget` does."""
+    labels = _labels_of_limits(built)
     limits = _limits(built, BudgetTracker(built, connection))
     return {labels.get(name, name): limit for name, limit in limits.items()}
+
+
+def _labels_of_limits(built: Built) -> dict[str, str]:
+    """Returns the words for the limits of rungs, by their names in `BudgetTracker.limits`."""
+    return {f"rung {rung.rules.position}": f"runs of {rung.spec.rung}" for rung in built.rungs}
 
 
 def _limits(built: Built, budget: BudgetTracker) -> dict[str, float]:
@@ -246,7 +257,7 @@ def _limits(built: Built, budget: BudgetTracker) -> dict[str, float]:
 
 
 def recent(connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE) -> list[Past]:
-    """Returns the latest n proposals of the campaign with their outcome, newest first. part: as in `digest`."""
+    """Returns the latest n proposals of the campaign with their outcome, newest first. part: as in `_proposals`."""
     p = t.proposal.c
     c = t.candidate.c
     cc = t.campaign_candidate.c
@@ -345,9 +356,9 @@ class AgentWorkbench(CampaignWorkbench):
             ids = list(candidates.ids_of(connection, [key]).values())
             members = standings.members(connection, self._built.row.id, ids)
             lines = measured_lines(connection, self._built, list(members))
-        in_order = []
-        for of_candidate in lines.values():
-            in_order.extend(of_candidate)
+        in_order = []  # lines of the one candidate; none if it is not in the campaign
+        for lines_of_candidate in lines.values():
+            in_order.extend(lines_of_candidate)
         return in_order
 
     def recent(self, n: int) -> list[Past]:
@@ -357,7 +368,7 @@ class AgentWorkbench(CampaignWorkbench):
 
     def left(self) -> dict[str, float]:
         with self._built.ledger.read() as connection:
-            return left(connection, self._built)
+            return remaining_budget(connection, self._built)
 
     def goal(self) -> str:
         return goal(self._built)

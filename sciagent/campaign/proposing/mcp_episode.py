@@ -35,17 +35,19 @@ class McpEpisode:
         self._owner = campaigns.new_owner()
         self._offered = tools_of(built.subject)
         self._tools = Registry(self._offered)
-        self._turns = 0
+        self._turns = 0  # number of turns so far
         self._lock = threading.Lock()
         with built.ledger.read() as connection:
             learned = briefing.digest(connection, built)
-            left = briefing.left(connection, built)
-            self._numbered = briefing.numbered(connection, built)
-        self.instructions = f"{briefing.goal(built)}\n\nLeft to spend: {briefing.left_text(left)}.\n\n{learned}"
+            left = briefing.remaining_budget(connection, built)
+            self._numbered = briefing.numbered_notations(connection, built)
+        self.instructions = (
+            f"{briefing.goal(built)}\n\nLeft to spend: {briefing.remaining_budget_text(left)}.\n\n{learned}"
+        )
         with built.ledger.begin() as connection:
             watermarks.lock(connection, built.row.id)
             self._number = next_episode(connection, built)
-            seed = turn_seed(built, self._number, 0)
+            seed = turn_seed(built, self._number, number=0)
             settings = {"client": self._client}
             self._id = proposer_trajectories.open_(
                 connection, built.row.id, self._number, proposer="mcp", settings=settings, seed=seed
@@ -74,7 +76,7 @@ class McpEpisode:
         text = json.dumps(arguments)
         with self._lock:
             with built.ledger.read() as connection:
-                asked = proposer_trajectories.asked_now(connection)
+                asked = proposer_trajectories.asked_now(connection)  # the moment whose results the client may know
             number = self._turns
             bench = AgentWorkbench(built, self._worker, self._owner, room=MAX_PROPOSALS, trajectory=self._number)
             seed = turn_seed(built, self._number, number)
@@ -87,11 +89,11 @@ class McpEpisode:
                 watermarks.lock(connection, built.row.id)
                 new = NewTurn(
                     number,
-                    {},
-                    calls,
-                    observations,
-                    bench.cost,
-                    self._client,
+                    cursor={},  # the client keeps its own state
+                    calls=calls,
+                    observations=observations,
+                    cost=bench.cost,
+                    policy_version=self._client,
                     asked=asked,
                     tool_set_id=self._tool_set_id,
                 )

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sciagent.agent.tools.mcp_client import Servers
 
 SEED_LIMIT = 1 << 31  # seeds of requests are below this number
+MAX_FAULT_TEXT = 500  # characters of the reason why the model is not asked any more
 MAX_FAULTS = 5  # number of successive failed episodes after which the model is not asked again
 
 
@@ -63,43 +64,48 @@ class ModelSource:
         self._worker = worker
         self._slot = slot
         self._spec = spec
+        # the source of the seed candidates, which are proposed before the model is asked; None once they are used up
         self._seeds = ScriptSource(built, connection, lease, worker, slot) if spec.seeds else None
-        self._structured = spec.endpoint is None if spec.structured is None else spec.structured
+        is_structured_by_default = spec.endpoint is None
+        self._structured = is_structured_by_default if spec.structured is None else spec.structured
         self._foreign = foreign
         self._strict = spec.strict is not False
         self._tools = Toolbox(
             spec.tools,
             built.edit_limits(),
-            self._structured,
-            foreign,
-            spec.ranks,
+            structured=self._structured,
+            foreign=foreign,
+            ranks=spec.ranks,
             strict=self._strict,
             predict=bool(spec.predict),
             turns=spec.turns,
             subject=built.subject,
         )
-        self._asking = Asking(policy, spec.episodes, slot.bell, self._tools.fetch)
+        self._asking = Asking(policy, at_once=spec.episodes, bell=slot.bell, fetch=self._tools.fetch)
         if foreign is not None:
             payload = {"proposer": slot.name, "tools": list(foreign.tools)}
             campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
         self._tool_set_id = policies.enter_tool_set(connection, self._tools.content(self._must_call))
         self._policy_ids: dict[str, int] = {}  # ledger ids by the model's name in its answers
         limit_seconds = 60 * spec.minutes
-        self._limits = EpisodeLimits(spec.turns, spec.tokens, spec.context, limit_seconds, spec.thinking)
+        self._limits = EpisodeLimits(
+            turns=spec.turns, tokens=spec.tokens, context=spec.context, seconds=limit_seconds, thinking=spec.thinking
+        )
         self._idle = list[Episode]()  # episodes that wait to be asked
         self._trajectory_ids = dict[int, int]()  # ledger ids by the episode's number
         self._faults = 0  # number of successive failed episodes
         self._refused: set[str] = set()  # options of requests that the server refused and that were logged
         for row in proposer_trajectories.running_trajectories(connection, built.row.id):
-            if "opening" in row.settings and row.settings.get("name", "") == slot.name:
+            is_of_this_proposer = row.settings.get("name", "") == slot.name
+            if "opening" in row.settings and is_of_this_proposer:  # a script's trajectory has no opening
                 self._idle.append(self._resumed(connection, row))
 
     def _resumed(self, connection: Connection, row: proposer_trajectories.TrajectoryRow) -> Episode:
         """Returns a running episode with the turns that the ledger has."""
         self._trajectory_ids[row.number] = row.id
-        opening = tuple(map(from_json, row.settings["opening"]))
-        numbered = list(row.settings.get("numbered", ()))
-        episode = Episode(row.number, row.seed, opening, self._limits, numbered)
+        opening_messages = tuple(map(from_json, row.settings["opening"]))
+        numbered = list(row.settings.get("numbered", ()))  # notations of the candidates shown, from #1
+        episode = Episode(row.number, row.seed, opening_messages, self._limits, numbered)
         for turn in proposer_trajectories.turns(connection, row.id):
             messages = (from_json(turn["message"]), *map(from_json, turn["observations"]))
             episode.restore(messages, dict(turn["cursor"] or {}))
@@ -107,7 +113,7 @@ class ModelSource:
 
     @property
     def is_busy(self) -> bool:
-        return self._asking.out > 0
+        return self._asking.unanswered > 0
 
     @property
     def is_ready(self) -> bool:
@@ -118,7 +124,7 @@ class ModelSource:
             return True
         while self._idle:
             self._ask_model(self._idle.pop(0))
-        while self._asking.out < self._spec.episodes:
+        while self._asking.unanswered < self._spec.episodes:
             self._ask_model(self._opened_episode())
         return self._asking.is_ready()
 
@@ -152,14 +158,20 @@ class ModelSource:
             number = next_episode(connection, built)  # an MCP client may have taken the previous one
             goal = briefing.goal(built)
             digest = briefing.digest(connection, built)
-            left = briefing.left_text(briefing.left(connection, built))
+            left = briefing.remaining_budget_text(briefing.remaining_budget(connection, built))
             skills = [skill.prompt_text for skill in self._spec.skills]
             messages = opening(
-                goal, digest, left, self._tools.listed, self._structured, skills, self._built.subject.words.many
+                goal,
+                learned=digest,
+                left=left,
+                tools=self._tools.listed,
+                structured=self._structured,
+                skills=skills,
+                many=built.subject.words.many,
             )
             seed = turn_seed(built, number, 0)
             name = self._slot.name or self._asking.policy.name
-            numbered = briefing.numbered(connection, built)
+            numbered = briefing.numbered_notations(connection, built)
             settings = {
                 **self._slot.settings(),
                 "opening": [to_json(message) for message in messages],
@@ -201,7 +213,7 @@ class ModelSource:
             trajectory_id = self._trajectory_ids.pop(answered.episode.number)
             proposer_trajectories.end(connection, trajectory_id, f"the model failed: {answered.fault}")
         if self._faults >= MAX_FAULTS:
-            self.fault = storable(f"the model failed {MAX_FAULTS} times in a row: {answered.fault}")[:500]
+            self.fault = storable(f"the model failed {MAX_FAULTS} times in a row: {answered.fault}")[:MAX_FAULT_TEXT]
         return TurnResult(0, Cost(), barren=False)
 
     def _write_turn(self, answered: ModelAnswer, sampled: Sampled, limit: int) -> TurnResult:
@@ -213,7 +225,8 @@ class ModelSource:
             built, self._worker, self._lease.owner, room=min(limit, self._spec.batch), trajectory=episode.number
         )
         seed = turn_seed(built, episode.number, number)
-        answer = self._tools.run(sampled.message, bench, seed, answered.fetched, episode.numbered)
+        answer = self._tools.run(sampled.message, bench, seed, fetched=answered.fetched, numbered=episode.numbered)
+        # before `observe`, after which `held` and the seed of the sampling are those of the next turn
         row = sampled_row(sampled, episode.held, self._sampling(episode))
         episode.observe(sampled, answer.messages, answer.numbered)
         ended = "finished by the model" if answer.finished else episode.ended
@@ -226,19 +239,19 @@ class ModelSource:
             self._log_refused(connection, sampled)
             new = NewTurn(
                 number,
-                episode.cursor,
-                answer.calls,
-                observations,
-                bench.cost + cost,
-                sampled.policy,
-                row,
+                cursor=episode.cursor,
+                calls=answer.calls,
+                observations=observations,
+                cost=bench.cost + cost,
+                policy_version=sampled.policy,
+                sampled=row,
                 asked=answered.asked,
                 tool_set_id=self._tool_set_id,
                 policy_id=policy_id,
                 untrainable=sampled.untrainable,
             )
             turn_id = proposer_trajectories.write_turn(connection, self._trajectory_ids[episode.number], new)
-            spend.book_many(connection, [Bill(built.row.id, None, None, cost)])
+            spend.book_many(connection, [Bill(built.row.id, rung_id=None, attempt_id=None, cost=cost)])
             if ended is None:
                 self._idle.append(episode)
             else:

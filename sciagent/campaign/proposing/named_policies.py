@@ -14,7 +14,7 @@ from sciagent.store.learning import policies
 from sciagent.store.learning.policies import PolicyRow
 
 
-def with_model(built: Built, proposer: str, spec: LlmSpec) -> LlmSpec:
+def with_model_name(built: Built, proposer: str, spec: LlmSpec) -> LlmSpec:
     """Returns the settings of a model with its name. proposer: the proposer's name; empty if it is the only one.
 
     The first start writes the policy to the ledger. Every later start takes the same one, whatever was promoted since.
@@ -37,7 +37,8 @@ def named_model(ledger: Ledger, named: str) -> str:
 
 
 def _pinned(built: Built, proposer: str, named: str) -> PolicyRow:
-    """Returns the policy that the proposer began with; at the first start, writes the named policy as such.
+    """Returns the policy that the proposer began with. At the first start, this is the named policy, and the ledger
+    records it.
 
     Raises UnknownNameError.
     """
@@ -56,15 +57,15 @@ def _resolved(connection: Connection, named: str) -> PolicyRow:
     A model of this machine is entered in the ledger. Raises UnknownNameError.
     """
     here = {model.name: model for model in installed_models.installed()}
-    known = policies.current(connection)
-    if named in here and named not in known:
+    roles = policies.current(connection)
+    if named in here and named not in roles:
         identity = PolicyIdentity(here[named].policy, IN_PROCESS, here[named].sha256)
         return policies.get(connection, policies.enter(connection, identity))
     try:
         return policies.resolved(connection, named)
     except UnknownNameError:
-        names = (row.name.partition("@")[0] for row in policies.rows(connection))
-        raise UnknownNameError("role, model or policy", named, {*known, *here, *names}) from None
+        names = {row.name.partition("@")[0] for row in policies.rows(connection)}  # without the version after the @
+        raise UnknownNameError("role, model or policy", named, {*roles, *here, *names}) from None
 
 
 def _local_model(policy: PolicyRow) -> str:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.display_units import Units, shown_quantity, unit_of
+from sciagent.domain.display_units import Units, chosen_unit_of, quantity_in_chosen_unit
 from sciagent.domain.properties import properties
-from sciagent.domain.quantities import Quantity, convert
+from sciagent.domain.quantities import Quantity, to_canonical
 from sciagent.domain.rung_position import Tier
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.views.candidates import rung_values
@@ -25,7 +25,7 @@ PREDICTIONS_PER_READ = 500
 COVERS_90 = 1.6448536269514722  # 90 % of a normal distribution lie within this many standard deviations of the mean
 
 
-def read(predicted: Any) -> dict[str, tuple[float, float]]:
+def read_predictions(predicted: Any) -> dict[str, tuple[float, float]]:
     """Returns (value, error) by property from the predictions of a proposal; invalid ones are left out."""
     if not isinstance(predicted, dict):
         return {}
@@ -44,13 +44,13 @@ def read(predicted: Any) -> dict[str, tuple[float, float]]:
 
 def stated_in(name: str, value: float, error: float, units: Units) -> tuple[float, float]:
     """Returns a prediction, given in the property's canonical unit, in the unit that the campaign chose."""
-    shown = shown_quantity(name, Quantity(value, properties()[name].unit, error), units)
+    shown = quantity_in_chosen_unit(name, Quantity(value, properties()[name].unit, error), units)
     return shown.value, shown.uncertainty or 0.0
 
 
 def in_canonical(name: str, value: float, error: float, units: Units) -> tuple[float, float]:
     """Returns a prediction, given in the unit that the campaign chose, in the property's canonical unit."""
-    converted = convert(Quantity(value, unit_of(name, units), error), properties()[name])
+    converted = to_canonical(Quantity(value, chosen_unit_of(name, units), error), properties()[name])
     return converted.value, converted.uncertainty or 0.0
 
 
@@ -119,14 +119,18 @@ class PredictionRecord:
 
 
 class AnsweredPrediction(NamedTuple):
-    """A prediction with the answer of a rung, replicates pooled; in the unit that the campaign chose."""
+    """A prediction with the answer of a rung; numbers are in the unit that the campaign chose."""
 
     rung: RungRow
     property: str
     made: PredictionMade
+    """The proposal with the prediction."""
     value: float
+    """Predicted value."""
     error: float
+    """Predicted standard deviation."""
     answer: float
+    """Measured value, pooled over replicates."""
 
 
 def answered(
@@ -140,9 +144,9 @@ def answered(
         chunk = list(islice(stream, PREDICTIONS_PER_READ))
         if not chunk:
             return
-        prediction_of_id = {}
+        prediction_of_id = {}  # (the proposal, {property: (value, error)}), by candidate id
         for prediction in chunk:
-            predicted = read(prediction.predicted)
+            predicted = read_predictions(prediction.predicted)
             if predicted:
                 prediction_of_id[int(prediction.candidate_id)] = prediction, predicted
         for rung in paid:
@@ -152,7 +156,7 @@ def answered(
                     if name in predicted:
                         own_value, own_error = predicted[name]  # in the canonical unit
                         value, error = stated_in(name, own_value, own_error, units)
-                        answer = shown_quantity(name, quantity, units).value
+                        answer = quantity_in_chosen_unit(name, quantity, units).value
                         yield AnsweredPrediction(rung, name, prediction, value, error, answer)
 
 

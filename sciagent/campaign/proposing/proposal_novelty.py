@@ -31,15 +31,15 @@ def novelty_notes(connection: Connection, subject: Subject, described: Sequence[
     Novelty depends on time, so that a note is no evidence. described: key and features of each candidate; earlier
     candidates of the same turn count as known. The keys of a note:
 
-    `candidate`: whether the candidate is new to the ledger. `scaffold`: whether its family (of a molecule its Murcko
-    scaffold) is new; None if unknown, since the families of some earlier candidates are not stored yet. `nearest`:
-    similarity, by `fingerprint`, to the nearest of the `compared` latest candidates; 1 for a known candidate, None if
-    there are none.
+    `candidate`: whether the candidate is new to the ledger. `scaffold`: whether its family is new (the family of a
+    molecule is its Murcko scaffold); None if unknown, since the families of some earlier candidates are not stored yet.
+    `nearest`: similarity, by `fingerprint`, to the nearest of the `compared` latest candidates; 1 for a known
+    candidate, None if there is nothing to compare with.
     """
     known_keys = set(candidates.ids_of(connection, {key for key, _ in described}))
     new_features = [features for key, features in described if key not in known_keys]
     known_families = candidates.known_families(connection, (features.family_hash for features in new_features))
-    is_unsure = bool(new_features) and bool(candidates.candidates_without_family(connection, 1))
+    is_unsure = bool(new_features) and bool(candidates.candidates_without_family(connection, limit=1))
     earlier = _latest(connection, subject) if new_features else []
     notes: list[Note] = []
     for key, features in described:
@@ -78,11 +78,11 @@ def _note(subject: Subject, fresh: Features, old: set[str], earlier: Sequence[Fe
 
 def remember_families(connection: Connection, subject: Subject, fresh: Mapping[int, Features]) -> None:
     """Stores the families of new candidates, by ledger id, and of `MAX_FILLED` earlier candidates without one."""
-    candidates.write_families(connection, {id_: found.family_hash for id_, found in fresh.items()})
+    candidates.write_families(connection, {id_: features.family_hash for id_, features in fresh.items()})
     older = candidates.candidates_without_family(connection, MAX_FILLED)
     for kind in sorted({kind for _, kind, _ in older}):
         subject_of_kind = subject if kind == subject.name else subject_of(kind)
-        texts = {id_: text for id_, own_kind, text in older if own_kind == kind}
+        texts = {id_: text for id_, kind_of_candidate, text in older if kind_of_candidate == kind}
         notations = candidates.notations(connection, subject_of_kind, texts)
         families = {id_: subject_of_kind.features(text).family_hash for id_, text in notations.items()}
         candidates.write_families(connection, families)
@@ -94,11 +94,12 @@ MAX_MEASURED = 10_000  # most candidates with a score that a proposer is shown, 
 def best_candidates(connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE) -> dict[int, Scored]:
     """Returns the n candidates of a part of the campaign with the highest score, best first, by ledger id."""
     rows = standings.best_scored(connection, built.row.id, n, part)
-    notations = candidates.notations(connection, built.subject, {row[0]: row[2] for row in rows})
-    return {
-        id_: Scored(key, notations[id_], value, depth, seeds, seq, operation or "")
-        for id_, key, _, value, depth, seeds, seq, operation in rows
-    }
+    texts = {id_: text for id_, _, text, *_ in rows}
+    notations = candidates.notations(connection, built.subject, texts)
+    best = {}
+    for id_, key, _, score, depth, in_seeds, seq, operation in rows:
+        best[id_] = Scored(key, notations[id_], score, depth, in_seeds=in_seeds, seq=seq, operation=operation or "")
+    return best
 
 
 def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCandidate]:
@@ -110,5 +111,5 @@ def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCa
     measured = []
     for id_, scored in top.items():
         values = {name: quantity.value for name, quantity in (known.get(id_) or {}).items()}
-        measured.append(MeasuredCandidate(scored.text, scored.score, scored.seq, values, scored.key))
+        measured.append(MeasuredCandidate(scored.text, scored.score, scored.seq, values=values, key=scored.key))
     return measured

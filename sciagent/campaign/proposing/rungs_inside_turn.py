@@ -36,8 +36,8 @@ class Runs(Protocol):
 def answer_at_once(built: Built, worker: Runs, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
     """Adds the rung's answers to the entries: reused evidence where there is some, and one run of all the others.
 
-    Entries of siblings may have the same candidate. The candidate is computed once, and each entry is charged with all
-    of its cost.
+    Rollouts run the turns of several episodes (siblings) at once, so that entries may have the same candidate. It is
+    computed once, and each of its entries is charged with the whole cost.
     """
     by_key: dict[str, list[BenchEntry]] = {}
     for entry in entries:
@@ -46,10 +46,12 @@ def answer_at_once(built: Built, worker: Runs, rung: BuiltRung, entries: Sequenc
     _reuse(built, rung, by_key)
     if not by_key:
         return
-    batch = tuple(alike[0].candidate for alike in by_key.values() if alike[0].candidate)
-    for alike, result in zip(by_key.values(), _results(built, worker, rung, batch), strict=True):
-        alike[0].computed.append((rung, result))
-        for entry in alike:
+    groups = list(by_key.values())  # entries with the same candidate
+    batch = tuple(group[0].candidate for group in groups if group[0].candidate)
+    results = _results(built, worker, rung, batch)
+    for group, result in zip(groups, results, strict=True):
+        group[0].computed.append((rung, result))
+        for entry in group:
             entry.answers.append(answer_of(rung, with_derived(rung, result.finding, entry.answers)))
             entry.charged += result.actual
 
@@ -65,23 +67,24 @@ def _reuse(built: Built, rung: BuiltRung, by_key: dict[str, list[BenchEntry]]) -
             for entry in by_key.pop(key):
                 entry.answers.append(answer_of(rung, with_derived(rung, known[id_], entry.answers)))
                 entry.reused.append((rung, known[id_].id))
-                entry.charged += Cost(shares.get(known[id_].id))
+                entry.charged += Cost(shares.get(known[id_].id))  # what the evidence cost when it was computed
 
 
 def _results(built: Built, worker: Runs, rung: BuiltRung, batch: tuple[Candidate, ...]) -> list[HostResult]:
-    """Returns the results in order.
+    """Returns the results in the order of the batch.
 
     A candidate whose process was lost runs again alone, up to `MAX_LOSSES` times in all; the candidate then counts as
     one that kills workers. Raises CampaignError if the process dies under every candidate of the batch and under a
     sample of the subject: then the machine is at fault, and no candidate is blamed.
     """
     results = worker.run(Request.of(rung.verifier, batch, rung.limits))
-    losses = 1
-    deaths = len(_lost(results))
-    any_works = deaths < len(batch)
+    losses = 1  # processes lost with each candidate that is still without a result
+    deaths = len(_lost(results))  # processes lost with all candidates together
+    any_works = deaths < len(batch)  # whether the process has survived a candidate
     while losses < MAX_LOSSES and _lost(results):
         for place in _lost(results):
             [again] = worker.run(Request.of(rung.verifier, (batch[place],), rung.limits))
+            # lost runs cost something, too
             seconds = results[place].wall_seconds + again.wall_seconds
             results[place] = replace(again, cost=results[place].cost + again.cost, wall_seconds=seconds)
         losses += 1
@@ -89,6 +92,7 @@ def _results(built: Built, worker: Runs, rung: BuiltRung, batch: tuple[Candidate
         deaths += len(still_lost)
         any_works = any_works or len(still_lost) < len(batch)
         if not any_works and deaths >= MAX_LOSSES:
+            # all candidates of the batch may be at fault; a sample tells them from the machine
             any_works = _runs_a_sample(built, worker, rung)
             if not any_works:
                 raise CampaignError(_machine_fault(built, rung, results[0].finding.detail))
@@ -151,7 +155,7 @@ class BenchEntry:
     detail: str = ""
     """Why it was refused, or how the candidate was made from the text."""
     made: Standardised | None = None
-    """The way from the text to the candidate; None if the text was refused."""
+    """How the text was standardised to the candidate; None if the text was refused."""
     answers: list[Answer] = field(default_factory=list)
     """Answers of the fast and inline rungs so far."""
     computed: list[tuple[BuiltRung, HostResult]] = field(default_factory=list)
@@ -159,7 +163,9 @@ class BenchEntry:
     reused: list[tuple[BuiltRung, int]] = field(default_factory=list)
     """Rungs with reused evidence, and the id of the evidence."""
     place: Place | None = None
+    """Place on the ladder by the answers so far; None before the first answer."""
     novelty: Note | None = None
+    """Written with the turn; None before, and if the text was refused."""
     turn_id: int | None = None
     """Id of the turn in the ledger; None before it is written, and for a person's proposals."""
     charged: Cost = field(default_factory=Cost)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from sciagent.agent.messages import PolicyClient
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.proposers import LlmSpec, OneProposerSpec, SeveralSpec
-from sciagent.campaign.proposing.named_policies import with_model
+from sciagent.campaign.proposing.named_policies import with_model_name
 from sciagent.domain.cost import Cost
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.campaign_state import proposer_trajectories
@@ -31,7 +31,7 @@ from sciagent.campaign.proposing.source_contract import ProposerSlot, ScriptSour
 
 @dataclass
 class _Member:
-    """One proposer of the campaign."""
+    """One proposer of the campaign, in `SideBySide`."""
 
     source: Source
     spec: OneProposerSpec
@@ -40,6 +40,7 @@ class _Member:
     barren: int = 0
     """Number of successive turns without a new candidate."""
     is_done: bool = False
+    """Whether the proposer is exhausted."""
 
 
 class SideBySide:
@@ -64,6 +65,7 @@ class SideBySide:
         self._next: _Member | None = None
 
     def _open(self) -> list[_Member]:
+        """Returns the proposers that are not exhausted."""
         return [member for member in self._members if not member.is_done]
 
     @property
@@ -91,8 +93,12 @@ class SideBySide:
 
     def prepare(self) -> bool:
         open_members = self._open()
-        least = min((member.made for member in open_members), default=0)
-        ready = [member for member in open_members if member.made < least + self._lead and member.source.prepare()]
+        fewest_made = min((member.made for member in open_members), default=0)
+        ready = []
+        for member in open_members:
+            is_too_far_ahead = member.made >= fewest_made + self._lead
+            if not is_too_far_ahead and member.source.prepare():
+                ready.append(member)
         self._next = min(ready, key=lambda member: member.made, default=None)
         return self._next is not None or not open_members
 
@@ -117,7 +123,7 @@ class SideBySide:
 
 
 MakeSource = Callable[[Built, DriverLease, Worker, threading.Event], Source]
-"""Makes the source of a driver's candidates; arguments as of `source_of`."""
+"""A function that makes the source of a driver's candidates; its arguments are those of `source_of`."""
 
 
 def source_of(
@@ -140,7 +146,7 @@ def source_of(
         for slot in slots:
             sources[slot.name] = _slot_source(built, lease, worker, slot, start or start_policy)
             undo.callback(sources[slot.name].close)
-        undo.pop_all()
+        undo.pop_all()  # all sources were made, so that none is closed
     return SideBySide(built, sources)
 
 
@@ -158,16 +164,18 @@ def _slot_source(
         foreign = start_servers(spec, built.spec.base)
         if foreign is not None:
             undo.callback(foreign.close)
-        policy = start(with_model(built, slot.name, spec))
+        policy = start(with_model_name(built, slot.name, spec))
         undo.callback(policy.close)
         with built.ledger.begin() as connection:
             source = ModelSource(built, connection, lease, worker, policy, slot, spec, foreign)
-        undo.pop_all()
+        undo.pop_all()  # from now on the source closes the servers and the model
         return source
 
 
 def start_servers(spec: LlmSpec, folder: Path) -> Servers | None:
-    """Starts the MCP servers that the model may call; returns None if there are none. folder: of the campaign file.
+    """Starts the MCP servers that the model may call; returns None if there are none.
+
+    folder: the folder of the campaign file, in which commands run.
 
     Raises UsageError if a server cannot be used, or if the extra is not installed.
     """
@@ -179,11 +187,22 @@ def start_servers(spec: LlmSpec, folder: Path) -> Servers | None:
 
     servers = []
     for name, server in spec.mcp.items():
-        token = _secret(server.token_env, f"token_env of {name}")
-        variables = {server.token_env: token} if server.command and server.token_env and token else {}
-        url = server.url or ""
-        token = None if server.command else token
-        servers.append(Server(name, server.tools, server.timeout, server.command, folder, variables, url, token))
+        secret = _secret(server.token_env, f"token_env of {name}")
+        variables = {}
+        if server.command and server.token_env and secret:
+            variables[server.token_env] = secret
+        servers.append(
+            Server(
+                name,
+                server.tools,
+                server.timeout,
+                command=server.command,
+                folder=folder,
+                variables=variables,
+                url=server.url or "",
+                token=None if server.command else secret,
+            )
+        )
     return Servers(servers)
 
 
@@ -200,11 +219,20 @@ def start_policy(spec: LlmSpec) -> PolicyClient:
         from sciagent.agent.policies.endpoint import EndpointPolicy
 
         key = _secret(spec.api_key_env, "api_key_env")
-        return EndpointPolicy(spec.model, spec.endpoint, key, spec.timeout, spec.logprobs, spec.answer_mb, spec.grammar)
+        return EndpointPolicy(
+            spec.model,
+            spec.endpoint,
+            api_key=key,
+            timeout=spec.timeout,
+            logprobs=spec.logprobs,
+            answer_mb=spec.answer_mb,
+            grammar=spec.grammar,
+        )
     from sciagent.agent.policies.local import LocalPolicy
 
     try:
         return LocalPolicy(spec.model)
     except UnknownNameError as error:
+        # `sciagent models` knows smollm2 by name; any other model is added from a folder
         what = spec.model if spec.model == "smollm2" else f"PATH --name {spec.model}"
         raise UsageError(f"{error}; bring it with: sciagent models {what}") from None

@@ -60,9 +60,10 @@ class CampaignWorkbench:
         self._owner = owner
         self._standardisation = built.spec.standardisation
         self._entries: list[BenchEntry] = []
-        self._new_keys: set[str] = set()
-        self._charged = Cost()
-        self._by_family: dict[tuple[str, str], list[Candidate]] = {}
+        # keys of the proposed candidates that the campaign has now, whether they were new or not
+        self._known_keys: set[str] = set()
+        self._charged = Cost()  # cost of the proposer's own computation
+        self._by_family: dict[tuple[str, str], list[Candidate]] = {}  # new candidates, by family and formula
 
     @property
     def entries(self) -> Sequence[BenchEntry]:
@@ -136,7 +137,7 @@ class CampaignWorkbench:
 
     def known(self, candidate: Candidate) -> bool:
         key = self.key_of(candidate)
-        return key in self._new_keys or bool(self._members([key]))
+        return key in self._known_keys or bool(self._members([key]))
 
     def _members(self, keys: Sequence[str]) -> set[str]:
         """Returns the keys whose candidates are in the campaign already."""
@@ -158,15 +159,15 @@ class CampaignWorkbench:
     def _mark_duplicates(self, entries: Sequence[BenchEntry]) -> list[BenchEntry]:
         """Marks duplicates; returns entries that are new to the campaign."""
         parsed = [(entry, entry.candidate.key) for entry in entries if entry.candidate]
-        self._new_keys.update(self._members([key for _, key in parsed]))
+        self._known_keys.update(self._members([key for _, key in parsed]))
         fresh = []
         for entry, key in parsed:
-            if key in self._new_keys:
+            if key in self._known_keys:
                 entry.status = "duplicate"
                 continue
             twin = self._twin(entry)
             if twin is None:
-                self._new_keys.add(key)
+                self._known_keys.add(key)
                 fresh.append(entry)
                 continue
             entry.status = "duplicate"
@@ -202,6 +203,7 @@ class CampaignWorkbench:
             self._place(entry)
 
     def _place(self, entry: BenchEntry) -> None:
+        """Computes the place of the candidate on the ladder from the answers so far."""
         entry.place = place(self._built.rules, self._built.objectives, entry.answers)
 
     def commit(self, connection: Connection, turn_id: int | None) -> None:
@@ -211,7 +213,7 @@ class CampaignWorkbench:
         """
         for entry in self._entries:
             entry.turn_id = turn_id
-        book_many(connection, [Bill(self._built.row.id, None, None, self._charged)])
+        book_many(connection, [Bill(self._built.row.id, rung_id=None, attempt_id=None, cost=self._charged)])
         parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
         described = self._described_candidates([entry for entry, _ in parsed])
         notes = novelty_notes(connection, self._built.subject, described)
@@ -243,8 +245,9 @@ class CampaignWorkbench:
         """Writes standings of new candidates, and the results of the fast rungs. ids: ledger ids of all candidates, by
         key."""
         self._write_standings(connection, fresh)
+        turn_ids = dict.fromkeys(entry.turn_id for entry in self._entries)  # a subclass commits several turns at once
         for rung in self._built.fast:
-            for turn_id in dict.fromkeys(entry.turn_id for entry in self._entries):
+            for turn_id in turn_ids:
                 self._write_fast(connection, rung, ids, turn_id)
         self._drop_alike(connection, fresh)
         record_derived(connection, self._built, [new.id for new in fresh])
@@ -314,7 +317,8 @@ class CampaignWorkbench:
             key = new.candidate.key
             if place is None or place.verdict is not Verdict.NOT_APPLICABLE:
                 continue
-            if self._built.rungs[place.position].verifier.name == self._built.subject.screen:
+            refusing_rung = self._built.rungs[place.position]
+            if refusing_rung.verifier.name == self._built.subject.screen:
                 log_blocked(
                     connection,
                     self._built.row.id,
@@ -327,7 +331,8 @@ class CampaignWorkbench:
                 )
 
     def _log_states(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
-        """Logs an event on new candidates whose protonation state is ambiguous, and one on those without a state."""
+        """Logs an event for the new candidates whose protonation state is ambiguous, and one for those without a
+        state."""
         standardised = [(new.entry.made, new.candidate.text) for new in fresh if new.entry.made]
         ambiguous = [smiles for made, smiles in standardised if made.is_ambiguous]
         without_state = [smiles for made, smiles in standardised if made.fault]
@@ -338,7 +343,9 @@ class CampaignWorkbench:
                 )
 
     def _write_parents(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
-        known = candidates.ids_of(connection, set(chain.from_iterable(new.entry.given.parents for new in fresh)))
+        """Writes the parents of the new candidates, as far as the ledger knows them."""
+        stated_keys = set(chain.from_iterable(new.entry.given.parents for new in fresh))
+        known = candidates.ids_of(connection, stated_keys)
         rows = []
         for new in fresh:
             for key in dict.fromkeys(new.entry.given.parents):
@@ -370,10 +377,10 @@ class CampaignWorkbench:
             DirectResult(
                 rung.verifier,
                 ids[candidate.key],
-                rung.verifier.evidence_key(candidate),
-                result,
-                artifacts,
-                None if rung.is_fast else rung.declared(candidate),
+                key=rung.verifier.evidence_key(candidate),
+                result=result,
+                artifacts=artifacts,
+                declared=None if rung.is_fast else rung.declared(candidate),
             )
             for (candidate, result), artifacts in zip(batch, files, strict=True)
         ]

@@ -2,8 +2,9 @@
 
 Bonds are between different elements that are not both metals; in an element or an alloy all contacts are bonds.
 
-Source: Slater, J. Chem. Phys. 41, 3199 (1964), radii, from pymatgen; they add up to measured distances within 0.12
-angstrom on average. Noble gases have calculated radii (Clementi, Raimondi, Reinhardt, J. Chem. Phys. 47, 1300 (1967)).
+Source of the radii, as pymatgen has them: Slater, J. Chem. Phys. 41, 3199 (1964). Sums of two radii differ from
+measured distances by 0.12 angstrom on average. Noble gases have calculated radii (Clementi, Raimondi, Reinhardt, J.
+Chem. Phys. 47, 1300 (1967)).
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from functools import cache
 from typing import Any
 
 FIRST_REACH = 1.2
-"""Distance up to which bonds are first looked for, in cube roots of the volume per site."""
+"""Reach, the distance up to which bonds are looked for, of the first search, in cube roots of the volume per site."""
 GROWTH = 1.5
-"""Factor by which that distance grows until no bond can be missing."""
+"""Factor by which the reach grows until no bond can be missing."""
 UNKNOWN_RADIUS = 1.5
 """Radius of an element without a known one, in angstrom."""
 
@@ -39,7 +40,8 @@ class Contacts:
 
 
 def contacts(structure: Any, multiple: float) -> Contacts:
-    """Returns the bonds of a pymatgen Structure, complete for each site up to `multiple` times its smallest ratio."""
+    """Returns the bonds of a pymatgen Structure. For each site, they are complete up to `multiple` times the smallest
+    ratio (length over the sum of the radii) of its bonds."""
     import numpy as np
 
     symbols = [site.specie.symbol for site in structure]
@@ -55,7 +57,7 @@ def contacts(structure: Any, multiple: float) -> Contacts:
         ratios = distances / (radii[first] + radii[second])
         smallest = np.full(len(symbols), np.inf)
         np.minimum.at(smallest, first[bonds], ratios[bonds])
-        longest_bonds = smallest * multiple * (radii + radii.max())
+        longest_bonds = smallest * multiple * (radii + radii.max())  # longest that are wanted, for each site
         if (longest_bonds <= reach).all():
             return Contacts(first[bonds], second[bonds], images[bonds], distances[bonds], ratios[bonds])
         reach *= GROWTH
@@ -70,7 +72,8 @@ def shortest_contact(structure: Any) -> float:
     while True:
         first, second, _, distances = structure.get_neighbor_list(reach, exclude_self=True)
         smallest = float((distances / (radii[first] + radii[second])).min(initial=np.inf))
-        if smallest * 2 * float(radii.max()) <= reach:
+        longest_with_ratio = smallest * 2 * float(radii.max())  # a longer contact has a larger ratio
+        if longest_with_ratio <= reach:
             return smallest
         reach *= GROWTH
 

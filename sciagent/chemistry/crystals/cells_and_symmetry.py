@@ -1,12 +1,12 @@
 """Cells of crystals: built within bounds from sites or space groups, labelled by symmetry, and scaled to their bonds.
 
-Space groups, orbits with Wyckoff letters and prototype labels are by spglib. Sources: Togo, Shinohara, Tanaka, Sci.
+Space groups, orbits with Wyckoff letters and prototype labels come from spglib. Sources: Togo, Shinohara, Tanaka, Sci.
 Technol. Adv. Mater. Meth. 4, 2384822 (2024), spglib; Mehl et al., Comput. Mater. Sci. 136, S1 (2017), labels; Goodall
 et al., Sci. Adv. 8, eabn4117 (2022), the letters that other origins and axes give.
 
-A structure is scaled to the volume at which its bonds are the sums of two atomic radii. The volume follows from
-elements, shape of the cell and coordinates alone. Two routes to one decoration thus end at one volume and one key. A
-bond belongs to its more electropositive atom. The mean bond of an atom is weighted as in the effective coordination
+A structure is scaled to the volume at which its bonds are as long as the sums of two atomic radii. The volume follows
+from elements, shape of the cell and coordinates alone. Two routes to one structure thus end at one volume and one key.
+A bond belongs to its more electropositive atom. The mean bond of an atom is weighted as in the effective coordination
 number, and the atom with the tightest bonds sets the volume. For 31 common compounds the lattice constants lie 4 % from
 the measured ones on average (tests/chemistry/crystals/test_cells_and_symmetry_scaling.py); relax them before anything
 depends on them.
@@ -36,7 +36,7 @@ SAME_POSITION = 1e-3
 """Largest difference of fractional coordinates of one position."""
 _SYSTEMS = ((2, "a"), (15, "m"), (74, "o"), (142, "t"), (194, "h"), (230, "c"))
 """The last space group of each crystal system, and the letter of the system."""
-_DATA = "prototypes/wyckoff-position-relabelings.json.gz"
+_RELABELLINGS_FILE = "prototypes/wyckoff-position-relabelings.json.gz"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class CrystalSymmetry:
         return f"{formula}_{self._pearson}_{self.number}_{words}"
 
     def _elements_with_letters(self, table: dict[int, str]) -> list[tuple[int, str]]:
-        """Returns the number in the formula and the Wyckoff letters of each element, sorted. table: of
+        """Returns the number in the formula and the Wyckoff letters of each element, sorted. table: one of
         `_relabellings`."""
         counts = Counter[str]()
         for orbit in self.orbits:
@@ -100,7 +100,7 @@ class CrystalSymmetry:
         """The Pearson symbol: crystal system, centring, and number of sites in the cell."""
         system = next(letter for last_group, letter in _SYSTEMS if self.number <= last_group)
         centring = self.symbol[0]
-        if centring == "A":
+        if centring == "A":  # Pearson symbols name the side-face-centred cells of other axes C, too
             centring = "C"
         n_sites = self.n_conventional
         if centring == "R":
@@ -119,7 +119,7 @@ def symmetry_of(structure: Any, symprec: float) -> CrystalSymmetry | None:
         return None
     if data is None:
         return None
-    ratio = len(data.std_types) / len(structure)
+    ratio = len(data.std_types) / len(structure)  # sites of the conventional cell for each site of the structure
     groups: dict[int, list[int]] = {}
     for site, orbit in enumerate(data.crystallographic_orbits):
         groups.setdefault(int(orbit), []).append(site)
@@ -127,8 +127,17 @@ def symmetry_of(structure: Any, symprec: float) -> CrystalSymmetry | None:
     for number, sites in enumerate(groups.values(), start=1):
         first = sites[0]
         element = structure[first].specie.symbol
-        orbits.append(Orbit(number, element, data.wyckoffs[first], round(len(sites) * ratio), tuple(sites)))
-    return CrystalSymmetry(int(data.number), str(data.international), tuple(orbits), len(data.std_types))
+        orbits.append(
+            Orbit(
+                number, element, letter=data.wyckoffs[first], multiplicity=round(len(sites) * ratio), sites=tuple(sites)
+            )
+        )
+    return CrystalSymmetry(
+        number=int(data.number),
+        symbol=str(data.international),
+        orbits=tuple(orbits),
+        n_conventional=len(data.std_types),
+    )
 
 
 def expanded(hall: int, position: Sequence[float]) -> list[list[float]]:
@@ -160,13 +169,16 @@ def _operations(hall: int) -> tuple[Any, Any]:
 @cache
 def _relabellings(number: int) -> tuple[dict[int, str], ...]:
     """Returns the tables for `str.translate` of Wyckoff letters under other origins and axes, from pymatgen's data."""
-    return tuple({int(k): v for k, v in table.items()} for table in _tables()[str(number)])
+    tables = []
+    for table in _tables()[str(number)]:
+        tables.append({int(code_point): letter for code_point, letter in table.items()})
+    return tuple(tables)
 
 
 @cache
 def _tables() -> dict[str, list[dict[str, str]]]:
     """Returns the tables of `_relabellings` for all space groups, as in pymatgen's file."""
-    with gzip.open(analysis_folder() / _DATA) as file:
+    with gzip.open(analysis_folder() / _RELABELLINGS_FILE) as file:
         tables: dict[str, list[dict[str, str]]] = json.load(file)
     return tables
 
@@ -176,7 +188,8 @@ def analysis_folder() -> Path:
     spec = importlib.util.find_spec("pymatgen.analysis")
     if spec is None or not spec.submodule_search_locations:
         raise ModuleNotFoundError("pymatgen.analysis")
-    return Path(next(iter(spec.submodule_search_locations)))
+    folders = list(spec.submodule_search_locations)
+    return Path(folders[0])
 
 
 def _letters(letters: Iterable[str]) -> str:
@@ -207,6 +220,8 @@ MAX_CHARACTERS = 1_000_000
 """Longest text of one structure. A CIF of 500 atoms has 50,000; published ones with reflections have more."""
 MAX_LENGTH = 1000.0
 """Longest lattice vector, in angstrom."""
+MIN_DETERMINANT = 1e-3
+"""Volume of a cell, in angstrom**3, below which it is flat."""
 MIN_HEIGHT = 0.5
 """Smallest distance between opposite faces of the reduced cell, in angstrom; flatter cells have too many images."""
 
@@ -246,7 +261,7 @@ def bounded_crystal(structure: Any) -> Crystal:
         raise InvalidCandidateError(
             Reason.TOO_LARGE, f"a lattice vector of {longest:.4g} angstrom; {MAX_LENGTH:g} at most"
         )
-    if _height(matrix) < 2 * MIN_HEIGHT:
+    if _height(matrix) < 2 * MIN_HEIGHT:  # other lattice vectors of the same crystal may make a higher cell
         structure = _reduced(structure)
     return crystal_from_structure(structure)
 
@@ -255,7 +270,7 @@ def _reduced(structure: Any) -> Any:
     """Returns the structure in its most compact cell. Raises InvalidCandidateError if the cell is flat even then."""
     import numpy as np
 
-    if abs(np.linalg.det(structure.lattice.matrix)) > 1e-3:
+    if abs(np.linalg.det(structure.lattice.matrix)) > MIN_DETERMINANT:
         compact = structure.get_reduced_structure(reduction_algo="LLL")
         if _height(compact.lattice.matrix) >= MIN_HEIGHT:
             return compact
@@ -267,6 +282,7 @@ def _height(matrix: Any) -> float:
     import numpy as np
 
     volume = abs(np.linalg.det(matrix))
+    # area of the face between the two other vectors, for each vector
     faces = [np.linalg.norm(np.cross(matrix[i - 2], matrix[i - 1])) for i in range(3)]
     return float(volume / max(faces)) if max(faces) > 0 else 0.0
 
@@ -274,16 +290,16 @@ def _height(matrix: Any) -> float:
 FULL_SHELL = 1.5
 """Multiple of the shortest bond from which on Hoppe's weight is below 0.0001."""
 ESTIMATED = 1e-5
-"""Largest distance of the tightness of an estimated cell from 1; digits are lost where a cell is written and read."""
-ERROR = "4 %"
-"""Mean error of the lattice constants."""
+"""Largest difference from 1 of the tightness of an estimated cell; writing and reading a cell loses digits."""
+MEAN_LENGTH_ERROR = "4 %"
+"""Mean error of the lattice constants of estimated cells."""
 NO_NEGATIVITY = 5.0
 """Stands for the electronegativity of an element without one, such as neon."""
 
 
 def tightness(structure: Any) -> float:
-    """Returns the ratio of bond length to the sum of both radii: the mean over the bonds of an atom, at the atom where
-    this mean is smallest."""
+    """Returns how long the tightest bonds are, relative to the sum of both radii: the smallest mean over the bonds of
+    one atom."""
     import numpy as np
 
     bonds = contacts(structure, FULL_SHELL)
@@ -305,10 +321,10 @@ def _mean_bond(ratios: Any) -> float:
 def rescaled(structure: Any) -> Any:
     """Returns a copy whose bonds are as long as the sums of their radii."""
     scaled = structure.copy()
-    scaled.scale_lattice(structure.volume / tightness(structure) ** 3)
+    scaled.scale_lattice(structure.volume / tightness(structure) ** 3)  # takes the new volume
     return scaled
 
 
 def is_estimated(structure: Any) -> bool:
-    """Returns whether the volume of a cell is the one that `rescaled` gives; a measured cell has it by chance only."""
+    """Returns whether a cell has the volume that `rescaled` gives; a measured cell has it by chance only."""
     return abs(tightness(structure) - 1) < ESTIMATED

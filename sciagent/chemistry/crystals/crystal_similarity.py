@@ -22,7 +22,7 @@ PARTS = 24
 """Number of parts that the atoms of a crystal are counted in."""
 SHELL = 1.2
 """Neighbours are bonds up to this multiple of an atom's shortest one, both relative to the sum of the radii."""
-# divisors of the traits: about their spread among inorganic compounds
+# divisors of the traits of `structure_of`: about their spread among inorganic compounds
 NEGATIVITY = 0.6
 RADIUS = 0.4
 VALENCE = 3.0
@@ -56,12 +56,12 @@ def _structure_of(crystal: Crystal) -> StructureFingerprint:
 
 
 def nearest(crystal: Crystal, others: Sequence[Crystal]) -> float | None:
-    """Returns the similarity to the most similar of others, from 0 to 1 for equal counts; None if there are none."""
+    """Returns the similarity to the most similar of the others, as in `likeness`; None if there are none."""
     return max((likeness(crystal, other) for other in others), default=None)
 
 
 def likeness(crystal: Crystal, other: Crystal) -> float:
-    """Returns the similarity of two crystals, from 0 to 1 for equal counts: the Tanimoto similarity of their counts."""
+    """Returns the Tanimoto similarity of the counts of two crystals, in [0, 1]; 1 if the counts are equal."""
     first = structure_of(crystal).counts
     second = structure_of(other).counts
     shared = sum(min(n, second.get(name, 0)) for name, n in first.items())
@@ -86,6 +86,7 @@ def _neighbours(structure: Any) -> list[list[str]]:
 
 def _traits(crystal: Crystal) -> tuple[float, ...]:
     """Returns the traits of `structure_of`."""
+    # (property of an element, divisor)
     columns: tuple[tuple[Callable[[str], float], float], ...] = (
         (lambda symbol: electronegativity(symbol) or 0.0, NEGATIVITY),
         (radius, RADIUS),
@@ -93,16 +94,17 @@ def _traits(crystal: Crystal) -> tuple[float, ...]:
         (_row, ROW),
     )
     traits: list[float] = []
-    for value, spread in columns:
-        values = [value(symbol) for symbol in crystal.species]
+    for value_of, spread in columns:
+        values = [value_of(symbol) for symbol in crystal.species]
         mean = math.fsum(values) / len(values)
-        deviation = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / len(values))
+        deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
         traits += [mean / spread, deviation / spread]
     return (*traits, math.log(crystal.structure.volume / crystal.n_atoms) / VOLUME)
 
 
 @lru_cache(maxsize=128)
 def _row(symbol: str) -> float:
+    """Returns the row of the periodic table."""
     from pymatgen.core import Element
 
     return float(Element(symbol).row)
@@ -110,7 +112,7 @@ def _row(symbol: str) -> float:
 
 @lru_cache(maxsize=128)
 def _valence_electrons(symbol: str) -> float:
-    """Returns the number of electrons outside closed shells by the group: 1-2 and 3-12 as it is, 13-18 minus 10."""
+    """Returns the number of electrons outside closed shells: the group of the periodic table, less 10 from 13 on."""
     from pymatgen.core import Element
 
     group = Element(symbol).group

@@ -1,8 +1,7 @@
 """Draws the cell of a crystal as SVG with colours from CSS, so that a drawing suits light, dark and print.
 
-The conventional cell is seen from above and from the side, in parallel projection. Atoms on its faces are repeated,
-and so is a slender cell.
-Lines are bonds (`contacts`); the radii of the atoms are in proportion to their atomic radii.
+The conventional cell is seen from above and from the side, in parallel projection. Atoms on its faces are repeated, and
+so is a slender cell. Lines are bonds (`contacts`); the radii of the atoms are in proportion to their atomic radii.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any
 
 from sciagent.chemistry.crystal import SYMPREC, Crystal
 from sciagent.chemistry.crystals.bonds import contacts, electronegativity, is_metal, radius
+from sciagent.chemistry.crystals.cells_and_symmetry import NO_NEGATIVITY
 
 Point = tuple[float, float, float]
 """x to the right, y upwards, and the distance towards the eye, in angstrom."""
@@ -40,6 +40,8 @@ LEGEND = 18
 """Height of the line with the elements, in pixels."""
 MARGIN = 6
 """Width of the empty edge, in pixels."""
+LEGEND_STEP = 34
+"""Distance between two elements of the legend, in pixels."""
 _NONMETALS = {
     "atom-n": ("N",),
     "atom-o": ("O",),
@@ -49,7 +51,8 @@ _NONMETALS = {
     "atom-b": ("B", "Si", "Ge", "Sb"),
     "atom": ("C", "H"),
 }
-_OTHERS = ("atom-n", "atom-p", "atom-b", "atom-s", "atom", "atom-x", "atom-o")
+"""Nonmetals by the CSS variable of their colour."""
+_METAL_COLOURS = ("atom-n", "atom-p", "atom-b", "atom-s", "atom", "atom-x", "atom-o")
 """Colours of metals, in the order in which they are taken if no nonmetal of the crystal has them."""
 
 
@@ -71,7 +74,9 @@ def drawing(crystal: Crystal, width: int = 260, height: int = 190) -> str:
     """
     structure = _drawn_cell(crystal)
     balls, sticks = _balls_and_sticks(_repeated(structure))
-    corners = {c: _seen(structure.lattice.get_cartesian_coords(c)) for c in itertools.product((0, 1), repeat=3)}
+    corners = {}
+    for corner in itertools.product((0, 1), repeat=3):
+        corners[corner] = _projected(structure.lattice.get_cartesian_coords(corner))
     largest = ATOM_SHARE * max(radius(symbol) for symbol in crystal.species)
     xs = [ball.x for ball in balls] + [x for x, _, _ in corners.values()]
     ys = [ball.y for ball in balls] + [y for _, y, _ in corners.values()]
@@ -86,11 +91,14 @@ def drawing(crystal: Crystal, width: int = 260, height: int = 190) -> str:
 
     edges = "".join(f"M{place(corners[a])}L{place(corners[b])}" for a, b in _edges())
     bonds = "".join(f"M{place(a)}L{place(b)}" for a, b in sticks)
-    colours = _colours(sorted(set(crystal.species), key=lambda symbol: (electronegativity(symbol) or 5.0, symbol)))
-    parts = [_line(edges, 0.9, 0.55)]
+    cations_first = sorted(
+        set(crystal.species), key=lambda symbol: (electronegativity(symbol) or NO_NEGATIVITY, symbol)
+    )
+    colours = _colours(cations_first)
+    parts = [_line(edges, width=0.9, opacity=0.55)]
     if bonds:
-        bond_width = max(0.8, min(2.5, 0.09 * scale))
-        parts.append(_line(bonds, bond_width, 0.45))
+        bond_width = max(0.8, min(2.5, 0.09 * scale))  # in proportion to the drawing, within bounds in pixels
+        parts.append(_line(bonds, width=bond_width, opacity=0.45))
     for ball in balls:
         size = scale * ATOM_SHARE * radius(ball.symbol)
         parts.append(_circle(place((ball.x, ball.y)), size, colours[ball.symbol]))
@@ -100,7 +108,7 @@ def drawing(crystal: Crystal, width: int = 260, height: int = 190) -> str:
 
 
 def _drawn_cell(crystal: Crystal) -> Any:
-    """Returns the conventional cell, or the primitive one where that is too large."""
+    """Returns the conventional cell; the primitive one if the conventional cell is too large."""
     import spglib
     from pymatgen.core import Element, Lattice, Structure
 
@@ -130,11 +138,11 @@ def _balls_and_sticks(structure: Any) -> tuple[list[Ball], list[tuple[Point, Poi
 
     points: dict[tuple[int, tuple[int, ...]], Point] = {}  # by site and lattice vector of its periodic image
     for index, site in enumerate(structure):
-        base = site.frac_coords - np.floor(site.frac_coords + ON_FACE)
-        shifts = [(0, 1) if abs(x) <= ON_FACE else (0,) for x in base]
+        inside = site.frac_coords - np.floor(site.frac_coords + ON_FACE)  # coordinates within the cell
+        shifts = [(0, 1) if abs(x) <= ON_FACE else (0,) for x in inside]  # 1: repeated on the opposite face
         for shift in itertools.product(*shifts):
-            image = tuple(int(v) for v in np.round(base + shift - site.frac_coords))
-            points[index, image] = _seen(structure.lattice.get_cartesian_coords(site.frac_coords + image))
+            image = tuple(int(n) for n in np.round(inside + shift - site.frac_coords))
+            points[index, image] = _projected(structure.lattice.get_cartesian_coords(site.frac_coords + image))
             if len(points) >= MAX_ATOMS:
                 break
     bonds = contacts(structure, BOND)
@@ -142,22 +150,26 @@ def _balls_and_sticks(structure: Any) -> tuple[list[Ball], list[tuple[Point, Poi
     np.minimum.at(smallest, bonds.first, bonds.ratios)
     is_drawn = bonds.ratios <= BOND * np.minimum(smallest[bonds.first], smallest[bonds.second])
     sticks = []
-    for i, j, vector in zip(bonds.first[is_drawn], bonds.second[is_drawn], bonds.images[is_drawn], strict=True):
+    drawn_bonds = zip(bonds.first[is_drawn], bonds.second[is_drawn], bonds.images[is_drawn], strict=True)
+    for first_site, second_site, vector in drawn_bonds:
         for index, image in points:
-            if index != i:
+            if index != first_site:
                 continue
-            other = tuple(int(a + b) for a, b in zip(image, vector, strict=True))
-            if (j, other) in points and (i, image) < (j, other):  # each bond once
-                sticks.append((points[i, image], points[j, other]))
+            first = (first_site, image)
+            second = (second_site, tuple(int(a + b) for a, b in zip(image, vector, strict=True)))
+            if second in points and first < second:  # each bond once
+                sticks.append((points[first], points[second]))
     balls = [Ball(*point, structure[index].specie.symbol) for (index, _), point in points.items()]
     return sorted(balls, key=lambda ball: ball.depth), sticks
 
 
-def _seen(point: Sequence[float]) -> Point:
+def _projected(point: Sequence[float]) -> Point:
     """Returns a Cartesian point as the eye sees it."""
     x = math.cos(TURN) * point[0] - math.sin(TURN) * point[1]
-    back = math.sin(TURN) * point[0] + math.cos(TURN) * point[1]
-    return x, math.cos(LIFT) * point[2] + math.sin(LIFT) * back, math.sin(LIFT) * point[2] - math.cos(LIFT) * back
+    backwards = math.sin(TURN) * point[0] + math.cos(TURN) * point[1]
+    y = math.cos(LIFT) * point[2] + math.sin(LIFT) * backwards
+    towards_eye = math.sin(LIFT) * point[2] - math.cos(LIFT) * backwards
+    return x, y, towards_eye
 
 
 def _edges() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -172,14 +184,15 @@ def _edges() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
 
 
 def _colours(symbols: Sequence[str]) -> Mapping[str, str]:
-    """Returns the CSS variable of each element: nonmetals by kind, metals from what is left."""
-    kinds = dict[str, str]()
+    """Returns the CSS variable of each element, metals first: nonmetals have fixed colours, metals get the others."""
+    fixed = dict[str, str]()
     for name, members in _NONMETALS.items():
-        kinds.update(dict.fromkeys(members, name))
-    chosen = {symbol: kinds[symbol] for symbol in symbols if symbol in kinds and not is_metal(symbol)}
-    free = [name for name in _OTHERS if name not in chosen.values()] or list(_OTHERS)
-    others = [symbol for symbol in symbols if symbol not in chosen]
-    return {**{symbol: free[i % len(free)] for i, symbol in enumerate(others)}, **chosen}
+        fixed.update(dict.fromkeys(members, name))
+    nonmetals = {symbol: fixed[symbol] for symbol in symbols if symbol in fixed and not is_metal(symbol)}
+    free = [name for name in _METAL_COLOURS if name not in nonmetals.values()] or list(_METAL_COLOURS)
+    others = [symbol for symbol in symbols if symbol not in nonmetals]
+    metals = {symbol: free[place % len(free)] for place, symbol in enumerate(others)}
+    return metals | nonmetals
 
 
 def _line(path: str, width: float, opacity: float) -> str:
@@ -193,12 +206,11 @@ def _circle(centre: str, size: float, colour: str) -> str:
 
 def _legend(colours: Mapping[str, str], width: int, height: int) -> str:
     """Returns a line with a circle and a symbol for each element."""
-    step = 34
     y = height - LEGEND / 2
-    x = width / 2 - step * len(colours) / 2 + 8
+    x = width / 2 - LEGEND_STEP * len(colours) / 2 + 8  # of the first circle, so that the line is in the middle
     parts = []
     for symbol, colour in colours.items():
-        parts.append(_circle(f"{x:.1f} {y:.1f}", 4, colour))
+        parts.append(_circle(f"{x:.1f} {y:.1f}", size=4, colour=colour))
         parts.append(f'<text x="{x + 7:.1f}" y="{y + 4:.1f}" style="fill:var(--atom);font-size:11px">{symbol}</text>')
-        x += step
+        x += LEGEND_STEP
     return "".join(parts)

@@ -1,4 +1,5 @@
-"""The structures that edits make, before they are rescaled and checked. All take pymatgen Structures and leave them.
+"""The structures that edits make, before they are rescaled and checked. No function changes the pymatgen Structure that
+it takes.
 
 Displacements are in units of the cube root of the volume per atom, so that an edit before and after a change of volume
 gives one structure. Source: Glazer, Acta Cryst. B 28, 3384 (1972), tilts of octahedra.
@@ -34,8 +35,8 @@ TILTS: dict[str, tuple[tuple[float, float, float], tuple[int, int, int]]] = {
 }
 """By Glazer's symbol: rotations about x, y and z in units of the angle, and whether neighbours along an axis turn alike
 (1) or opposite (-1)."""
-# sums over these axes are even in every other cell
-_HALVES = [numbers for numbers in itertools.product((0, 1), repeat=3) if any(numbers)]
+# ways to choose every other cell: the sum of a cell's numbers along the axes that are marked 1 is even or odd
+_HALVES = [marks for marks in itertools.product((0, 1), repeat=3) if any(marks)]
 
 
 def substituted(structure: Any, sites: Sequence[int], symbol: str) -> Any:
@@ -48,39 +49,41 @@ def substituted(structure: Any, sites: Sequence[int], symbol: str) -> Any:
 
 def half_substituted(structure: Any, element: str, symbol: str) -> Iterator[Any]:
     """Yields the structures in which every other cell along some lattice vectors has another element."""
-    for numbers in _HALVES:
+    for marks in _HALVES:
         double = structure.copy()
-        double.make_supercell(_doubled(numbers), to_unit_cell=False)
+        double.make_supercell(_doubled(marks), to_unit_cell=False)
         inverse = structure.lattice.inv_matrix
         for index, site in enumerate(double):
-            if site.specie.symbol == element and _parity(site.coords @ inverse, structure, element, numbers):
+            if site.specie.symbol == element and _is_in_odd_cell(site.coords @ inverse, structure, element, marks):
                 double.replace(index, symbol)
         yield double
 
 
-def _doubled(numbers: Sequence[int]) -> list[list[int]]:
-    """Returns lattice vectors, as rows, of the doubled cell whose translations have an even sum over these axes."""
-    first_axis = list(numbers).index(1)
+def _doubled(marks: Sequence[int]) -> list[list[int]]:
+    """Returns the lattice vectors, as rows, of the doubled cell. Its translations have an even sum along the axes that
+    are marked 1."""
+    first_axis = list(marks).index(1)
     vectors = []
     for axis in range(3):
         vector = [0, 0, 0]
         vector[axis] = 1
         if axis == first_axis:
             vector[axis] = 2
-        elif numbers[axis]:
+        elif marks[axis]:
             vector[first_axis] = 1
         vectors.append(vector)
     return vectors
 
 
-def _parity(position: Any, structure: Any, element: str, numbers: Sequence[int]) -> bool:
-    """Returns whether a site lies in an odd cell of the original lattice."""
+def _is_in_odd_cell(position: Any, structure: Any, element: str, marks: Sequence[int]) -> bool:
+    """Returns whether a site of an element lies in an odd cell of the original lattice. position: in its lattice
+    vectors. marks: as in `_HALVES`."""
     import numpy as np
 
-    own = [site.frac_coords for site in structure if site.specie.symbol == element]
-    shifts = [position - one for one in own]
+    shifts = [position - site.frac_coords for site in structure if site.specie.symbol == element]
+    # the site is a copy of the one from which it is a whole number of lattice vectors away
     shift = min(shifts, key=lambda vector: float(np.abs(vector - np.round(vector)).max()))
-    return bool(int(np.dot(np.round(shift), numbers)) % 2)
+    return bool(int(np.dot(np.round(shift), marks)) % 2)
 
 
 def swapped(structure: Any, first: Sequence[int], second: Sequence[int]) -> Any:
@@ -99,9 +102,10 @@ def strained(structure: Any, kind: str) -> Any:
     if kind in STRAINS:
         matrix = np.diag(STRAINS[kind]).astype(float)
     else:
+        first, second = SHEARS[kind]
         matrix = np.eye(3)
-        matrix[SHEARS[kind]] = SHEAR
-        matrix[SHEARS[kind][::-1]] = SHEAR
+        matrix[first, second] = SHEAR
+        matrix[second, first] = SHEAR
     return Structure(Lattice(structure.lattice.matrix @ matrix), structure.species, structure.frac_coords)
 
 
@@ -132,27 +136,29 @@ def with_atoms(structure: Any, symbol: str, positions: Sequence[Sequence[float]]
 
 
 def tilted(structure: Any, kind: str) -> Any:
-    """Returns a cubic perovskite in a cell of eight with its octahedra turned; None for any other structure."""
+    """Returns a cubic perovskite with its octahedra turned, in a cell of 2 x 2 x 2; None for any other structure."""
     import numpy as np
 
-    parts = _octahedra(structure)
-    if parts is None:
+    centre_and_bridge = _octahedra(structure)
+    if centre_and_bridge is None:
         return None
-    centre, bridges = parts
+    centre, bridge = centre_and_bridge
     a = structure.lattice.a
     axes, phases = TILTS[kind]
     cell = structure.copy()
-    cell.translate_sites(list(range(len(cell))), -cell[centre].frac_coords)
+    cell.translate_sites(list(range(len(cell))), -cell[centre].frac_coords)  # the centre becomes the origin
     cell.make_supercell(2)
-    moves = {}
+    moves = {}  # displacements of the corners that bridge two octahedra, by site
     for index, site in enumerate(cell):
-        if site.specie.symbol != bridges:
+        if site.specie.symbol != bridge:
             continue
         place = site.coords / a
         along = int(np.argmax(np.abs(place - np.round(place))))  # the bridge is half a cell away from its octahedra
-        octahedron = np.round(place - 0.5 * np.eye(3)[along]).astype(int)
-        turn = np.array([axes[k] * _sign(octahedron, k, phases[k]) for k in range(3)]) * math.tan(TILT_ANGLE)
-        moves[index] = np.cross(turn, 0.5 * a * np.eye(3)[along])
+        from_centre = 0.5 * np.eye(3)[along]
+        octahedron = np.round(place - from_centre).astype(int)
+        signed_axes = [axes[k] * _sign(octahedron, k, phases[k]) for k in range(3)]
+        turn = np.array(signed_axes) * math.tan(TILT_ANGLE)
+        moves[index] = np.cross(turn, a * from_centre)
     for index, move in moves.items():
         cell.translate_sites([index], move, frac_coords=False)
     return cell
@@ -169,11 +175,11 @@ def _sign(octahedron: Any, axis: int, phase: int) -> int:
 def _octahedra(structure: Any) -> tuple[int, str] | None:
     """Returns the site at the centre of the octahedron and the symbol of its corners, in a cubic perovskite."""
     symbols = [site.specie.symbol for site in structure]
-    bridges = [symbol for symbol in set(symbols) if symbols.count(symbol) == 3]
-    if len(symbols) != 5 or len(bridges) != 1:
+    threefold = [symbol for symbol in set(symbols) if symbols.count(symbol) == 3]  # the X of ABX3
+    if len(symbols) != 5 or len(threefold) != 1:
         return None
     for index, site in enumerate(structure):
-        near = structure.get_neighbors(site, 0.55 * structure.lattice.a)
-        if sorted(one.specie.symbol for one in near) == bridges * 6:
-            return index, bridges[0]
+        near = structure.get_neighbors(site, 0.55 * structure.lattice.a)  # corners are half a cell away
+        if sorted(neighbour.specie.symbol for neighbour in near) == threefold * 6:
+            return index, threefold[0]
     return None

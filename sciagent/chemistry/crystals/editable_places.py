@@ -18,6 +18,8 @@ from sciagent.errors import InvalidCandidateError
 PlaceKind = Literal["element", "orbit", "cell", "void"]
 GRID = 12
 """Points along each lattice vector among which voids are looked for."""
+SAME_POINT = 1e-3
+"""Difference of fractional coordinates below which two points are one."""
 MAX_VOIDS = 4
 """Largest number of voids that are named, the roomiest first."""
 MIN_ROOM_SHARE = 0.6
@@ -40,7 +42,7 @@ class CrystalPlace:
     wyckoff: str = ""
     """Wyckoff letter of an orbit; empty otherwise."""
     multiplicity: int = 0
-    """Number of sites of an orbit or void in the conventional cell, of an element in the primitive one."""
+    """Number of sites: of an orbit in the conventional cell, of an element or a void in the primitive one."""
     sites: tuple[int, ...] = ()
     """Indexes of the sites in the primitive cell."""
     positions: tuple[tuple[float, float, float], ...] = ()
@@ -50,31 +52,44 @@ class CrystalPlace:
 @lru_cache(maxsize=1024)
 def sites(crystal: Crystal) -> tuple[CrystalPlace, ...]:
     """Returns the places of a crystal, by number."""
-    known = places(crystal)
-    return known + _numbered(_voids(crystal), len(known) + 1)
+    others = places_without_voids(crystal)
+    return others + _numbered(_voids(crystal), start=len(others) + 1)
 
 
 @lru_cache(maxsize=1024)
-def places(crystal: Crystal) -> tuple[CrystalPlace, ...]:
+def places_without_voids(crystal: Crystal) -> tuple[CrystalPlace, ...]:
     """Returns the places of a crystal without its voids, which take longer to find."""
-    return _numbered([*_elements(crystal), *_orbits(crystal), CrystalPlace(0, "cell", "cell")], 1)
+    cell = CrystalPlace(number=0, kind="cell", name="cell")
+    return _numbered([*_elements(crystal), *_orbits(crystal), cell], start=1)
 
 
 def _numbered(found: Iterable[CrystalPlace], start: int) -> tuple[CrystalPlace, ...]:
+    """Returns the places, which are made with the number 0, with their numbers."""
     return tuple(replace(place, number=number) for number, place in enumerate(found, start=start))
 
 
 def _elements(crystal: Crystal) -> Iterator[CrystalPlace]:
     for symbol in sorted(set(crystal.species)):
-        places = tuple(i for i, one in enumerate(crystal.species) if one == symbol)
-        yield CrystalPlace(0, "element", f"all {symbol}", symbol, multiplicity=len(places), sites=places)
+        indexes = tuple(index for index, element in enumerate(crystal.species) if element == symbol)
+        yield CrystalPlace(
+            number=0, kind="element", name=f"all {symbol}", element=symbol, multiplicity=len(indexes), sites=indexes
+        )
 
 
 def _orbits(crystal: Crystal) -> Iterator[CrystalPlace]:
     symmetry = symmetry_of(crystal.structure, SYMPREC)
-    for orbit in symmetry.orbits if symmetry else ():
-        name = f"{orbit.element} {orbit.multiplicity}{orbit.letter}"
-        yield CrystalPlace(0, "orbit", name, orbit.element, orbit.letter, orbit.multiplicity, orbit.sites)
+    if symmetry is None:
+        return
+    for orbit in symmetry.orbits:
+        yield CrystalPlace(
+            number=0,
+            kind="orbit",
+            name=f"{orbit.element} {orbit.multiplicity}{orbit.letter}",
+            element=orbit.element,
+            wyckoff=orbit.letter,
+            multiplicity=orbit.multiplicity,
+            sites=orbit.sites,
+        )
 
 
 def _voids(crystal: Crystal) -> Iterator[CrystalPlace]:
@@ -92,6 +107,7 @@ def _voids(crystal: Crystal) -> Iterator[CrystalPlace]:
     operations: Any = spglib.get_symmetry(cell, symprec=SYMPREC)
     is_free = np.ones(len(points), dtype=bool)  # whether a point is no image of an earlier one
     n_found = 0
+    # rounded, so that points with equal room come in the order of the grid on every machine
     roomiest_first = np.lexsort((np.arange(len(room)), -np.round(room, 4)))
     for index in roomiest_first:
         if n_found == MAX_VOIDS or room[index] < MIN_ROOM_SHARE * room.max():
@@ -103,9 +119,12 @@ def _voids(crystal: Crystal) -> Iterator[CrystalPlace]:
             is_free &= ~_near(points, image)
         if len(images) <= MAX_VOID_SITES:
             n_found += 1
-            positions = tuple((float(x), float(y), float(z)) for x, y, z in images)
             yield CrystalPlace(
-                0, "void", f"void x{len(images)}, {room[index]:.1f} Å", multiplicity=len(images), positions=positions
+                number=0,
+                kind="void",
+                name=f"void x{len(images)}, {room[index]:.1f} Å",
+                multiplicity=len(images),
+                positions=tuple((float(x), float(y), float(z)) for x, y, z in images),
             )
 
 
@@ -124,10 +143,11 @@ def _images(operations: Any, point: Any) -> list[Any]:
 
 
 def _near(points: Any, other: Any) -> Any:
-    """Returns which of the points lie at another one or at its periodic copies. points: (n, 3), fractional."""
+    """Returns which of the points lie at the point `other` or at its periodic copies. points: (n, 3), fractional."""
     import numpy as np
 
-    return np.abs((points - other + 0.5) % 1.0 - 0.5).max(axis=1) < 1e-3
+    differences = (points - other + 0.5) % 1.0 - 0.5  # modulo lattice translations
+    return np.abs(differences).max(axis=1) < SAME_POINT
 
 
 @dataclass(frozen=True)
@@ -153,8 +173,8 @@ ANY = CrystalLimits()
 
 
 def accepted(structure: Any, parent: Crystal, limits: CrystalLimits) -> Crystal | None:
-    """Returns the crystal of an edited structure, at the volume of its radii; None if it is outside the limits or is
-    its parent."""
+    """Returns the crystal of an edited structure, rescaled; None if it is outside the limits or the same as its
+    parent."""
     symbols = {site.specie.symbol for site in structure}
     if not limits.min_elements <= len(symbols) <= limits.max_elements:
         return None

@@ -1,8 +1,8 @@
 """Edits of crystals by name, and the moves of a search, which draw among them.
 
-Substitutes of an element are weighted by how often known compounds of one structure exchange their ions. An ion is only
-exchanged for one of the same charge. Where the charge is unknown or unlisted, as in an alloy, all charges of the
-element count.
+Substitutes of an element are weighted by how often one ion takes the place of the other in known compounds of one
+structure. An ion is only exchanged for one of the same charge. Where the charge is unknown or unlisted, as in an alloy,
+all charges of the element count.
 
 Source: Hautier et al., Inorg. Chem. 50, 656 (2011); the weights are those of pymatgen-core.
 
@@ -12,7 +12,7 @@ Source: Hautier et al., Inorg. Chem. 50, 656 (2011); the weights are those of py
     tilt a0a0c-                                     -> the tetragonal phase
 
 Nothing is random in `children`: an edit, what it takes and a place give all children, in a fixed order. Each child has
-the volume of its radii (`scaling`), so that two routes to one crystal give one key.
+the volume that follows from the radii of its atoms (`rescaled`), so that two routes to one crystal give one key.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystal import MAX_SITES, Crystal
 from sciagent.chemistry.crystals import edit_operations
 from sciagent.chemistry.crystals.bonds import is_metal
 from sciagent.chemistry.crystals.editable_places import (
@@ -39,7 +39,7 @@ from sciagent.chemistry.crystals.editable_places import (
     CrystalPlace,
     PlaceKind,
     accepted,
-    places,
+    places_without_voids,
     sites,
 )
 from sciagent.chemistry.crystals.prototypes import assignment_of, built, prototypes
@@ -50,7 +50,7 @@ _DATA = "structure_prediction/data/lambda.json"
 
 def substitutes(crystal: Crystal, symbol: str) -> Mapping[str, float]:
     """Returns weights of the elements that replace an element of a crystal, the heaviest first; the sum is 1."""
-    counts = {one: crystal.species.count(one) for one in crystal.species}
+    counts = {element: crystal.species.count(element) for element in crystal.species}
     is_alloy = all(map(is_metal, counts))
     assignment = None if is_alloy else assignment_of(counts)
     state = assignment.states[symbol] if assignment else 0.0
@@ -64,8 +64,10 @@ def substitutes(crystal: Crystal, symbol: str) -> Mapping[str, float]:
 
 @lru_cache(maxsize=4096)
 def _species_weights(symbol: str, charge: int | None, others: frozenset[str]) -> Mapping[str, float]:
-    """Returns weights of the substitutes of an ion, the heaviest first; empty if none is listed. charge: of the ion;
-    None: any charge. others: elements that are no substitutes."""
+    """Returns weights of the substitutes of an ion, the heaviest first; empty if none is listed.
+
+    charge: the ion's charge; None: any. others: the other elements of the crystal, which are no substitutes.
+    """
     weights: defaultdict[str, float] = defaultdict(float)
     for (first, second, ion_charge), weight in _exchanges().items():
         if first == symbol and second != symbol and second not in others and charge in (None, ion_charge):
@@ -76,7 +78,8 @@ def _species_weights(symbol: str, charge: int | None, others: frozenset[str]) ->
 
 @cache
 def _exchanges() -> Mapping[tuple[str, str, int], float]:
-    """Returns exp(lambda) of pairs of ions of one charge, in both directions, as (symbol, other symbol, charge)."""
+    """Returns the weights exp(lambda) with which ions of one charge replace each other, by (symbol, other symbol,
+    charge), in both directions. lambda: from the data of pymatgen."""
     spec = importlib.util.find_spec("pymatgen.core")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("pymatgen.core")
@@ -118,7 +121,9 @@ ELEMENTS: tuple[str, ...] = (
 )  # fmt: skip
 """Elements that an edit may name: those with a stable isotope, and bismuth, without the noble gases."""
 Build = Callable[[Crystal, CrystalPlace, str], Iterable[Any]]
+"""Makes the structures of an edit from the crystal, the place and `what`."""
 Options = Callable[[Crystal, CrystalPlace], Mapping[str, float]]
+"""Returns the weights of what an edit may try at a place of the crystal."""
 
 
 @dataclass(frozen=True)
@@ -141,20 +146,22 @@ class CrystalEdit:
         return place.kind == self.kind
 
 
-def _partners(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
-    """Returns weights of the likeliest substitutes. There are none for an orbit that holds all sites of its element,
-    since the element is a place of its own."""
+def _likely_substitutes(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
+    """Returns weights of the likeliest substitutes of the element at a place.
+
+    There are none for an orbit that holds all sites of its element: the place of the whole element gives the same.
+    """
     if place.kind == "orbit" and len(place.sites) == crystal.species.count(place.element):
         return {}
     weights = substitutes(crystal, place.element)
     return dict(itertools.islice(weights.items(), LIKELY))
 
 
-def _others(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
-    """Returns weights of the later orbits with another element, by their number as text. Orbits of one multiplicity
-    have double weight."""
+def _later_orbits(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
+    """Returns weights of the later orbits with another element, by their number as text. Orbits with as many sites as
+    this one have double weight."""
     weights = {}
-    for other in places(crystal):
+    for other in places_without_voids(crystal):
         if other.kind == "orbit" and other.number > place.number and other.element != place.element:
             weights[str(other.number)] = 2.0 if other.multiplicity == place.multiplicity else 1.0
     return weights
@@ -162,7 +169,7 @@ def _others(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
 
 def _swap(crystal: Crystal, place: CrystalPlace, what: str) -> Iterator[Any]:
     """Yields the structure in which the orbit and the orbit number `what` exchange their elements."""
-    for other in places(crystal):
+    for other in places_without_voids(crystal):
         if other.kind == "orbit" and str(other.number) == what and other.element != place.element:
             yield edit_operations.swapped(crystal.structure, place.sites, other.sites)
             return
@@ -175,10 +182,10 @@ def _tilted(crystal: Crystal, place: CrystalPlace, what: str) -> Iterator[Any]:
         yield structure
 
 
-def _types(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
+def _fitting_prototypes(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
     """Returns weights of the prototypes that fit the formula of the crystal."""
     counts = [crystal.species.count(symbol) for symbol in sorted(set(crystal.species))]
-    orders = set(itertools.permutations(counts))
+    orders = set(itertools.permutations(counts))  # any element may take any place of the prototype
     weights = {}
     for name, prototype in prototypes().items():
         if any(prototype.fits(ordered) for ordered in orders):
@@ -200,11 +207,11 @@ def _removable(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
 
 
 def _fillings(crystal: Crystal, place: CrystalPlace) -> Mapping[str, float]:
-    """Returns the elements of the crystal and small ones that are often found in voids."""
+    """Returns equal weights of the elements of the crystal and of small ones that are often found in voids."""
     return dict.fromkeys([*sorted(set(crystal.species)), "H", "Li", "Na", "Mg", "O", "F"], 1.0)
 
 
-def _even(names: Iterable[str]) -> Options:
+def _equal_weights(names: Iterable[str]) -> Options:
     """Returns options that give each name the same weight at every place."""
     weights = dict.fromkeys(names, 1.0)
     return lambda crystal, place: weights
@@ -214,42 +221,51 @@ _STRAINS = (*edit_operations.STRAINS, *edit_operations.SHEARS)
 _ALL = (
     CrystalEdit(
         "substitute", "element", ELEMENTS, "another element on all sites of one",
-        lambda c, p, what: [edit_operations.substituted(c.structure, p.sites, what)], _partners,
+        lambda crystal, place, what: [edit_operations.substituted(crystal.structure, place.sites, what)],
+        _likely_substitutes,
     ),
     CrystalEdit(
         "substitute orbit", "orbit", ELEMENTS, "another element on one orbit",
-        lambda c, p, what: [edit_operations.substituted(c.structure, p.sites, what)], _partners,
+        lambda crystal, place, what: [edit_operations.substituted(crystal.structure, place.sites, what)],
+        _likely_substitutes,
     ),
     CrystalEdit(
         "substitute half", "element", ELEMENTS, "another element in every other cell, ordered",
-        lambda c, p, what: edit_operations.half_substituted(c.structure, p.element, what), _partners,
+        lambda crystal, place, what: edit_operations.half_substituted(crystal.structure, place.element, what),
+        _likely_substitutes,
     ),
     CrystalEdit(
         "change prototype", "cell", tuple(prototypes()), "the same elements in another structure type", _decorations,
-        _types,
+        _fitting_prototypes,
     ),
     CrystalEdit(
-        "swap orbits", "orbit", (), "two orbits exchange their elements; what: number of the other", _swap, _others
+        "swap orbits", "orbit", (), "two orbits exchange their elements; what: number of the other", _swap,
+        _later_orbits,
     ),
     CrystalEdit(
         "strain", "cell", _STRAINS, "another shape of the cell",
-        lambda c, p, what: [edit_operations.strained(c.structure, what)], _even(_STRAINS),
+        lambda crystal, place, what: [edit_operations.strained(crystal.structure, what)],
+        _equal_weights(_STRAINS),
     ),
     CrystalEdit(
         "tilt", "cell", tuple(edit_operations.TILTS), "turned octahedra in a cubic perovskite, by Glazer's symbol",
-        _tilted, _even(edit_operations.TILTS),
+        _tilted,
+        _equal_weights(edit_operations.TILTS),
     ),
     CrystalEdit(
         "polar shift", "element", tuple(edit_operations.DIRECTIONS), "all atoms of one element moved along a direction",
-        lambda c, p, what: [edit_operations.shifted(c.structure, p.sites, what)], _even(edit_operations.DIRECTIONS),
+        lambda crystal, place, what: [edit_operations.shifted(crystal.structure, place.sites, what)],
+        _equal_weights(edit_operations.DIRECTIONS),
     ),
     CrystalEdit(
         "remove orbit", "orbit", (), "an orbit left empty",
-        lambda c, p, what: [edit_operations.without(c.structure, p.sites)], _removable,
+        lambda crystal, place, what: [edit_operations.without(crystal.structure, place.sites)],
+        _removable,
     ),
     CrystalEdit(
         "fill void", "void", ELEMENTS, "an element in a void and its symmetric copies",
-        lambda c, p, what: [edit_operations.with_atoms(c.structure, what, p.positions)], _fillings,
+        lambda crystal, place, what: [edit_operations.with_atoms(crystal.structure, what, place.positions)],
+        _fillings,
     ),
 )  # fmt: skip
 NAMED: Mapping[str, CrystalEdit] = {edit.name: edit for edit in _ALL}
@@ -258,7 +274,7 @@ SHARES: Mapping[str, float] = {
     "substitute": 6.0, "change prototype": 2.0, "substitute half": 1.0, "substitute orbit": 1.0, "tilt": 1.0,
     "swap orbits": 0.5, "strain": 0.5, "polar shift": 0.5, "remove orbit": 0.25, "fill void": 0.25,
 }  # fmt: skip
-"""Weights of the first draws of moves: those that keep a compound likely are drawn most."""
+"""Weights with which `mutate` draws edits: those after which a compound is likely to exist are drawn most."""
 
 
 def choices(
@@ -276,7 +292,7 @@ def _weighted(
     crystal: Crystal, edit: CrystalEdit, what: str | None, where: int | None
 ) -> Iterator[tuple[str, CrystalPlace, float]]:
     """Yields what may be tried at each place that fits, the place, and the weight. what, where: as in `choices`."""
-    all_places = sites(crystal) if edit.kind == "void" else places(crystal)
+    all_places = sites(crystal) if edit.kind == "void" else places_without_voids(crystal)
     for place in all_places:
         if not edit.fits(place) or where not in (None, place.number):
             continue
@@ -305,7 +321,8 @@ def _accepted_children(
     """Yields the children within the limits of an edit at one place. what: as in `choices`."""
     if edit.whats and what not in edit.whats:
         return
-    if edit.whats is ELEMENTS and not limits.allows(what):
+    names_an_element = edit.whats is ELEMENTS
+    if names_an_element and not limits.allows(what):
         return
     for structure in edit.build(crystal, place, what):
         if not 0 < len(structure) <= _max_cell_sites(limits):
@@ -316,8 +333,9 @@ def _accepted_children(
 
 
 def _max_cell_sites(limits: CrystalLimits) -> int:
-    """Returns the largest number of sites of a cell that may still reduce to one within the limits."""
-    return min(500, 8 * limits.max_sites)
+    """Returns the largest number of sites of a cell that may still reduce to one within the limits. Edits enlarge a
+    cell to 2 x 2 x 2 at most."""
+    return min(MAX_SITES, 8 * limits.max_sites)
 
 
 def edited(
@@ -329,7 +347,7 @@ def edited(
     """
     options = list(_weighted(crystal, NAMED[edit], what, where))
     weights = [weight for _, _, weight in options]
-    for _ in range(min(TRIES, 2 * len(options))):
+    for _ in range(min(TRIES, 2 * len(options))):  # few options are not drawn again and again
         [(chosen, place, _)] = rng.choices(options, weights)
         accepted_children = list(_accepted_children(crystal, NAMED[edit], chosen, place, limits))
         if accepted_children:
@@ -346,8 +364,8 @@ def mutate(
     """
     weights = [SHARES[name] for name in operations]
     for _ in range(TRIES):
-        name = rng.choices(operations, weights)[0]
-        child = edited(crystal, name, None, None, rng, limits)
+        [name] = rng.choices(operations, weights)
+        child = edited(crystal, name, what=None, where=None, rng=rng, limits=limits)
         if child is not None:
             return child, name
     return None

@@ -32,7 +32,7 @@ def read_crystals(
     missing column, or bytes that are not text. A bad record is yielded with its fault.
     """
     files = _files_of(path) if path.is_dir() else [path]
-    records = itertools.chain.from_iterable(_read(file, column, keep) for file in files)
+    records = itertools.chain.from_iterable(_records_of(file, column, keep) for file in files)
     for number, record in enumerate(records):
         if number >= skip:
             yield StructureRecord(number, record.text, record.names, record.fault)
@@ -61,8 +61,9 @@ def _ending(path: Path) -> str:
     return ending
 
 
-def _read(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[StructureRecord]:
-    """Yields the records of one file, all with number 0. Raises InputFileError."""
+def _records_of(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[StructureRecord]:
+    """Yields the records of one file, all with number 0, since the caller numbers them. Raises InputFileError."""
+    # parts: (name, text) of each structure in the file
     match _ending(path):
         case ".csv":
             yield from read_structures(path, column, keep=keep)
@@ -74,7 +75,7 @@ def _read(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[Struc
         case ".json":
             parts = _structures(path)
         case ".jsonl":
-            parts = ((f"line {n}", text) for n, text in enumerate(_lines(path), 1) if text.strip())
+            parts = ((f"line {number}", text) for number, text in enumerate(_lines(path), start=1) if text.strip())
         case ".vasp" | ".poscar" | ".contcar":
             parts = iter([("", _joined(_lines(path)))])
         case _:
@@ -92,12 +93,15 @@ def _read(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[Struc
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Yields the lines of a text file with their ends. Names of authors in older CIFs are not UTF-8."""
+    """Yields the lines of a text file with their ends; a line that is too long for a structure comes in pieces."""
     with open_input(path) as file:
-        for raw in iter(lambda: file.readline(MAX_CHARACTERS), b""):
+        while True:
+            raw = file.readline(MAX_CHARACTERS)
+            if not raw:
+                return
             try:
                 yield raw.decode("utf-8-sig")
-            except UnicodeDecodeError:
+            except UnicodeDecodeError:  # names of authors in older CIFs
                 yield raw.decode("latin-1")
 
 
@@ -113,17 +117,19 @@ def _joined(lines: Iterator[str]) -> str:
 
 
 def _frames(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Yields (name, text) of each frame of an XYZ file. What follows a broken first line is one unreadable frame."""
+    """Yields (name, text) of each frame of an XYZ file. If a frame does not begin with a number of atoms, all lines
+    from there on are one unreadable frame."""
     first_lines = (line for line in lines if line.strip())
     for number, first in enumerate(first_lines, start=1):
         count = first.strip()
         is_count = count.isascii() and count.isdigit() and len(count) < 10
-        frame = itertools.islice(lines, int(count) + 1) if is_count else lines  # a comment, then the atoms
-        yield f"frame {number}", _joined(itertools.chain([first], frame))
+        further_lines = itertools.islice(lines, int(count) + 1) if is_count else lines  # a comment, then the atoms
+        yield f"frame {number}", _joined(itertools.chain([first], further_lines))
 
 
 def _structures(path: Path) -> Iterator[tuple[str, str]]:
-    """Yields (name, text) of the structures of a JSON: one, a list of them, or an object whose values they are."""
+    """Yields (name, text) of the structures of a JSON, which holds one structure, a list of structures, or an object
+    with structures as values."""
     with open_input(path) as file:
         content = file.read(MAX_FILE + 1)
     if len(content) > MAX_FILE:
@@ -134,8 +140,8 @@ def _structures(path: Path) -> Iterator[tuple[str, str]]:
         place = f"{getattr(error, 'lineno', 1)}:{getattr(error, 'colno', 1)}"
         raise InputFileError(f"{path}:{place}: not JSON: {error}") from error
     if isinstance(data, list):
-        yield from ((f"entry {number}", json.dumps(one)) for number, one in enumerate(data, start=1))
+        yield from ((f"entry {number}", json.dumps(entry)) for number, entry in enumerate(data, start=1))
     elif isinstance(data, Mapping) and "lattice" not in data and "structure" not in data:
-        yield from ((str(name), json.dumps(one)) for name, one in data.items())
+        yield from ((str(name), json.dumps(entry)) for name, entry in data.items())
     else:
         yield "", json.dumps(data)

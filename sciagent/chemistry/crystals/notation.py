@@ -1,9 +1,10 @@
-"""Text notations of crystals: reads every one that people use, within bounds, and writes one line without loss.
+"""Text notations of crystals: reads all that people use, within bounds, and writes a crystal as one line without loss.
 
 CIF text of strangers is trimmed and counted, block by block, before pymatgen interprets it.
 
-pymatgen parses symmetry operations by regular expressions and evaluates no text. Its time grows with atoms times
-operations, both of which a short text can state, and with the square of some runs of characters; hence the bounds.
+pymatgen parses symmetry operations by regular expressions and evaluates no text. The bounds limit its time, which grows
+with the number of atoms times the number of operations (a short text can state large numbers of both), and with the
+square of the length of some runs of characters.
 
 POSCAR, extended XYZ and JSON are read by code of our own, since the readers of libraries allocate what a count in the
 text asks for, or import the classes that a JSON names. POSCAR: VASP 5 with a line of symbols. Extended XYZ: one frame
@@ -47,8 +48,8 @@ MAX_LINE = 4096
 EXACT_DECIMALS = 6
 """Number of decimals from which on coordinates are taken as they are."""
 SNAP = 1e-4
-"""Distance of a shorter coordinate from a special value, such as 0.3333 from 1/3, at which it is set to it."""
-_OPERATIONS = (
+"""A coordinate with fewer decimals is set to a special value, such as 1/3, if it is no further away than this."""
+_OPERATION_TAGS = (
     "_symmetry_equiv_pos_as_xyz",
     "_space_group_symop_operation_xyz",
     "_symmetry_equiv_pos_as_xyz_",
@@ -72,18 +73,19 @@ def cif_blocks(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
     name = ""
     kept = list[str]()
     size = 0
-    in_text = False
+    in_text_field = False  # a text field begins and ends with a line that starts with a semicolon
     for raw in lines:
         line = raw.rstrip()
         if line.startswith(";"):
-            in_text = not in_text
-            if in_text:
+            in_text_field = not in_text_field
+            rest = line[1:].strip()
+            if in_text_field:
                 kept.append("?")
                 size += 2
-            elif line[1:].strip():
-                kept.append(line[1:].strip())
+            elif rest:  # values may follow the end of a text field
+                kept.append(rest)
             continue
-        if in_text or not line.strip() or line.lstrip().startswith("#"):
+        if in_text_field or not line.strip() or line.lstrip().startswith("#"):
             continue
         if line.lstrip().lower().startswith("data_"):
             block = "\n".join(kept)
@@ -110,7 +112,9 @@ def crystal_from_cif(text: str) -> Crystal:
     if _MAGNETIC.search(block):
         detail = "a magnetic or modulated CIF; give the nuclear structure"
         raise InvalidCandidateError(Reason.UNPARSABLE, detail)
-    if block.count("'") + block.count('"') > MAX_QUOTES or max(map(len, block.splitlines())) > MAX_LINE:
+    n_quotes = block.count("'") + block.count('"')
+    longest_line = max(map(len, block.splitlines()))
+    if n_quotes > MAX_QUOTES or longest_line > MAX_LINE:
         detail = f"the CIF has a line of over {MAX_LINE} characters, or over {MAX_QUOTES} quotation marks"
         raise InvalidCandidateError(Reason.TOO_LONG, detail)
     if not block.lstrip().lower().startswith("data_"):
@@ -130,7 +134,7 @@ def _parse_block(block: str) -> Crystal:
         try:
             (content,) = CifFile.from_str(block).data.values()
             _check_counts(content.data)
-            parser = CifParser.from_str(block, check_cif=False, frac_tolerance=_snap(content.data))
+            parser = CifParser.from_str(block, check_cif=False, frac_tolerance=_snap_distance(content.data))
             structure = parser.parse_structures(primitive=False, on_error="raise")[0]
         except InvalidCandidateError:
             raise
@@ -142,14 +146,14 @@ def _parse_block(block: str) -> Crystal:
 
 def _check_counts(data: Mapping[str, object]) -> None:
     """Raises InvalidCandidateError for more atoms or symmetry operations than a crystal of MAX_SITES sites has."""
-    rows = _length(data.get("_atom_site_fract_x"))
-    operations = max(_length(data.get(tag)) for tag in _OPERATIONS)
+    rows = _n_rows(data.get("_atom_site_fract_x"))
+    operations = max(_n_rows(data.get(tag)) for tag in _OPERATION_TAGS)
     if rows > MAX_SITES or operations > MAX_OPERATIONS or rows * operations > MAX_IMAGES:
         detail = f"{rows} atom rows and {operations} symmetry operations; at most {MAX_SITES} sites"
         raise InvalidCandidateError(Reason.TOO_LARGE, detail)
 
 
-def _snap(data: Mapping[str, object]) -> float:
+def _snap_distance(data: Mapping[str, object]) -> float:
     """Returns the distance from 1/3 or another special value up to which a coordinate is set to this value.
 
     The distance is 0 for coordinates of many decimals, which are taken as they are."""
@@ -166,7 +170,7 @@ def _snap(data: Mapping[str, object]) -> float:
     return 0.0 if most_decimals >= EXACT_DECIMALS else SNAP
 
 
-def _length(values: object) -> int:
+def _n_rows(values: object) -> int:
     """Returns the number of rows of a column of a CIF, which is a text if it has one row."""
     return len(values) if isinstance(values, list) else 1
 
@@ -210,15 +214,18 @@ def crystal_from_xyz(text: str) -> Crystal:
 
 
 def _columns(properties: str) -> tuple[int, int]:
-    """Returns the columns of the symbol and of the first coordinate. Raises InvalidCandidateError."""
+    """Returns the columns of the symbol and of the first coordinate. Raises InvalidCandidateError.
+
+    properties: `name:type:width` of each property, joined by colons.
+    """
     parts = properties.split(":")
     place = 0
-    first_columns = dict[str, int]()
+    first_columns = dict[str, int]()  # first column of each property
     names = parts[::3]
     widths = parts[2::3]
     for name, width in zip(names, widths, strict=False):
         first_columns[name.lower()] = place
-        if width.isdecimal() and len(width) < 4:
+        if width.isdecimal() and len(width) < 4:  # a longer number is no width, and slow to convert
             place += int(width)
     if "species" not in first_columns or "pos" not in first_columns:
         raise unparsable("Properties of the XYZ name no species or no pos")
@@ -229,6 +236,7 @@ def crystal_from_poscar(text: str) -> Crystal:
     """Returns the crystal of a POSCAR. Raises InvalidCandidateError."""
     import numpy as np
 
+    # lines: comment, scale, three lattice vectors, symbols, counts, perhaps "Selective dynamics", kind of coordinates
     lines = text.strip("\n").splitlines()
     if len(lines) < 8:
         raise unparsable("neither CIF, POSCAR, extended XYZ, JSON nor a prototype such as `rocksalt: Na Cl`")
@@ -259,8 +267,10 @@ def crystal_from_poscar(text: str) -> Crystal:
 
 
 def _scaled(matrix: Any, line: str) -> tuple[Any, Any]:
-    """Returns the scaled lattice vectors and the factors of Cartesian coordinates. line: one factor, three factors, or
-    the negative of the volume."""
+    """Returns the scaled lattice vectors and the factors of Cartesian coordinates.
+
+    line: one factor, three factors, or the volume with a minus sign.
+    """
     import numpy as np
 
     words = line.split()
@@ -284,7 +294,7 @@ def crystal_from_json(text: str) -> Crystal:
     if not isinstance(data, dict) or "lattice" not in data:
         raise unparsable("the JSON is no structure; it lacks `lattice`")
     if "species" in data:
-        return crystal_of(data["lattice"], _texts(data["species"]), data.get("coordinates"))
+        return crystal_of(data["lattice"], _checked_symbols(data["species"]), data.get("coordinates"))
     return _from_sites(data)
 
 
@@ -295,17 +305,17 @@ def _from_sites(data: Mapping[str, Any]) -> Crystal:
         species = []
         coordinates = []
         for site in data["sites"]:
-            parts = site["species"]
-            if len(parts) != 1 or abs(float(parts[0].get("occu", 1)) - 1) > 1e-6:
+            occupants = site["species"]
+            if len(occupants) != 1 or abs(float(occupants[0].get("occu", 1)) - 1) > 1e-6:
                 raise unparsable("partly occupied sites; give an ordered structure")
-            species.append(parts[0]["element"])
+            species.append(occupants[0]["element"])
             coordinates.append(site["abc"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise unparsable(f"not pymatgen's JSON of a structure: {type(error).__name__}: {error}") from error
-    return crystal_of(matrix, _texts(species), coordinates)
+    return crystal_of(matrix, _checked_symbols(species), coordinates)
 
 
-def _texts(species: object) -> Sequence[str]:
+def _checked_symbols(species: object) -> Sequence[str]:
     """Returns the species if they are a list of texts. Raises InvalidCandidateError."""
     if not isinstance(species, list) or not all(isinstance(symbol, str) for symbol in species):
         raise unparsable("the species are not a list of symbols")
@@ -371,7 +381,7 @@ def read_crystal(text: str) -> Crystal:
         raise InvalidCandidateError(Reason.EMPTY, "no text")
     if any(ord(c) < 32 and c not in "\t\n\r\f\v" for c in text):
         raise InvalidCandidateError(Reason.NOT_TEXT, "the text holds control characters")
-    text = text.lstrip("\ufeff")
+    text = text.lstrip("\ufeff")  # the byte order mark
     if text.lstrip()[:1] in ("{", "["):
         return crystal_from_json(text)
     if is_cif(text):

@@ -4,7 +4,7 @@ balance.
 A shorthand is a prototype and the elements on its places, in the order of its formula. Common prototypes are in
 `prototypes.csv`: the setting of the space group by its number in spglib, the cell relative to a, and one position for
 each orbit, with a letter for its element. Other prototypes are named by their AFLOW label, such as `AB3_oC8_65_a_bf: Cd
-Pt`; their elements are in the order of the letters. Cells have the volume of `scaling`.
+Pt`; their elements are in the order of the letters. Cells have the volume of `cells_and_symmetry.rescaled`.
 
 Sources: Mehl et al., Comput. Mater. Sci. 136, S1 (2017), the AFLOW library, as pymatgen ships it. Not from there:
 Shannon, Rogers, Prewitt, Inorg. Chem. 10, 713 (1971), delafossite; Hill, Craig, Gibbs, Phys. Chem. Miner. 4, 317
@@ -12,17 +12,15 @@ Shannon, Rogers, Prewitt, Inorg. Chem. 10, 713 (1971), delafossite; Hill, Craig,
 triphylite; Hazen, Finger, Mariathasan, J. Phys. Chem. Solids 46, 253 (1985), scheelite; Novak, Gibbs, Am. Mineral. 56,
 791 (1971), garnet; Nelmes, Kuhs, Solid State Commun. 54, 721 (1985), tetragonal perovskite; textbook values for others.
 
-A family is the prototype of a crystal, and structure matches find near-duplicates. The key of a crystal cannot survive
-noise: a distance at the edge of a bin changes it. `same` tells whether two crystals are one structure at nearly one
-volume, such as a structure before and after a copy with fewer digits. `relaxed_distance` asks the same of two relaxed
-cells, which differ by what their relaxations have left.
+A family is all crystals of one prototype. Near-duplicates are found by matching structures, since small noise may
+change the key of a crystal: a distance at the edge of a bin falls into another one. `same` tells whether two crystals
+are one structure at nearly one volume, such as a structure and its copy with fewer digits. `relaxed_distance` tells the
+same of two relaxed cells, which differ more, since a relaxation ends before all forces are zero.
 
 Oxidation states that balance a formula come in order, the likeliest first. Each element has one state; if no such
-assignment is neutral, one element may have a mean between two of its states, as iron in Fe3O4. States are ranked by how
-many are unusual, and assignments after those in which the anions are the more electronegative elements (Pauling's
-order).
-
-States: pymatgen's `common_oxidation_states` and those found in the ICSD.
+assignment is neutral, one element may have a mean between two of its states, as iron in Fe3O4. Assignments are ranked
+by the number of pairs in which the cation is more electronegative than the anion (Pauling's order), then by the number
+of unusual states. The states are pymatgen's `common_oxidation_states`, and the states that were found in the ICSD.
 """
 
 from __future__ import annotations
@@ -86,11 +84,12 @@ class Prototype:
 
     def fits(self, counts: Sequence[int]) -> bool:
         """Returns whether elements with these counts, in the order in which they are typed, have its formula."""
-        numbers = _FORMULA.findall(self.label.partition("_")[0])
+        numbers = _FORMULA.findall(self.label.partition("_")[0])  # texts; empty for 1
         number_by_letter = dict(zip(sorted(self.order), numbers, strict=True))
         formula = [int(number_by_letter[letter] or 1) for letter in self.order]
         if len(counts) != len(formula):
             return False
+        # the counts are in the same proportion as the numbers of the formula
         return all(n * formula[0] == counts[0] * m for n, m in zip(counts, formula, strict=True))
 
 
@@ -143,8 +142,8 @@ def _number(text: str) -> float:
 
 @cache
 def _by_name() -> Mapping[str, tuple[Prototype, str]]:
-    """Returns prototypes with the order of their elements, by name, alias and AFLOW label in small letters. Names come
-    before aliases and labels."""
+    """Returns prototypes with the order of their elements, by name, alias and AFLOW label in small letters. If a text
+    is several of these, it is taken as a name."""
     by_name: dict[str, tuple[Prototype, str]] = {}
     for prototype in prototypes().values():
         by_name.setdefault(prototype.label.lower(), (prototype, "".join(sorted(prototype.order))))
@@ -198,25 +197,25 @@ def _check_elements(elements: Sequence[str]) -> None:
         raise InvalidCandidateError(Reason.UNPARSABLE, f"an element is named twice: {' '.join(elements)}")
 
 
-def built(prototype: Prototype, letters: Mapping[str, str]) -> Any:
+def built(prototype: Prototype, element_by_letter: Mapping[str, str]) -> Any:
     """Returns the pymatgen Structure of a prototype, before it is rescaled: a is 2 angstrom times the cube root of the
-    number of sites. letters: the element for each letter of the prototype."""
+    number of sites. element_by_letter: the element for each letter of the prototype."""
     from pymatgen.core import Lattice, Structure
 
     species: list[str] = []
     positions: list[list[float]] = []
     for letter, position in prototype.sites:
         orbit = expanded(prototype.hall, position)
-        species += [letters[letter]] * len(orbit)
+        species += [element_by_letter[letter]] * len(orbit)
         positions += orbit
     a = 2.0 * len(species) ** (1 / 3)
     b, c = prototype.lengths
     return Structure(Lattice.from_parameters(a, a * b, a * c, *prototype.angles), species, positions)
 
 
-def _from_aflow(label: str, letters: Mapping[str, str]) -> Any:
-    """Returns the structure of pymatgen's AFLOW library with this label. letters: the element for each letter of the
-    label. Raises InvalidCandidateError."""
+def _from_aflow(label: str, element_by_letter: Mapping[str, str]) -> Any:
+    """Returns the structure of pymatgen's AFLOW library with this label. element_by_letter: the element for each letter
+    of the label. Raises InvalidCandidateError."""
     from pymatgen.core import Lattice, Structure
 
     entry = _aflow().get(label)
@@ -224,8 +223,9 @@ def _from_aflow(label: str, letters: Mapping[str, str]) -> Any:
         detail = f'no prototype is called "{label[:60]}"{did_you_mean(label, _aflow())}; pymatgen has {len(_aflow())}'
         raise InvalidCandidateError(Reason.UNPARSABLE, detail)
     symbols = [site["species"][0]["element"] for site in entry["sites"]]
-    letter_by_symbol = dict(zip(sorted(set(symbols)), sorted(letters), strict=True))
-    species = [letters[letter_by_symbol[symbol]] for symbol in symbols]
+    # the letters of a label are given to the elements of its entry in alphabetical order
+    letter_by_symbol = dict(zip(sorted(set(symbols)), sorted(element_by_letter), strict=True))
+    species = [element_by_letter[letter_by_symbol[symbol]] for symbol in symbols]
     return Structure(Lattice(entry["lattice"]["matrix"]), species, [site["abc"] for site in entry["sites"]])
 
 
@@ -251,9 +251,9 @@ REMEMBERED = 1 << 14
 COMPARED = 1 << 9
 """Number of crystals whose reduced cells are cached."""
 FAMILY_SYMPREC = 0.1
-"""Tolerance of a family's space group, in angstrom; a tenth of an angstrom is what relaxed cells differ by."""
+"""Tolerance of a family's space group, in angstrom; relaxed cells of one structure differ by about as much."""
 TIGHT_SYMPREC = 0.01
-"""Tolerance where spglib finds no group at the first one, in angstrom."""
+"""Tolerance, in angstrom, that is tried if spglib finds no group with FAMILY_SYMPREC."""
 SAME_LENGTH = 0.005
 """Largest relative difference of lattice vectors of one structure; a strain of 3 % is another one."""
 SAME_ANGLE = 0.5
@@ -305,11 +305,11 @@ def same(first: Crystal, second: Crystal) -> bool:
 
 
 def relaxed_distance(first: Crystal, second: Crystal) -> float | None:
-    """Returns the largest distance, in angstrom, between the two positions of an atom in two relaxed crystals that are
-    one structure; None if they are two structures.
+    """Returns how far an atom lies apart in two relaxed crystals of one structure: the largest distance of all atoms,
+    in angstrom. Returns None if the crystals are two structures.
 
-    The symmetry that a relaxation has nearly restored counts as restored (FAMILY_SYMPREC), so that a supercell or a
-    slightly distorted cell is compared with its parent. The volumes may differ by as much as for `same`.
+    A symmetry that holds within FAMILY_SYMPREC counts as exact, so that a supercell or a slightly distorted cell is
+    compared with its parent. The volumes may differ by as much as for `same`.
     """
     if first.formula != second.formula or not _near_volumes(first, second):
         return None
@@ -380,7 +380,8 @@ class Assignment:
     states: Mapping[str, float]
     """State of each element; not whole for an element with a mean of two states."""
     unusual: int
-    """Number of elements whose state is only known from the ICSD or only from textbooks, 2 for a mean of two states."""
+    """Number of elements whose state is known from the ICSD alone or from textbooks alone; an element with a mean of
+    two states counts 2."""
     misordered: int
     """Number of pairs in which the cation is more electronegative than the anion."""
 
@@ -395,7 +396,7 @@ def assignment_of(counts: Mapping[str, int]) -> Assignment | None:
 def _assignment(formula: tuple[tuple[str, int], ...]) -> Assignment | None:
     symbols = [symbol for symbol, _ in formula]
     if len(symbols) == 1:
-        return Assignment({symbols[0]: 0.0}, 0, 0)
+        return Assignment({symbols[0]: 0.0}, unusual=0, misordered=0)
     assignments = _with_one_state_each(formula)
     if not assignments:
         assignments = _with_one_mean_state(formula)
@@ -403,7 +404,8 @@ def _assignment(formula: tuple[tuple[str, int], ...]) -> Assignment | None:
 
 
 def _unlikeliness(assignment: Assignment) -> tuple[int, int, float]:
-    """Returns the key by which assignments are ranked, likeliest first. Of two alike, smaller states are likelier."""
+    """Returns the key by which assignments are ranked, the likeliest first. If all else is equal, smaller states are
+    likelier."""
     sum_of_sizes = sum(abs(state) for state in assignment.states.values())
     return assignment.misordered, assignment.unusual, sum_of_sizes
 
@@ -429,8 +431,13 @@ def _with_one_mean_state(formula: tuple[tuple[str, int], ...]) -> list[Assignmen
         own_states = sorted(known_states(symbol))
         for combination in itertools.islice(combinations, MAX_ASSIGNMENTS // len(formula)):
             other_states = [state for state, _ in combination]
-            mean = -_charge(other_states, others) / n
-            if any(low < mean < high and low * high > 0 for low, high in itertools.pairwise(own_states)):
+            mean = -_charge(other_states, others) / n  # the state that makes the formula neutral
+            is_between_two = False
+            for low, high in itertools.pairwise(own_states):
+                have_one_sign = low * high > 0
+                if have_one_sign and low < mean < high:
+                    is_between_two = True
+            if is_between_two:
                 states = [*other_states[:place], mean, *other_states[place:]]
                 n_unusual = 2 + sum(unusual for _, unusual in combination)
                 assignments.append(_assignment_with(formula, states, n_unusual))
@@ -465,6 +472,6 @@ def known_states(symbol: str) -> Mapping[int, int]:
     common = set(element.common_oxidation_states)
     observed = set(element.icsd_oxidation_states)
     usual = common & observed
-    if not usual:
+    if not usual:  # the sources agree on none
         usual = common or observed
     return {int(state): int(state not in usual) for state in sorted(common | observed) if state}

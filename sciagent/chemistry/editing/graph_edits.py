@@ -20,17 +20,26 @@ from typing import Any
 from rdkit import Chem
 from rdkit.Chem import rdChemReactions
 
-from sciagent.chemistry.editing.molecule_parts import NOT_A_CHILD, TEMPLATES, kekule, pattern, side, without
-from sciagent.chemistry.editing.search_moves import MOVES, ends
+from sciagent.chemistry.editing.molecule_parts import (
+    NOT_A_CHILD,
+    TEMPLATES,
+    connected_atoms,
+    kekule,
+    pattern,
+    without_atoms,
+)
+from sciagent.chemistry.editing.search_moves import MOVES, end_atoms
 from sciagent.chemistry.normal_form import rdkit_messages
 
 TRIES = 12  # attempts to make a child
+MAX_PRODUCTS = 200  # most places of a template that are used
 RING_TRIES = 6  # attempts to cut a ring in half
 DOUBLE_BOND_SHARE = 0.4  # fraction of the bonds between two ring halves that are double
 ORGANIC: tuple[str, ...] = ("H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Br", "I")
 
 OPERATIONS: tuple[str, ...] = (*TEMPLATES, *MOVES)
 CROSSOVERS: tuple[str, ...] = ("chain crossover", "ring crossover")
+# a single bond outside rings that a crossover may cut: no triple bond is at its atoms, and atom 1 is carbon or nitrogen
 _CHAIN = Chem.MolFromSmarts("[#6,#7;!$(*#*):1]-!@[!#1;!$(*#*):2]")
 
 
@@ -74,10 +83,11 @@ def mutate(
         """Returns a child of the operation; None if it does not fit."""
         if name not in TEMPLATES:
             return MOVES[name](mol, rng, limits.elements)
-        products = reaction(rng.choice(TEMPLATES[name])).RunReactants((mol,), maxProducts=200)
+        template = rng.choice(TEMPLATES[name])
+        products = reaction(template).RunReactants((mol,), maxProducts=MAX_PRODUCTS)
         return rng.choice(products)[0] if products else None
 
-    return _first_accepted(edited, (mol,), rng, operations, limits, charges=True)
+    return _first_accepted(edited, (mol,), rng, operations, limits, keeps_charge=True)
 
 
 def crossover(
@@ -88,7 +98,7 @@ def crossover(
     b = canonical(second)
     if a is None or b is None:
         return None
-    return _first_accepted(lambda name: _crossed(name, a, b, rng), (a, b), rng, operations, limits, charges=False)
+    return _first_accepted(lambda name: _crossed(name, a, b, rng), (a, b), rng, operations, limits, keeps_charge=False)
 
 
 def _first_accepted(
@@ -98,14 +108,16 @@ def _first_accepted(
     operations: Sequence[str],
     limits: EditLimits,
     *,
-    charges: bool,
+    keeps_charge: bool,
 ) -> tuple[str, str] | None:
-    """Returns the first accepted child of at most TRIES draws, and the name of its operation. edited: makes the child
-    of an operation. charges: whether a child must have the charge of its parent."""
+    """Returns the first accepted child of at most TRIES draws, and the name of its operation.
+
+    edited: makes the child of an operation. keeps_charge: whether a child must have the charge of its parent.
+    """
     with rdkit_messages():
         for _ in range(TRIES):
             name = rng.choice(operations)
-            text = accepted(edited(name), parents, limits, charges=charges)
+            text = accepted(edited(name), parents, limits, keeps_charge=keeps_charge)
             if text is not None:
                 return text, name
     return None
@@ -128,8 +140,11 @@ def reaction(template: str) -> Any:
     return compiled
 
 
-def accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, charges: bool = True) -> str | None:
-    """Returns the canonical SMILES of a child within the limits that is no parent; None for any other child."""
+def accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, keeps_charge: bool = True) -> str | None:
+    """Returns the canonical SMILES of a child within the limits that is no parent; None for any other child.
+
+    keeps_charge: whether the child must have the charge of the first parent.
+    """
     if child is None or not limits.min_heavy_atoms <= child.GetNumAtoms() <= limits.max_heavy_atoms:
         return None
     if any(atom.GetSymbol() not in limits.elements for atom in child.GetAtoms()):
@@ -137,13 +152,13 @@ def accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, charges:
     try:
         child = Chem.Mol(child)
         Chem.SanitizeMol(child)
-        product = _trans(Chem.MolFromSmiles(Chem.MolToSmiles(child)))
+        product = _with_trans_bonds(Chem.MolFromSmiles(Chem.MolToSmiles(child)))
         text = Chem.MolToSmiles(product)
     except (ValueError, RuntimeError, TypeError):  # TypeError: the SMILES that was written cannot be read
         return None
     if "." in text or any(text == Chem.MolToSmiles(parent) for parent in parents):
         return None
-    if charges and Chem.GetFormalCharge(product) != Chem.GetFormalCharge(parents[0]):
+    if keeps_charge and Chem.GetFormalCharge(product) != Chem.GetFormalCharge(parents[0]):
         return None
     if not _rings_fit(product, parents, limits) or not _is_within(product, limits):
         return None
@@ -206,16 +221,21 @@ def _breaks_bredt(mol: Any) -> bool:
             if len(shared) < 3:
                 continue
             for index in shared:
-                bonds = [b for b in mol.GetAtomWithIdx(index).GetBonds() if b.GetOtherAtomIdx(index) in both]
-                if len(bonds) > 2 and any(b.GetBondType() != Chem.BondType.SINGLE for b in bonds):
+                bonds = [bond for bond in mol.GetAtomWithIdx(index).GetBonds() if bond.GetOtherAtomIdx(index) in both]
+                is_bridgehead = len(bonds) > 2
+                if is_bridgehead and any(bond.GetBondType() != Chem.BondType.SINGLE for bond in bonds):
                     return True
     return False
 
 
-def _trans(mol: Any) -> Any:
+def _with_trans_bonds(mol: Any) -> Any:
     """Sets undefined double bonds outside rings to trans: the highest-ranked neighbours are on opposite sides."""
-    double = [b for b in mol.GetBonds() if b.GetBondType() == Chem.BondType.DOUBLE and not b.IsInRing()]
-    if not any(min(a.GetDegree() for a in ends(b)) > 1 for b in double):
+    has_candidate = False  # a double bond outside rings with a substituent at both ends
+    for bond in mol.GetBonds():
+        is_double = bond.GetBondType() == Chem.BondType.DOUBLE
+        if is_double and not bond.IsInRing() and min(atom.GetDegree() for atom in end_atoms(bond)) > 1:
+            has_candidate = True
+    if not has_candidate:
         return mol
     ranks = Chem.CanonicalRankAtoms(mol)
     changed = False
@@ -225,7 +245,7 @@ def _trans(mol: Any) -> Any:
         bond = mol.GetBondWithIdx(centre.centeredOn)
         if bond.IsInRing():
             continue
-        begin, end = ends(bond)
+        begin, end = end_atoms(bond)
         bond.SetStereoAtoms(_highest_neighbour(begin, end, ranks), _highest_neighbour(end, begin, ranks))
         bond.SetStereo(Chem.BondStereo.STEREOTRANS)
         changed = True
@@ -234,26 +254,30 @@ def _trans(mol: Any) -> Any:
 
 def _highest_neighbour(atom: Any, other: Any, ranks: Sequence[int]) -> int:
     """Returns the index of the highest-ranked neighbour of an atom except `other`. ranks: by index."""
-    neighbours: list[int] = [beside.GetIdx() for beside in atom.GetNeighbors() if beside.GetIdx() != other.GetIdx()]
+    indices: list[int] = [neighbour.GetIdx() for neighbour in atom.GetNeighbors()]
+    neighbours = [index for index in indices if index != other.GetIdx()]
     return max(neighbours, key=lambda index: ranks[index])
 
 
 def _crossed(operation: str, first: Any, second: Any, rng: random.Random) -> Any:
-    """Joins a part of the first molecule to a part of the second: pieces by a bond, or ring halves to a new ring."""
+    """Joins a part of the first molecule to a part of the second: pieces by a bond, or ring halves to a new ring.
+
+    Returns None if a molecule has no such part, or if the parts do not fit.
+    """
     in_ring = operation == "ring crossover"
     take_part = _half if in_ring else _piece
     left = take_part(first, rng)
     right = take_part(second, rng)
     if left is None or right is None:
         return None
-    left_part, left_ends = left
+    left_part, left_ends = left  # ends: indices of the atoms that get a bond
     right_part, right_ends = right
     joined = Chem.RWMol(Chem.CombineMols(left_part, right_part))
     offset = left_part.GetNumAtoms()
     shuffled_ends = list(right_ends)
     rng.shuffle(shuffled_ends)
     for left_end, right_end in zip(left_ends, shuffled_ends, strict=True):
-        # both ends may be the same atom, if a half has a single ring atom
+        # a half with a single ring atom has it as both ends, so that the bond may exist already
         if joined.GetBondBetweenAtoms(left_end, offset + right_end) is not None:
             return None
         is_double = in_ring and rng.random() < DOUBLE_BOND_SHARE
@@ -267,10 +291,10 @@ def _piece(mol: Any, rng: random.Random) -> tuple[Any, tuple[int, ...]] | None:
     whole, open at an aromatic CH."""
     cuts = mol.GetSubstructMatches(_CHAIN)
     if not cuts:
-        open_atoms = [a.GetIdx() for a in mol.GetAtoms() if a.GetIsAromatic() and a.GetTotalNumHs() == 1]
+        open_atoms = [atom.GetIdx() for atom in mol.GetAtoms() if atom.GetIsAromatic() and atom.GetTotalNumHs() == 1]
         return (kekule(mol), (rng.choice(open_atoms),)) if open_atoms else None
     chosen_cut = rng.choice(cuts)
-    direction = rng.choice((1, -1))
+    direction = rng.choice((1, -1))  # which of the two sides is kept
     keep, drop = chosen_cut[::direction]
     cut = kekule(mol)
     cut.RemoveBond(keep, drop)
@@ -283,20 +307,24 @@ def _half(mol: Any, rng: random.Random) -> tuple[Any, tuple[int, ...]] | None:
     for _ in range(RING_TRIES if rings else 0):
         ring = rng.choice(rings)
         i, j = sorted(rng.sample(range(len(ring)), 2))
-        bonds = [(ring[k], ring[(k + 1) % len(ring)]) for k in (i, j)]
+        first_bond = (ring[i], ring[i + 1])  # i is not the last place, since j is larger
+        second_bond = (ring[j], ring[(j + 1) % len(ring)])
         cut = kekule(mol)
-        for a, b in bonds:
-            cut.RemoveBond(a, b)
+        cut.RemoveBond(*first_bond)
+        cut.RemoveBond(*second_bond)
         # one side is ring[i+1 .. j], the other is the rest
-        ends = [(bonds[0][1], bonds[1][0]), (bonds[0][0], bonds[1][1])]
-        rng.shuffle(ends)
-        if side(cut, ends[0][0]).isdisjoint(ends[1]):  # otherwise another ring still connects the two sides
-            return _part(cut, ends[0])
+        open_ends = [(first_bond[1], second_bond[0]), (first_bond[0], second_bond[1])]
+        rng.shuffle(open_ends)
+        kept_ends, other_ends = open_ends
+        is_separate = connected_atoms(cut, kept_ends[0]).isdisjoint(other_ends)  # no other ring connects the sides
+        if is_separate:
+            return _part(cut, kept_ends)
     return None
 
 
 def _part(cut: Any, marked: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
     """Returns the fragment with the marked atoms, and their new indices."""
-    inside = sorted(side(cut, marked[0]))
-    fragment = without(cut, set(range(cut.GetNumAtoms())).difference(inside))
-    return fragment, tuple(map(inside.index, marked))
+    inside = sorted(connected_atoms(cut, marked[0]))
+    outside = set(range(cut.GetNumAtoms())).difference(inside)
+    fragment = without_atoms(cut, outside)
+    return fragment, tuple(inside.index(atom) for atom in marked)

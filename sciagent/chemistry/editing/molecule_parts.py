@@ -1,6 +1,6 @@
 """The parts of a molecule, such as ring systems and linkers, and the steps by which edits join and exchange them.
 
-The steps add or remove a group, or exchange a ring, a linker or an element, at a given place; `edits` checks the
+The steps add or remove a group, or exchange a ring, a linker or an element, at a given place; `graph_edits` checks the
 results. Stereocentres that keep their neighbours keep their configuration. A new group takes the place of the hydrogen
 or group that it replaces.
 
@@ -19,8 +19,8 @@ from rdkit import Chem
 
 LinkerPath = tuple[int, tuple[int, ...], int]
 """Indices of one end, of the inner atoms, and of the other end."""
-MAX_ARMS = 4  # substituents of a ring that is replaced, at most
-MAX_ARRANGEMENTS = 24  # children of one ring exchange, at most
+MAX_ARMS = 4  # most substituents of a ring that is replaced
+MAX_ARRANGEMENTS = 24  # most children of one ring exchange
 
 
 @cache
@@ -40,29 +40,29 @@ def kekule(mol: Any) -> Any:
     drawn = Chem.RWMol(mol)
     Chem.Kekulize(drawn, clearAromaticFlags=True)
     for atom in drawn.GetAtoms():
-        loosen(atom)
+        let_hydrogens_follow(atom)
     return drawn
 
 
-def loosen(atom: Any) -> None:
-    """Lets the hydrogens follow from the bonds, except on radicals."""
+def let_hydrogens_follow(atom: Any) -> None:
+    """Makes the number of an atom's hydrogens follow from its bonds, unless the atom is a radical."""
     if not atom.GetNumRadicalElectrons():
         atom.SetNoImplicit(False)
         atom.SetNumExplicitHs(0)
 
 
-def beside(mol: Any, text: str) -> tuple[Any, int]:
+def with_loose_fragment(mol: Any, text: str) -> tuple[Any, int]:
     """Returns an editable copy with a fragment that is not bonded yet, and the index of the fragment's first atom."""
     if "*" in text or fragment(text) is not None:
-        other = kekule(fragment(text))
+        loose = kekule(fragment(text))
     else:
-        other = kekule(fragment(f"*{text}"))  # `n9cccc9`, for example, is no molecule by itself
-        other.RemoveAtom(0)
-        loosen(other.GetAtomWithIdx(0))
-    return Chem.RWMol(Chem.CombineMols(kekule(mol), other)), mol.GetNumAtoms()
+        loose = kekule(fragment(f"*{text}"))  # `n9cccc9`, for example, is no molecule by itself
+        loose.RemoveAtom(0)
+        let_hydrogens_follow(loose.GetAtomWithIdx(0))
+    return Chem.RWMol(Chem.CombineMols(kekule(mol), loose)), mol.GetNumAtoms()
 
 
-def without(child: Any, atoms: Iterable[int]) -> Any:
+def without_atoms(child: Any, atoms: Iterable[int]) -> Any:
     """Removes atoms and returns the molecule."""
     for index in sorted(atoms, reverse=True):
         child.RemoveAtom(index)
@@ -82,9 +82,11 @@ def ring_systems(mol: Any) -> list[set[int]]:
 
 
 def ring_arms(mol: Any, system: Collection[int]) -> tuple[list[tuple[int, int]], list[int]] | None:
-    """Returns the bonds (ring atom, outer atom) of a ring system to its substituents, and the single atoms on double
-    bonds, such as =O, which are removed with the ring. Returns None if a larger group is on a double bond, or if there
-    are more than MAX_ARMS substituents."""
+    """Returns the arms of a ring system, its bonds (ring atom, outer atom) to substituents, and the single atoms on
+    double bonds, such as =O, which are removed with the ring.
+
+    Returns None if a larger group is on a double bond, or if there are more than MAX_ARMS arms.
+    """
     arms = []
     removed = []
     for atom in sorted(system):
@@ -101,8 +103,8 @@ def ring_arms(mol: Any, system: Collection[int]) -> tuple[list[tuple[int, int]],
     return (arms, removed) if len(arms) <= MAX_ARMS else None
 
 
-def side(mol: Any, start: int, barred: int = -1) -> set[int]:
-    """Returns the atoms that are connected to `start` without `barred`."""
+def connected_atoms(mol: Any, start: int, barred: int = -1) -> set[int]:
+    """Returns the atoms that are connected to `start` by paths without the atom `barred`, `start` included."""
     reached = {start}
     stack = [start]
     while stack:
@@ -114,7 +116,8 @@ def side(mol: Any, start: int, barred: int = -1) -> set[int]:
 
 
 def linker_paths(mol: Any) -> list[LinkerPath]:
-    """Returns (end, inner atoms, end): single bonds outside rings, then chains of one to three atoms between parts.
+    """Returns the linkers as (end, inner atoms, end): first the single bonds outside rings, which have no inner atoms,
+    then the chains of one to three inner atoms.
 
     An inner atom is in no ring. Its other substituents are single atoms, which belong to the linker.
     """
@@ -141,7 +144,8 @@ def _chains(mol: Any, start: int) -> Iterator[LinkerPath]:
             if index in path or bond.IsInRing() or neighbour.GetDegree() < 2:
                 continue
             inner = path[1:]
-            if inner and start < index and _has_single_substituents(mol, inner, (*path, index)):
+            is_counted_here = start < index  # each chain is found from both of its ends
+            if inner and is_counted_here and _has_single_substituents(mol, inner, (*path, index)):
                 yield start, inner, index
             if len(path) <= 3 and not neighbour.IsInRing():
                 stack.append((*path, index))
@@ -156,34 +160,40 @@ def _has_single_substituents(mol: Any, inner: Sequence[int], chain: Sequence[int
     return True
 
 
-def put(mol: Any, place: int, group: str) -> Any:
+def add_group(mol: Any, place: int, group: str) -> Any:
     """Replaces a hydrogen by the group."""
-    child, offset = beside(mol, group)
+    child, offset = with_loose_fragment(mol, group)
     child.AddBond(place, offset, Chem.BondType.SINGLE)
     return child
 
 
-def exchange(mol: Any, bearer: int, first: int, group: str = "") -> Any:
-    """Replaces the group that begins with `first` by another group, or by a hydrogen."""
-    child, offset = beside(mol, group) if group else (kekule(mol), 0)
-    _cut(child, bearer, first)
+def replace_group(mol: Any, bearer: int, first: int, group: str = "") -> Any:
+    """Replaces a group by another group, or by a hydrogen. bearer: the atom that bears it. first: its first atom."""
     if group:
+        child, offset = with_loose_fragment(mol, group)
+        _cut(child, bearer, first)
         child.AddBond(bearer, offset, Chem.BondType.SINGLE)
-    return without(child, side(mol, first, bearer))
+    else:
+        child = kekule(mol)
+        _cut(child, bearer, first)
+    return without_atoms(child, connected_atoms(mol, first, bearer))
 
 
-def join(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, turned: bool) -> Any:
-    """Joins two parts by a linker with ends `*`. inner: atoms of the old linker, removed with their substituents.
-    turned: whether the linker is used from its last end to its first."""
+def replace_linker(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, turned: bool) -> Any:
+    """Joins two parts by a linker with ends `*` in place of the linker between them.
+
+    left, inner, right: the place as in `linker_paths`; inner atoms are removed with their substituents. turned: whether
+    the linker is used from its last end to its first.
+    """
     new = fragment(linker)
     stars = [atom.GetIdx() for atom in new.GetAtoms() if atom.GetAtomicNum() == 0]
     if turned:
         stars.reverse()
-    child, offset = beside(mol, linker)
+    child, offset = with_loose_fragment(mol, linker)
     chain = [left, *inner, right]
     _cut(child, left, chain[1])
     _cut(child, right, chain[-2])
-    if new.GetNumAtoms() == 2:
+    if new.GetNumAtoms() == 2:  # the linker `**`, a bond
         child.AddBond(left, right, Chem.BondType.SINGLE)
     else:
         for end, star in zip((left, right), stars, strict=True):
@@ -194,11 +204,12 @@ def join(mol: Any, left: int, inner: Sequence[int], right: int, linker: str, *, 
         substituents.update(neighbour.GetIdx() for neighbour in mol.GetAtomWithIdx(index).GetNeighbors())
     substituents -= {left, right}
     new_stars = [offset + star for star in stars]
-    return without(child, {*inner, *substituents, *new_stars})
+    return without_atoms(child, {*inner, *substituents, *new_stars})
 
 
-def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
-    """Replaces a ring system by another ring, and keeps the distances between its arms if possible: para stays para.
+def replace_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
+    """Yields the molecules with another ring in place of a ring system. The distances between the arms stay the same if
+    possible: para stays para.
 
     Yields nothing for a ring system without `ring_arms`.
     """
@@ -210,14 +221,14 @@ def exchange_ring(mol: Any, system: Sequence[int], ring: str) -> Iterator[Any]:
     ring_atoms = [ring_atom for ring_atom, _ in arms]
     arm_distances = [[round(distance[a][b]) for a in ring_atoms] for b in ring_atoms]
     for places in _arrangements(fragment(ring), arm_distances):
-        child, offset = beside(mol, ring)
-        for (atom, outer), place in zip(arms, places, strict=True):
-            _cut(child, outer, atom)
+        child, offset = with_loose_fragment(mol, ring)
+        for (ring_atom, outer), place in zip(arms, places, strict=True):
+            _cut(child, outer, ring_atom)
             child.AddBond(outer, offset + place, Chem.BondType.SINGLE)
-        yield without(child, {*system, *removed})
+        yield without_atoms(child, {*system, *removed})
 
 
-def change(mol: Any, place: int, element: str) -> Any:
+def change_element(mol: Any, place: int, element: str) -> Any:
     """Changes the element of an atom. Its hydrogens follow from its bonds."""
     child = kekule(mol)
     atom = child.GetAtomWithIdx(place)
@@ -233,7 +244,7 @@ def _cut(child: Any, kept: int, gone: int) -> None:
     """
     atom = child.GetAtomWithIdx(kept)
     neighbours = [bond.GetOtherAtomIdx(kept) for bond in atom.GetBonds()]
-    if gone in neighbours:
+    if gone in neighbours:  # otherwise the bond was removed from its other end
         n_later = len(neighbours) - 1 - neighbours.index(gone)
         if n_later % 2:  # an odd permutation of the neighbours
             atom.InvertChirality()
@@ -241,13 +252,18 @@ def _cut(child: Any, kept: int, gone: int) -> None:
 
 
 def _arrangements(ring: Any, arm_distances: list[list[int]]) -> list[tuple[int, ...]]:
-    """Returns the arrangements of arms on a ring that change the distances between the arms least; at most
-    MAX_ARRANGEMENTS. An arrangement has the ring atom of each arm. arm_distances: (arms, arms) in bonds."""
+    """Returns the arrangements of arms on a ring that change the distances between the arms least, at most
+    MAX_ARRANGEMENTS.
+
+    An arrangement is the tuple of the ring atoms that bear the arms. arm_distances: distances between the arms in the
+    old ring, in bonds.
+    """
+    # arms are put in place of hydrogens, one after the other
     hydrogens = {atom.GetIdx(): atom.GetTotalNumHs() for atom in ring.GetAtoms() if atom.GetTotalNumHs()}
     ring_distances = Chem.GetDistanceMatrix(ring)
     best: list[tuple[int, ...]] = []
     least_change = float("inf")
-    stack: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]  # changes of distances, and the first arms' atoms
+    stack: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]  # (sum of changes, ring atoms of the first arms)
     while stack:
         total_change, places = stack.pop()
         if total_change > least_change:
@@ -261,8 +277,10 @@ def _arrangements(ring: Any, arm_distances: list[list[int]]) -> list[tuple[int, 
         wanted = arm_distances[len(places)]
         for place, n_free in hydrogens.items():
             if places.count(place) < n_free:
-                added = sum(abs(round(ring_distances[place][p]) - wanted[n]) for n, p in enumerate(places))
-                stack.append((total_change + added, (*places, place)))
+                added_change = 0
+                for number, earlier_place in enumerate(places):
+                    added_change += abs(round(ring_distances[place][earlier_place]) - wanted[number])
+                stack.append((total_change + added_change, (*places, place)))
     return sorted(best)[:MAX_ARRANGEMENTS]
 
 
@@ -326,7 +344,7 @@ NAMED_LINKERS: dict[str, str] = {
 _SITE = "[$([cH]),$([CX3;H1,H2]=C),$([CX2H]#C),$([nH]):1]"
 _SATURATED = "[$([CX4;H1,H2,H3]),$([NX3;H1,H2;!$(N-[!#6])]):1]"
 _GROUP = "[a,$(C=C):1]-!@[!#1;D1,$([CX4;D2]-[D1]),$([CX2]#[ND1]),$([CX3](=O)[D1]),$([NX3](C)C),$([N+](=O)[O-])]"
-_PUT = tuple(SUBSTITUENTS.values())
+_GROUPS_TO_ADD = tuple(SUBSTITUENTS.values())
 ANNELATIONS: dict[str, tuple[str, ...]] = {
     "benzo": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]cccc9",),
     "pyrido": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]nccc9", "[cH:1]:[cH:2]>>[c:1]9:[c:2]cncc9"),
@@ -334,7 +352,7 @@ ANNELATIONS: dict[str, tuple[str, ...]] = {
     "thieno": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]scc9",),
     "furo": ("[cH:1]:[cH:2]>>[c:1]9:[c:2]occ9",),
 }
-# no chalcogen or halogen is put on a saturated atom that has one already; `edits` refuses such children
+# no chalcogen or halogen is put on a saturated atom that has one already; `graph_edits` refuses such children
 TEMPLATES: dict[str, tuple[str, ...]] = {
     "aza swap": ("[c;H1;D2:1]>>[n;H0:1]", "[n;H0;D2;r6;+0:1]>>[c:1]"),
     "five-ring swap": (
@@ -349,10 +367,10 @@ TEMPLATES: dict[str, tuple[str, ...]] = {
         "[NX3;H1;!R:1]>>[O;H0:1]", "[CX3:1]=[OX1:2]>>[C:1]=[S:2]", "[CX3:1]=[SX1:2]>>[C:1]=[O:2]",
         "[CX3;H1;!R:1]=[C;!R:2]>>[N;H0:1]=[C:2]",
     ),
-    "add substituent": tuple(f"{_SITE}>>[*:1]-{group}" for group in _PUT),
-    "add substituent to a saturated atom": tuple(f"{_SATURATED}>>[*:1]-{group}" for group in _PUT),
+    "add substituent": tuple(f"{_SITE}>>[*:1]-{group}" for group in _GROUPS_TO_ADD),
+    "add substituent to a saturated atom": tuple(f"{_SATURATED}>>[*:1]-{group}" for group in _GROUPS_TO_ADD),
     "remove substituent": (f"{_GROUP}>>[*:1]",),
-    "replace substituent": tuple(f"{_GROUP}>>[*:1]-{group}" for group in _PUT),
+    "replace substituent": tuple(f"{_GROUP}>>[*:1]-{group}" for group in _GROUPS_TO_ADD),
     "annelate": tuple(template for templates in ANNELATIONS.values() for template in templates),
     "insert linker": (
         "[a,$(C=*):1]-!@[*;!#1:2]>>[*:1]/C=C/[*:2]", "[a,$(C=*):1]-!@[*;!#1:2]>>[*:1]C#C[*:2]",

@@ -1,8 +1,8 @@
 """Edits by name: from a chemist's words ("put a fluoro on site 2") to the molecules that result.
 
 Nothing is random here: an edit, its group and a site give all children, in a fixed order. They obey the same valence
-rules and limits as the children of the search, and a few more: groups that a chemist would not draw, such as a fluorine
-on nitrogen, are made only if the parent has them.
+rules and limits as the children of the search. Groups that a chemist would not draw, such as a fluorine on nitrogen,
+are made only if the parent has them.
 
     add substituent fluoro       benzene    -> fluorobenzene
     replace substituent cyano    toluene    -> benzonitrile
@@ -23,17 +23,17 @@ from typing import Any, Literal
 from rdkit import Chem
 
 from sciagent.chemistry.editing import molecule_parts
-from sciagent.chemistry.editing.graph_edits import ANY, EditLimits, accepted, canonical, reaction
+from sciagent.chemistry.editing.graph_edits import ANY, MAX_PRODUCTS, EditLimits, accepted, canonical, reaction
 from sciagent.chemistry.editing.molecule_parts import (
     ANNELATIONS,
     NAMED_ARYLS,
     NAMED_LINKERS,
     NAMED_RINGS,
     SUBSTITUENTS,
+    connected_atoms,
     linker_paths,
     pattern,
     ring_systems,
-    side,
 )
 from sciagent.chemistry.normal_form import rdkit_messages
 
@@ -47,7 +47,7 @@ _OPEN = "[$([cH]),$([CX3;H1,H2]=C),$([CX2H]#C),$([nH]),$([CX4;H1,H2,H3]),$([NX3;
 _AZA = "[n;H0;D2;+0]"
 _BRIDGE = "[$([CX4;H2;D2]),$([NX3;H1;D2;+0;!$(N-[!#6])]),$([OX2;H0;D2]),$([SX2;H0;D2]),$([o,s;r5]),$([nH;r5])]"
 ATOMS: dict[str, str] = {"CH2": "C", "NH": "N", "oxygen": "O", "sulfur": "S"}
-# patterns that a child may have only if its parent has them, in addition to `tables.NOT_A_CHILD`
+# patterns that a child may have only if its parent has them, in addition to `molecule_parts.NOT_A_CHILD`
 NOT_BY_NAME: tuple[str, ...] = (
     "[#7]-[F,Cl,Br,I]",
     "n-[OX2,SX2]",
@@ -88,17 +88,19 @@ class NamedEdit:
     build: Build
     """Makes the children from (mol, place, what)."""
     by_group: bool = False
-    """Whether `what` is the group at the site, not the inserted one."""
+    """Whether `what` names the group that is at the site, instead of one to insert."""
 
     def fits(self, site: Site) -> bool:
         """Returns whether the edit applies to this site."""
+        # of all atoms with a hydrogen, only an aromatic CH can become a ring nitrogen
         return site.kind == self.kind and (self.name != "swap CH for N" or site.name == "aromatic CH")
 
 
 def _fuse(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
     """Yields the products in which the ring is fused to the edge at this place."""
     for template in ANNELATIONS[what]:
-        for (product,) in reaction(template).RunReactants((mol,), maxProducts=200):
+        for (product,) in reaction(template).RunReactants((mol,), maxProducts=MAX_PRODUCTS):
+            # the template maps the two atoms of the edge; RDKit notes on them which atoms of the reactant they were
             mapped_atoms = [atom for atom in product.GetAtoms() if atom.HasProp("old_mapno")]
             edge = {atom.GetIntProp("react_atom_idx") for atom in mapped_atoms}
             if edge == set(place):
@@ -108,33 +110,33 @@ def _fuse(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
 def _link(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
     """Yields the children with the linker in both directions."""
     for turned in (False, True):
-        yield molecule_parts.join(mol, place[0], place[1:-1], place[-1], NAMED_LINKERS[what], turned=turned)
+        yield molecule_parts.replace_linker(mol, place[0], place[1:-1], place[-1], NAMED_LINKERS[what], turned=turned)
 
 
 def _swap_atom(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
-    """Yields the child. There is none with CH2 in an aromatic ring, which it would break."""
+    """Yields the child; nothing for CH2 in an aromatic ring, which it would break."""
     is_aromatic = mol.GetAtomWithIdx(place[0]).GetIsAromatic()
     if not (is_aromatic and ATOMS[what] == "C"):
-        yield molecule_parts.change(mol, place[0], ATOMS[what])
+        yield molecule_parts.change_element(mol, place[0], ATOMS[what])
 
 
 _NEW_LINKERS = tuple(name for name in NAMED_LINKERS if name != "direct bond")
 _ALL = (
     NamedEdit(
         "add substituent", "hydrogen", tuple(GROUPS), "a group in place of a hydrogen",
-        lambda mol, place, what: [molecule_parts.put(mol, place[0], GROUPS[what])],
+        lambda mol, place, what: [molecule_parts.add_group(mol, place[0], GROUPS[what])],
     ),
     NamedEdit(
         "replace substituent", "substituent", tuple(GROUPS), "another group in place of one that is there",
-        lambda mol, place, what: [molecule_parts.exchange(mol, place[0], place[1], GROUPS[what])],
+        lambda mol, place, what: [molecule_parts.replace_group(mol, place[0], place[1], GROUPS[what])],
     ),
     NamedEdit(
         "remove substituent", "substituent", (*GROUPS, "iodo"), "a hydrogen in place of a group; what: that group",
-        lambda mol, place, what: [molecule_parts.exchange(mol, place[0], place[1])], by_group=True,
+        lambda mol, place, what: [molecule_parts.replace_group(mol, place[0], place[1])], by_group=True,
     ),
     NamedEdit(
         "swap ring", "ring", tuple(NAMED_RINGS), "another ring in place of a whole ring system",
-        lambda mol, place, what: molecule_parts.exchange_ring(mol, place, NAMED_RINGS[what]),
+        lambda mol, place, what: molecule_parts.replace_ring(mol, place, NAMED_RINGS[what]),
     ),
     NamedEdit(
         "fuse ring", "ring edge", tuple(ANNELATIONS), "an aromatic ring fused to an edge with two CH", _fuse
@@ -143,11 +145,11 @@ _ALL = (
     NamedEdit("replace linker", "linker", tuple(NAMED_LINKERS), "another linker between two parts", _link),
     NamedEdit(
         "swap CH for N", "hydrogen", (), "a ring nitrogen in place of an aromatic CH",
-        lambda mol, place, what: [molecule_parts.change(mol, place[0], "N")],
+        lambda mol, place, what: [molecule_parts.change_element(mol, place[0], "N")],
     ),
     NamedEdit(
         "swap N for CH", "aromatic nitrogen", (), "an aromatic CH in place of a ring nitrogen",
-        lambda mol, place, what: [molecule_parts.change(mol, place[0], "C")],
+        lambda mol, place, what: [molecule_parts.change_element(mol, place[0], "C")],
     ),
     NamedEdit(
         "swap atom", "bridge", tuple(ATOMS), "CH2, NH, O or S in place of one of them between two atoms",
@@ -160,7 +162,8 @@ WHATS: tuple[str, ...] = tuple(dict.fromkeys(what for edit in _ALL for what in e
 
 def sites(smiles: str) -> tuple[Site, ...]:
     """Returns all sites of the molecule, by number. Raises ValueError for an invalid SMILES."""
-    return _prepared(smiles)[1]
+    _, sites_of_molecule = _prepared(smiles)
+    return sites_of_molecule
 
 
 def choices(smiles: str, edit: str, what: str | None = None, site: int | None = None) -> list[tuple[str, Site]]:
@@ -169,7 +172,7 @@ def choices(smiles: str, edit: str, what: str | None = None, site: int | None = 
     Raises KeyError for an unknown edit, ValueError for an invalid SMILES.
     """
     named = NAMED_EDITS[edit]
-    fitting = [candidate for candidate in sites(smiles) if named.fits(candidate) and site in (None, candidate.number)]
+    fitting = [fit for fit in sites(smiles) if named.fits(fit) and site in (None, fit.number)]
     if named.by_group:
         return [(chosen.name, chosen) for chosen in fitting if what in (None, chosen.name)]
     whats = named.whats
@@ -215,6 +218,7 @@ def _prepared(smiles: str) -> tuple[Any, tuple[Site, ...]]:
 def _sites_of(mol: Any) -> tuple[Site, ...]:
     """Returns all sites of a molecule whose atoms are in canonical order."""
     ranks = list(Chem.CanonicalRankAtoms(mol, breakTies=False))
+    # places with the same kind, name and symmetry classes of atoms are equal by symmetry
     groups: dict[tuple[Kind, str, tuple[int, ...]], list[tuple[int, ...]]] = {}
     for kind, name, place in _found_places(mol):
         classes = [ranks[atom] for atom in place]
@@ -223,14 +227,16 @@ def _sites_of(mol: Any) -> tuple[Site, ...]:
         elif kind in ("bond", "linker", "ring edge"):
             classes = min(classes, classes[::-1])  # both directions are one place
         groups.setdefault((kind, name, tuple(classes)), []).append(place)
-    numbered = enumerate(groups.items(), start=1)
-    return tuple(Site(number, kind, name, tuple(places)) for number, ((kind, name, _), places) in numbered)
+    sites_of_molecule = []
+    for number, ((kind, name, _), places) in enumerate(groups.items(), start=1):
+        sites_of_molecule.append(Site(number, kind, name, tuple(places)))
+    return tuple(sites_of_molecule)
 
 
 def _found_places(mol: Any) -> Iterator[FoundPlace]:
     """Yields all places of a molecule, kind by kind."""
     for (index,) in mol.GetSubstructMatches(pattern(_OPEN)):
-        yield "hydrogen", _hydrogens(mol.GetAtomWithIdx(index)), (index,)
+        yield "hydrogen", _atom_name(mol.GetAtomWithIdx(index)), (index,)
     for (index,) in mol.GetSubstructMatches(pattern(_AZA)):
         yield "aromatic nitrogen", "aromatic N", (index,)
     yield from _substituents(mol)
@@ -240,17 +246,17 @@ def _found_places(mol: Any) -> Iterator[FoundPlace]:
         ends = [mol.GetAtomWithIdx(index) for index in (left, right)]
         if not inner:
             yield "bond", "-".join(sorted(end.GetSymbol() for end in ends)) + " bond", (left, right)
-        elif all(end.IsInRing() or end.GetDegree() > 2 for end in ends):
+        elif all(end.IsInRing() or end.GetDegree() > 2 for end in ends):  # otherwise it is a piece of a longer chain
             yield "linker", _linker_name(mol, left, inner, right), (left, *inner, right)
     for (index,) in mol.GetSubstructMatches(pattern(_BRIDGE)):
         atom = mol.GetAtomWithIdx(index)
         where = "in ring" if atom.IsInRing() else "in chain"
-        yield "bridge", f"{_hydrogens(atom)} {where}", (index,)
+        yield "bridge", f"{_atom_name(atom)} {where}", (index,)
     for left, right in mol.GetSubstructMatches(pattern("[cH;D2]:[cH;D2]")):
         yield "ring edge", "aromatic CH-CH", (left, right)
 
 
-def _hydrogens(atom: Any) -> str:
+def _atom_name(atom: Any) -> str:
     """Returns the name of an atom with its hydrogens: `aromatic CH`, `=CH2`, `NH`, `O`."""
     n = atom.GetTotalNumHs()
     text = atom.GetSymbol()
@@ -265,7 +271,7 @@ def _hydrogens(atom: Any) -> str:
 
 
 def _substituents(mol: Any) -> Iterator[FoundPlace]:
-    """Yields groups of the table with at most half of the heavy atoms, also groups within larger groups."""
+    """Yields the groups of the table that have at most half of the heavy atoms, also those within larger groups."""
     half = mol.GetNumHeavyAtoms() // 2
     for bond in mol.GetBonds():
         if bond.IsInRing() or bond.GetBondType() != Chem.BondType.SINGLE:
@@ -273,7 +279,7 @@ def _substituents(mol: Any) -> Iterator[FoundPlace]:
         begin = bond.GetBeginAtomIdx()
         end = bond.GetEndAtomIdx()
         for bearer, first in ((begin, end), (end, begin)):
-            group = side(mol, first, bearer)
+            group = connected_atoms(mol, first, barred=bearer)
             if len(group) > half:
                 continue
             name = _group_names().get(_group_key(mol, group, first))
@@ -303,17 +309,19 @@ def _ring_name(mol: Any, system: set[int]) -> str:
         for bond in mol.GetAtomWithIdx(index).GetBonds():
             if bond.GetBondType() == Chem.BondType.DOUBLE:
                 double_bonded.add(bond.GetOtherAtomIdx(index))
-    return _skeleton_names().get(_skeleton(mol, system | double_bonded), f"ring of {len(system)} atoms")
+    key = _skeleton(mol, system | double_bonded)
+    return _skeleton_names().get(key, f"ring of {len(system)} atoms")
 
 
 def _linker_name(mol: Any, left: int, inner: tuple[int, ...], right: int) -> str:
     """Returns the name of a linker in the table, or the symbols of its inner atoms."""
     substituents = set()
-    for i in inner:
-        for n in mol.GetAtomWithIdx(i).GetNeighbors():
-            substituents.add(n.GetIdx())
+    for index in inner:
+        for neighbour in mol.GetAtomWithIdx(index).GetNeighbors():
+            substituents.add(neighbour.GetIdx())
     key = _skeleton(mol, {*inner, *substituents, left, right}, stars=(left, right))
-    return _skeleton_names().get(key, "linker " + "".join(mol.GetAtomWithIdx(i).GetSymbol() for i in inner))
+    symbols = [mol.GetAtomWithIdx(index).GetSymbol() for index in inner]
+    return _skeleton_names().get(key, f"linker {''.join(symbols)}")
 
 
 @cache
@@ -327,7 +335,7 @@ def _skeleton(mol: Any, atoms: Iterable[int], stars: tuple[int, ...] = ()) -> st
     """Returns the SMILES of a part with its elements, charges and bonds only, since its hydrogens depend on its
     substituents. stars: atoms that are written as `*`."""
     part = Chem.RWMol()
-    index = {}
+    index = {}  # index in the part, by index in the molecule
     for old in sorted(atoms):
         atom = mol.GetAtomWithIdx(old)
         new = Chem.Atom(0 if old in stars else atom.GetAtomicNum())

@@ -1,7 +1,7 @@
 """The moves of a search: edits of atoms and bonds, on Kekulé structures, and of rings and linkers.
 
 Every edit takes (mol, rng, elements) and returns a changed copy, or None if it does not fit. `elements` are the symbols
-that may be inserted. The result may be invalid; `edits` sanitises and checks it.
+that may be inserted. The result may be invalid; `graph_edits` sanitises and checks it.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ def append_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     if element is None:
         return None
     child = molecule_parts.kekule(mol)
-    child.AddBond(place, child.AddAtom(Chem.Atom(element)), ORDERS[order - 1])
+    new = child.AddAtom(Chem.Atom(element))
+    child.AddBond(place, new, ORDERS[order - 1])
     return child
 
 
 def insert_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Inserts a new atom into a bond; a ring grows by it."""
     bonds = [b.GetIdx() for b in mol.GetBonds()]
-    element = draw(rng, elements, 2)
+    element = draw(rng, elements, valence=2)
     if not bonds or element is None:
         return None
     child = molecule_parts.kekule(mol)
@@ -72,11 +73,11 @@ def insert_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
 
 def take_out_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Removes an atom and bonds its neighbours to each other; a ring shrinks by it."""
-    inner = [a.GetIdx() for a in mol.GetAtoms() if a.GetDegree() <= 3 and a.GetFormalCharge() == 0]
-    if len(inner) < 2:
+    removable = [a.GetIdx() for a in mol.GetAtoms() if a.GetDegree() <= 3 and a.GetFormalCharge() == 0]
+    if len(removable) < 2:  # a single one may be the whole molecule
         return None
     child = molecule_parts.kekule(mol)
-    atom = child.GetAtomWithIdx(rng.choice(inner))
+    atom = child.GetAtomWithIdx(rng.choice(removable))
     around = [n.GetIdx() for n in atom.GetNeighbors()]
     rng.shuffle(around)
     for left, right in pairwise(around):
@@ -95,9 +96,10 @@ def change_element(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any
     if not atoms:
         return None
     atom = rng.choice(atoms)
-    bound = round(sum(b.GetBondTypeAsDouble() for b in atom.GetBonds()))
-    element = draw(rng, [e for e in elements if e != atom.GetSymbol()], bound)
-    return None if element is None else molecule_parts.change(mol, atom.GetIdx(), element)
+    n_bonds = round(sum(b.GetBondTypeAsDouble() for b in atom.GetBonds()))
+    other_elements = [e for e in elements if e != atom.GetSymbol()]
+    element = draw(rng, other_elements, n_bonds)
+    return None if element is None else molecule_parts.change_element(mol, atom.GetIdx(), element)
 
 
 def change_bond_order(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
@@ -106,7 +108,7 @@ def change_bond_order(mol: Any, rng: random.Random, elements: Sequence[str]) -> 
     hydrogens = [a.GetTotalNumHs() for a in mol.GetAtoms()]
     changes = []
     for bond in child.GetBonds():
-        spare = min(hydrogens[atom.GetIdx()] for atom in ends(bond))
+        spare = min(hydrogens[atom.GetIdx()] for atom in end_atoms(bond))
         for number, order in enumerate(ORDERS, start=1):
             rise = number - bond.GetBondTypeAsDouble()
             if rise != 0 and rise <= spare:
@@ -129,18 +131,18 @@ def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     arms_and_removed = molecule_parts.ring_arms(mol, system)
     if arms_and_removed is None:
         return None
-    arms, removed = arms_and_removed
+    arms, removed = arms_and_removed  # an arm: the ring atom and the atom outside that it bears
     ring = rng.choice(RINGS)
-    free_places = list[int]()  # an atom for each of its hydrogens
+    free_places = list[int]()  # atoms of the new ring, each as often as it has hydrogens
     for atom in molecule_parts.fragment(ring).GetAtoms():
         free_places += [atom.GetIdx()] * atom.GetTotalNumHs()
     rng.shuffle(free_places)
     if len(free_places) < len(arms):
         return None
-    child, offset = molecule_parts.beside(mol, ring)
+    child, offset = molecule_parts.with_loose_fragment(mol, ring)
     for (_, outer), place in zip(arms, free_places, strict=False):
         child.AddBond(outer, offset + place, Chem.BondType.SINGLE)
-    return molecule_parts.without(child, [*system, *removed])
+    return molecule_parts.without_atoms(child, [*system, *removed])
 
 
 def open_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
@@ -167,7 +169,7 @@ def close_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     pairs = []
     for n, i in enumerate(open_atoms):
         for j in open_atoms[n + 1 :]:
-            if round(distance[i][j]) != size - 1:
+            if round(distance[i][j]) != size - 1:  # in bonds
                 continue
             are_in_one_ring = any({i, j} <= ring for ring in rings)
             if not (are_in_one_ring and aromatic & {i, j}):
@@ -186,12 +188,13 @@ def replace_linker(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any
         return None
     left, inner, right = rng.choice(paths)
     linker = rng.choice(LINKERS)
-    ends = [0, 1]
-    rng.shuffle(ends)
-    return molecule_parts.join(mol, left, inner, right, linker, turned=ends != [0, 1])
+    order_of_ends = [0, 1]  # either end may come first
+    rng.shuffle(order_of_ends)
+    is_turned = order_of_ends != [0, 1]
+    return molecule_parts.replace_linker(mol, left, inner, right, linker, turned=is_turned)
 
 
-def ends(bond: Any) -> tuple[Any, Any]:
+def end_atoms(bond: Any) -> tuple[Any, Any]:
     """Returns the two atoms of a bond."""
     return bond.GetBeginAtom(), bond.GetEndAtom()
 

@@ -3,7 +3,7 @@
 Candidates travel as keys, and as *notations*: texts that `Reading.apply` reads back to the same candidate. A molecule's
 notation is its SMILES, a crystal's one line of JSON. `Candidate.text` is for people, and need not be readable.
 
-The edits of a subject are the moves of a search, and those that a model calls by name.
+The edits of a subject are the moves of a search, and the edits that a model calls by name.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Words:
     proposal: str
     """The unit that a model may propose, in a few words, such as "one molecule, one fragment"."""
     example: str
-    """A notation in messages on how to call a tool."""
+    """A notation for the examples in messages on how to call a tool."""
     rationale: str
-    """A reason for it, in these messages."""
+    """A reason to propose `example`, for such a message."""
     property: str
-    """A property of which it would be predicted."""
+    """A property that a model may predict of `example`, for such a message."""
     remark: str
-    """A remark for later episodes, in these messages."""
+    """A remark for later episodes, for such a message."""
     family: str
     """Name of the part that candidates of a family share, such as "ring skeleton"."""
     no_family: str
-    """The words for candidates without it: no ring."""
+    """The words for candidates without such a part: no ring."""
     column: str
     """Default column of a table with notations."""
     files: str
@@ -57,7 +57,8 @@ class Standardised:
 
     candidate: Candidate
     note: str = ""
-    """The origin of the candidate: `protonated at pH 7.4 from CC(=O)O`; empty if nothing was changed or is unsure."""
+    """The origin of the candidate, such as `protonated at pH 7.4 from CC(=O)O`, and the other forms that are possible;
+    empty if nothing was changed and no other form is possible."""
     fault: str = ""
     """The reason why the wanted form, such as a protonation state, was not found; empty if there is no fault."""
     is_ambiguous: bool = False
@@ -95,7 +96,8 @@ class CandidateColumns(NamedTuple):
 
 
 class Subject(ABC):
-    """One kind of candidate. Its methods are pure functions; notations are as of `notation`."""
+    """One kind of candidate. Its methods are pure functions. Their parameter `notation` is a text as the method
+    `notation` returns it."""
 
     name: ClassVar[str]
     """The word in campaign files, and the `kind` of candidates."""
@@ -117,9 +119,9 @@ class Subject(ABC):
     fingerprint: ClassVar[str] = ""
     """Name of the fingerprint that `features` compares."""
     matches: ClassVar[bool] = False
-    """Whether structures with different keys may be the same (`same`); a proposal of one is then a duplicate."""
+    """Whether candidates with different keys may be the same structure, as `same` says. The later is a duplicate."""
     relaxed_file: ClassVar[str] = ""
-    """Media type of the files in which rungs leave relaxed structures that `relaxed_distance` compares; empty: none."""
+    """Media type of the files with relaxed structures that `relaxed_distance` compares; empty: there are none."""
     longest: ClassVar[int] = 400
     """Most characters of a text that a model may propose."""
     texts_are_notations: ClassVar[bool] = True
@@ -205,7 +207,9 @@ class Subject(ABC):
         return max(self.similarities(candidate, others), default=None)
 
     def families(self, notation: str, by: str) -> tuple[str, ...]:
-        """Returns the families of a candidate, within which rewards decay. by: as of the key `decay_by`."""
+        """Returns the families of a candidate. Rewards decay with the number of candidates of a family.
+
+        by: what makes a family, the value of the key `decay_by`."""
         return (self.features(notation).family,)
 
     def same(self, candidate: Candidate, other: Candidate) -> bool:
@@ -215,15 +219,15 @@ class Subject(ABC):
         return False
 
     def relaxed_distance(self, relaxed: str, other: str) -> float | None:
-        """Returns the largest distance, in angstrom, between the two positions of an atom in two relaxed structures
-        that are one; None if they are two, or one of them cannot be read.
+        """Returns the largest distance, in angstrom, between the positions of one atom in two relaxed structures that
+        match; None if they do not match, or one of them cannot be read.
 
         relaxed, other: contents of files of the type `relaxed_file`."""
         return None
 
     @abstractmethod
     def structure(self, notation: str) -> StructureFingerprint | None:
-        """Returns what the law compares; None if the text cannot be processed."""
+        """Returns what the law, the model that predicts results, compares; None if the text cannot be processed."""
 
     @abstractmethod
     def drawing(self, notation: str, width: int = 260, height: int = 190) -> str:
@@ -236,8 +240,8 @@ class Subject(ABC):
         return None
 
     def geometry(self, payload: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Returns the text and the format (`cif`, `xyz`) of the geometry of a payload, which the report turns in three
-        dimensions; None if it holds no coordinates."""
+        """Returns the text and the format (`cif`, `xyz`) of the geometry of a payload, for the rotatable view of the
+        report; None if the payload holds no coordinates."""
         return None
 
     @property
@@ -276,7 +280,8 @@ class EditByName(Protocol):
 
 
 class EditSet(ABC):
-    """All edits of a subject. Candidates are given and returned as notations; `limits` come from `limits`."""
+    """All edits of a subject. Candidates are given and returned as notations. The parameter `limits` of a method is
+    what the method `limits` returns."""
 
     named: ClassVar[Mapping[str, Any]]
     """The edits that a model calls by name (`EditByName`)."""
@@ -285,7 +290,7 @@ class EditSet(ABC):
     crossovers: ClassVar[tuple[str, ...]] = ()
     """The moves of a search on two candidates."""
     shares: ClassVar[Mapping[str, float]] = {}
-    """Weights of the first draws of moves; other moves have 1."""
+    """Weights of moves before a search has seen which succeed; other moves have 1."""
 
     @property
     @abstractmethod
@@ -313,7 +318,7 @@ class EditSet(ABC):
 
     @abstractmethod
     def group(self, text: str) -> str:
-        """Returns the group of a candidate, of which a population holds only some."""
+        """Returns the group of a candidate. A population of a search holds only some candidates of a group."""
 
     @abstractmethod
     def sites(self, text: str) -> Sequence[EditSite]:

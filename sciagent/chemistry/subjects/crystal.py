@@ -73,11 +73,11 @@ class CrystalSubject(Subject):
         return Crystal.from_payload(payload)
 
     def from_row(self, columns: CandidateColumns, payload: Mapping[str, Any] | None, is_ours: bool) -> Crystal | None:
-        """Returns the crystal of a row, with the identity under which it was entered, whatever spglib is here."""
+        """Returns the crystal of a row, with its identity in the ledger; another version of spglib may find another."""
         if payload is None:
             return None
-        group = columns.text.partition(" ")[2]
-        return Crystal.of_fields({**payload, **columns._asdict(), "space_group": group})
+        _, _, space_group = columns.text.partition(" ")  # the text is `FORMULA SPACE_GROUP`
+        return Crystal.of_fields({**payload, **columns._asdict(), "space_group": space_group})
 
     def record(self, candidate: Candidate) -> Mapping[str, Any]:
         assert isinstance(candidate, Crystal)
@@ -102,14 +102,14 @@ class CrystalSubject(Subject):
         return f"{candidate.n_atoms} atoms in the primitive cell"
 
     def caveat(self, notation: str) -> str:
-        from sciagent.chemistry.crystals.cells_and_symmetry import ERROR, is_estimated
+        from sciagent.chemistry.crystals.cells_and_symmetry import MEAN_LENGTH_ERROR, is_estimated
 
         crystal = _read(notation)
         if crystal is None or not is_estimated(crystal.structure):
             return ""
         return (
-            f"the volume of the proposed cell is an estimate from atomic radii (edges within {ERROR} of measured ones "
-            "on average); values of a relaxed cell do not depend on it"
+            "the volume of the proposed cell is an estimate from atomic radii (edges within "
+            f"{MEAN_LENGTH_ERROR} of measured ones on average); values of a relaxed cell do not depend on it"
         )
 
     def notation_of(self, text: str, payload: Mapping[str, Any]) -> str:
@@ -126,10 +126,10 @@ class CrystalSubject(Subject):
     def is_file_of(self, name: str) -> bool:
         """Returns whether it is a file of a known ending, a POSCAR or CONTCAR, or a folder of files."""
         last = Path(name).name
-        return super().is_file_of(name) or last.startswith(("POSCAR", "CONTCAR")) or not Path(last).suffix
+        may_be_folder = not Path(last).suffix
+        return super().is_file_of(name) or last.startswith(("POSCAR", "CONTCAR")) or may_be_folder
 
     def features(self, notation: str) -> Features:
-        from sciagent.chemistry.crystals.prototypes import family
         from sciagent.chemistry.fingerprint import Features
 
         crystal = _read(notation)
@@ -139,8 +139,12 @@ class CrystalSubject(Subject):
     def similarities(self, candidate: Features, others: Sequence[Features]) -> Sequence[float]:
         from sciagent.chemistry.crystals.crystal_similarity import likeness
 
-        crystal = candidate.bits
-        return [0.0 if None in (crystal, other.bits) else likeness(crystal, other.bits) for other in others]
+        crystal = candidate.bits  # None for a text that cannot be processed, as for the others
+        similarities = []
+        for other in others:
+            is_comparable = crystal is not None and other.bits is not None
+            similarities.append(likeness(crystal, other.bits) if is_comparable else 0.0)
+        return similarities
 
     def same(self, candidate: Candidate, other: Candidate) -> bool:
         from sciagent.chemistry.crystals.prototypes import same
@@ -204,11 +208,11 @@ class CrystalReading:
 def _read(notation: str) -> Crystal | None:
     """Returns the crystal of a notation; None for any other text."""
     try:
-        found = CrystalReading().apply(notation).candidate
+        crystal = CrystalReading().apply(notation).candidate
     except InvalidCandidateError:
         return None
-    assert isinstance(found, Crystal)
-    return found
+    assert isinstance(crystal, Crystal)
+    return crystal
 
 
 _KNOWN: dict[str, Crystal] = {}
@@ -246,7 +250,7 @@ class CrystalEdits(EditSet):
         return content_hash({name: [edit.kind, list(edit.whats)] for name, edit in edits.NAMED.items()})
 
     def limits(self, checks: Sequence[Any] = (), size: int | None = None) -> CrystalLimits:
-        """Returns the limits of the last rung of checks, and the smallest of the maximum sizes."""
+        """Returns the elements that the last rung of checks allows, and the smallest of all maximum sizes."""
         most = MAX_CHILD_SITES if size is None else size
         if not checks:
             return CrystalLimits(max_sites=most)
@@ -262,8 +266,11 @@ class CrystalEdits(EditSet):
         return None if n <= most else f"{n} atoms in the primitive cell are too many to edit; the limit is {most}"
 
     def mutate(self, text: str, rng: random.Random, operation: str, limits: CrystalLimits) -> str | None:
-        child = edits.mutate(self._read(text), rng, operations=(operation,), limits=limits)
-        return None if child is None else self._subject.notation(child[0])
+        child_and_operation = edits.mutate(self._read(text), rng, operations=(operation,), limits=limits)
+        if child_and_operation is None:
+            return None
+        child, _ = child_and_operation
+        return self._subject.notation(child)
 
     def group(self, text: str) -> str:
         return family(self._read(text))
@@ -274,11 +281,14 @@ class CrystalEdits(EditSet):
     def described_sites(self, candidate: Candidate) -> list[str]:
         assert isinstance(candidate, Crystal)
         places = edits.sites(candidate)[:MAX_LISTED]
-        groups: dict[str, list[str]] = {}
+        places_by_edits: dict[str, list[str]] = {}
         for place in places:
-            fitting = ", ".join(edit.name for edit in edits.NAMED.values() if edit.fits(place))
-            groups.setdefault(fitting, []).append(f"{place.number} {place.name}")
-        return ["sites, number name:", *(f"{fitting}: {'; '.join(texts)}" for fitting, texts in groups.items())]
+            fitting_edits = ", ".join(edit.name for edit in edits.NAMED.values() if edit.fits(place))
+            places_by_edits.setdefault(fitting_edits, []).append(f"{place.number} {place.name}")
+        lines = ["sites, number name:"]
+        for fitting_edits, texts in places_by_edits.items():
+            lines.append(f"{fitting_edits}: {'; '.join(texts)}")
+        return lines
 
     def choices(
         self, text: str, edit: str, what: str | None = None, where: int | None = None
@@ -286,8 +296,8 @@ class CrystalEdits(EditSet):
         return edits.choices(self._read(text), edit, what, where)
 
     def children(self, text: str, edit: str, what: str | None, where: int, limits: CrystalLimits) -> list[str]:
-        found = edits.children(self._read(text), edit, what, where, limits)
-        return [self._subject.notation(child) for child in found]
+        children = edits.children(self._read(text), edit, what, where, limits)
+        return [self._subject.notation(child) for child in children]
 
     def _read(self, text: str) -> Crystal:
         crystal = self._subject.read(text)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _NOT_SMILES = re.compile(r"[^A-Za-z0-9@+\-\[\]()=#$/\\%.:*~]")
-_HYDROGENS = re.compile(r"H(?![a-z])(\d*)")
+_HYDROGENS = re.compile(r"H(?![a-z])(\d*)")  # H and its number in a formula; not He or Hg
 
 
 class MoleculeSubject(Subject):
@@ -71,21 +71,32 @@ class MoleculeSubject(Subject):
         return Molecule.from_payload(payload)
 
     def from_row(self, columns: CandidateColumns, payload: Mapping[str, Any] | None, is_ours: bool) -> Molecule | None:
-        """Returns the molecule of a row. The row lacks the number of heavy atoms; it is the number of atoms minus the
-        hydrogens of the formula, which counts deuterium as H."""
+        """Returns the molecule of a row.
+
+        A row lacks the number of heavy atoms. It is computed as the number of atoms minus the hydrogens of the formula,
+        in which deuterium is H, too.
+        """
         if not is_ours:
             return None if payload is None else self.restored(payload)
         hydrogens = sum(int(digits or 1) for digits in _HYDROGENS.findall(columns.formula))
-        text, identity, charge, multiplicity, formula, n_atoms, inchikey = columns
-        return Molecule(text, identity, charge, multiplicity, formula, n_atoms, n_atoms - hydrogens, inchikey)
+        return Molecule(
+            smiles=columns.text,
+            identity=columns.identity,
+            charge=columns.charge,
+            multiplicity=columns.multiplicity,
+            formula=columns.formula,
+            n_atoms=columns.n_atoms,
+            heavy_atoms=columns.n_atoms - hydrogens,
+            inchikey=columns.inchikey,
+        )
 
     def record(self, candidate: Candidate) -> Mapping[str, Any]:
         assert isinstance(candidate, Molecule)
         return asdict(candidate)
 
     def from_record(self, record: Mapping[str, Any]) -> Molecule:
-        """Returns the molecule of a record. Its identity (4 ms for InChI) is not computed again; callers that compare
-        keys afterwards check identity, charge and spin."""
+        """Returns the molecule of a record. Its identity is not computed again, since InChI takes 4 ms. A caller that
+        compares the key with the expected one thereby checks identity, charge and multiplicity."""
         return Molecule(**record) if "identity" in record else self.restored(record)
 
     def fault_of(self, text: str) -> str | None:
@@ -140,7 +151,7 @@ class MoleculeSubject(Subject):
 
 
 _COLOURS = ("atom", "atom-n", "atom-o", "atom-x", "atom-s", "atom-p", "atom-b")
-_ELEMENTS = {-1: 0, 0: 0, 6: 0, 7: 1, 8: 2, 9: 3, 17: 3, 35: 3, 53: 3, 16: 4, 15: 5, 5: 6, 14: 6}
+_COLOUR_OF_ELEMENT = {-1: 0, 0: 0, 6: 0, 7: 1, 8: 2, 9: 3, 17: 3, 35: 3, 53: 3, 16: 4, 15: 5, 5: 6, 14: 6}
 """Position in _COLOURS by atomic number; -1 is RDKit's number for all other elements."""
 
 
@@ -160,7 +171,7 @@ def drawing(molecule: Molecule, width: int = 260, height: int = 190) -> str:
     options.clearBackground = False
     # RDKit draws the n-th colour as #0n0n0n; the CSS variable then replaces it
     palette = {}
-    for number, place in _ELEMENTS.items():
+    for number, place in _COLOUR_OF_ELEMENT.items():
         grey = (place + 1) / 255
         palette[number] = (grey, grey, grey)
     options.setAtomPalette(palette)
@@ -196,7 +207,7 @@ _PATH = re.compile(
 
 
 def _merged(inner: str) -> str:
-    """Returns the body of a drawing with one path for each style, which is a sixth as long; other elements are kept."""
+    """Returns the body of a drawing with one path for each style, and its other elements. It is a sixth as long."""
     lines: dict[str, list[str]] = {}
     for path in _PATH.finditer(inner):
         written_style = path["style"] or f"fill:{path['fill']}"
@@ -205,6 +216,9 @@ def _merged(inner: str) -> str:
         style = ";".join(f"{name}:{properties[name]}" for name in drawn)
         line = re.sub(r"\s*([A-Z])\s*", r"\1", path["line"].strip())
         lines.setdefault(style, []).append(line)
-    paths = [f'<path style="{style}" d="{"".join(parts)}"/>' for style, parts in lines.items()]
+    paths = []
+    for style, lines_of_style in lines.items():
+        line = "".join(lines_of_style)
+        paths.append(f'<path style="{style}" d="{line}"/>')
     other_elements = _PATH.sub("", inner).replace("\n", "").strip()
     return "".join(paths) + other_elements

@@ -9,8 +9,7 @@ from typing import Any
 
 from rdkit import Chem
 
-from sciagent.chemistry.editing import graph_edits, molecule_parts
-from sciagent.chemistry.editing import named_edits as named
+from sciagent.chemistry.editing import graph_edits, molecule_parts, named_edits
 from sciagent.chemistry.editing.graph_edits import EditLimits, canonical
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS, Site
 from sciagent.chemistry.molecule import Molecule
@@ -27,7 +26,7 @@ class MoleculeEdits(EditSet):
     named = NAMED_EDITS
     operations = graph_edits.OPERATIONS
     crossovers = graph_edits.CROSSOVERS
-    # common steps of synthesis are drawn most; edits of single atoms and bonds must first succeed
+    # the moves that are common steps of synthesis keep 1; edits of single atoms and bonds begin with less
     shares = {
         "chain crossover": 4.0,
         "add substituent to a saturated atom": 0.5,
@@ -42,21 +41,25 @@ class MoleculeEdits(EditSet):
 
     @cached_property
     def tables_hash(self) -> str:
-        return content_hash({name: value for name, value in vars(molecule_parts).items() if name.isupper()})
+        tables = {name: value for name, value in vars(molecule_parts).items() if name.isupper()}
+        return content_hash(tables)
 
     def limits(self, checks: Sequence[Any] = (), size: int | None = None) -> EditLimits:
-        """Returns the limits of the last rung of checks, and the smallest of the maximum sizes."""
+        """Returns the limits of the last rung of checks, but with the smallest maximum size of all rungs of checks."""
         most = EditLimits.max_heavy_atoms if size is None else size
         if not checks:
             return EditLimits(max_heavy_atoms=most)
         last = checks[-1]
+        max_ring_size = EditLimits.max_ring_size
+        if last.max_ring_size:
+            max_ring_size = min(max_ring_size, last.max_ring_size)
         return EditLimits(
             elements=tuple(last.elements),
             min_heavy_atoms=last.min_heavy_atoms,
             max_heavy_atoms=min(most, *(each.max_heavy_atoms for each in checks)),
             max_rings=last.max_rings,
             min_ring_size=last.min_ring_size,
-            max_ring_size=min(EditLimits.max_ring_size, last.max_ring_size or EditLimits.max_ring_size),
+            max_ring_size=max_ring_size,
             charges=tuple(last.charges),
             defined_stereo=last.undefined_stereo == "refuse",
             forbidden=tuple(last.forbid_smarts),
@@ -70,8 +73,11 @@ class MoleculeEdits(EditSet):
         return None if heavy <= most else f"{heavy} heavy atoms are too many to edit; the limit is {most}"
 
     def mutate(self, text: str, rng: random.Random, operation: str, limits: EditLimits) -> str | None:
-        edited = graph_edits.mutate(text, rng, operations=(operation,), limits=limits)
-        return None if edited is None else edited[0]
+        child_and_operation = graph_edits.mutate(text, rng, operations=(operation,), limits=limits)
+        if child_and_operation is None:
+            return None
+        child, _ = child_and_operation
+        return child
 
     def cross(
         self, parents: tuple[str, str], rng: random.Random, limits: EditLimits, operation: str | None = None
@@ -83,24 +89,24 @@ class MoleculeEdits(EditSet):
         return scaffold_of(text)
 
     def sites(self, text: str) -> Sequence[Site]:
-        return named.sites(text)
+        return named_edits.sites(text)
 
     def described_sites(self, candidate: Candidate) -> list[str]:
         assert isinstance(candidate, Molecule)
         if candidate.heavy_atoms > MAX_LISTED_ATOMS:
             return []
-        places = named.sites(candidate.smiles)
-        if not places:
+        sites = named_edits.sites(candidate.smiles)
+        if not sites:
             return []
-        return [f"atoms: {_numbered(candidate.smiles)}", "sites, number name @atoms:", *_lines_by_edits(places)]
+        return [f"atoms: {_numbered(candidate.smiles)}", "sites, number name @atoms:", *_lines_by_edits(sites)]
 
     def choices(
         self, text: str, edit: str, what: str | None = None, where: int | None = None
     ) -> list[tuple[str, Site]]:
-        return named.choices(text, edit, what, where)
+        return named_edits.choices(text, edit, what, where)
 
     def children(self, text: str, edit: str, what: str | None, where: int, limits: EditLimits) -> list[str]:
-        return named.children(text, edit, what, where, limits)
+        return named_edits.children(text, edit, what, where, limits)
 
 
 @lru_cache(maxsize=20_000)
@@ -125,17 +131,17 @@ def _numbered(smiles: str) -> str:
     return str(Chem.MolToSmiles(mol, canonical=False))
 
 
-def _lines_by_edits(places: Sequence[Site]) -> list[str]:
+def _lines_by_edits(sites: Sequence[Site]) -> list[str]:
     """Returns a line for each set of edits, with the sites that they fit."""
-    groups: dict[str, list[str]] = {}
-    for site in places:
+    sites_by_edits: dict[str, list[str]] = {}
+    for site in sites:
         atoms = site.places[0]
         if site.kind == "substituent":
             atoms = atoms[:1]  # the atom that bears it
         numbers = "-".join(str(atom + 1) for atom in atoms)
         text = f"{site.number} {site.name} @{numbers}"
-        if len(site.places) > 1:
+        if len(site.places) > 1:  # places that are equal by symmetry
             text += f" x{len(site.places)}"
-        fitting = ", ".join(edit.name for edit in NAMED_EDITS.values() if edit.fits(site))
-        groups.setdefault(fitting, []).append(text)
-    return [f"{fitting}: {'; '.join(texts)}" for fitting, texts in groups.items()]
+        fitting_edits = ", ".join(edit.name for edit in NAMED_EDITS.values() if edit.fits(site))
+        sites_by_edits.setdefault(fitting_edits, []).append(text)
+    return [f"{fitting_edits}: {'; '.join(texts)}" for fitting_edits, texts in sites_by_edits.items()]

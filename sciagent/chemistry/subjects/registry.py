@@ -1,7 +1,7 @@
-"""The registry of subjects, the entry point group `sciagent.subjects`: candidates of any subject are restored and drawn
-here.
+"""The registry of subjects, which are the entry points of the group `sciagent.subjects`.
 
-Candidates are restored from the payloads of the ledger and from the records that processes exchange.
+Candidates of any subject are drawn here, and restored from the payloads of the ledger and from the records that
+processes exchange.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ def subject_of(name: str) -> Subject:
 
     Raises UnknownNameError, or UsageError if two packages offer it or its class does not load.
     """
-    points = list({point.value: point for point in entry_points(group=GROUP, name=name)}.values())
+    # by value, since a package that is on the path twice lists its entry point twice
+    points_by_value = {point.value: point for point in entry_points(group=GROUP, name=name)}
+    points = list(points_by_value.values())
     if not points:
         raise UnknownNameError("subject", name, subject_names())
     if len(points) > 1:
@@ -53,17 +55,17 @@ def needed_edits(subject: Subject) -> EditSet:
     return subject.edits
 
 
-KEPT = 2048
+REMEMBERED_DRAWINGS = 2048
 
 
-@lru_cache(KEPT)
+@lru_cache(REMEMBERED_DRAWINGS)
 def drawn(kind: str, notation: str, width: int = 260, height: int = 190) -> str:
     """Returns an SVG with colours from CSS; an empty text if the notation cannot be drawn."""
     return subject_of(kind).drawing(notation, width, height) if notation else ""
 
 
 def structure_text(candidate: Candidate) -> StructureText:
-    """Returns a candidate as text, with what it is drawn from."""
+    """Returns the text of a candidate together with the notation from which it is drawn."""
     notation = subject_of(candidate.kind).notation(candidate)
     return StructureText(kind=candidate.kind, text=candidate.text, drawn_from=notation)
 
@@ -81,5 +83,5 @@ def record_of(candidate: Candidate) -> Mapping[str, Any]:
 
 
 def candidate_from_record(kind: str, record: Mapping[str, Any]) -> Candidate:
-    """Returns the candidate of a record. Its identity is not computed again; callers compare keys afterwards."""
+    """Returns the candidate of a record. Its identity is not computed again; a caller compares the key afterwards."""
     return subject_of(kind).from_record(record)

@@ -32,7 +32,7 @@ class State:
     """The protonation state of a molecule at a pH."""
 
     molecule: Molecule
-    """The dominant state, by the mean pKa of each group; the molecule as it was if it could not be found."""
+    """The dominant state, by the mean pKa of each group; the unchanged molecule if no state could be found."""
     others: tuple[str, ...] = ()
     """SMILES of the other states that are possible within one standard deviation of each pKa."""
     fault: str = ""
@@ -44,7 +44,7 @@ class Standardisation:
     """The rules by which the text of a proposal becomes a candidate."""
 
     fragments: Literal["refuse", "parent"] = "refuse"
-    """Treatment of a text of several fragments, as of `parse_molecule`."""
+    """Treatment of a text of several fragments, the parameter `standardise` of `parse_molecule`."""
     ph: float | None = None
     """The pH at which the candidate has its dominant protonation state; None: hydrogens stay as they are."""
 
@@ -87,6 +87,7 @@ def state_at(molecule: Molecule, ph: float) -> State:
 
     Raises UsageError if the library is not installed.
     """
+    # precision 0: by the mean pKa of each group alone
     likeliest, is_fallback = _protonated(molecule, ph, precision=0.0, most=1)
     if is_fallback or not likeliest:
         return State(molecule, fault=f"{LIBRARY} fails on it")
@@ -95,7 +96,7 @@ def state_at(molecule: Molecule, ph: float) -> State:
     if dominant is None:
         return State(molecule, fault=f"{LIBRARY} makes another molecule of it, {dominant_smiles}")
     possible, _ = _protonated(molecule, ph, precision=1.0, most=MAX_STATES)
-    others: dict[str, None] = {}  # in order, each once
+    others: dict[str, None] = {}  # a set that keeps the order
     for smiles in possible:
         state = _same_but_for_protons(molecule, smiles)
         if state is not None and state != dominant:

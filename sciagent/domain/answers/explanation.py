@@ -1,6 +1,7 @@
 """Everything that the ledger holds on a candidate: evidence, and the results of each rung and campaign with reasons.
 
-In a `priced` campaign an open candidate has an outlook: its expected payoff and cost by the last law.
+In a `priced` campaign an open candidate has an outlook: its expected payoff and cost by the last fit of the law, the
+model that predicts results.
 """
 
 from __future__ import annotations

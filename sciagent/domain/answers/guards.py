@@ -16,31 +16,34 @@ class GuardEstimate(AnswerModel):
 
 
 class ControlCheck(AnswerModel):
-    """The candidates of a policy on which the control ran."""
+    """The candidates of a policy on which the control ran, a rung that decides nothing and checks the rewards."""
 
     reward: GuardEstimate
-    """Payoff of these candidates by the terminal rung."""
+    """Payoff of the candidates by the terminal rung."""
     control: GuardEstimate
     """Score of the same candidates by the control: 1 within its limits, else 0; without limits, the utility."""
     gap: GuardEstimate
     """Payoff less score."""
     growth: GuardEstimate | None
-    """The gap less that of the first policy; None for the first policy."""
+    """The gap less the gap of the first policy; None for the first policy."""
     p: float | None
-    """Probability of so large a growth, or a larger one, if the policy were like the first one."""
+    """Probability of at least this growth if the policy were like the first one."""
 
 
 class PromiseCheck(AnswerModel):
-    """The promises of the law for candidates of a policy, against the draws of a lot."""
+    """Whether the law, the model that predicts results, promises more of a policy's candidates than they are worth.
+
+    Their worth is estimated from candidates that were drawn by lot and verified, whatever the law promised.
+    """
 
     expected: GuardEstimate
     """Expected payoff of the candidates that were not verified."""
     verified: GuardEstimate
-    """Payoff of the candidates that a lot sent to the terminal rung, weighted to stand for the others."""
+    """Payoff of the candidates that were drawn for the terminal rung, weighted to stand for the others."""
     index: GuardEstimate
     """The exploitation index: expected less verified."""
     p: float | None
-    """Probability of so large an index, or a larger one, if the promises were right on average."""
+    """Probability of at least this index if the promises were right on average."""
 
 
 class PolicyDiversity(AnswerModel):
@@ -80,11 +83,13 @@ class PolicyGuards(AnswerModel):
     @property
     def label(self) -> str:
         """The name with the first digits of the hash."""
-        return self.policy if self.hash is None or "@" in self.policy else f"{self.policy}@{self.hash[:8]}"
+        if self.hash is None or "@" in self.policy:
+            return self.policy
+        return f"{self.policy}@{self.hash[:8]}"
 
 
 class RewardGuards(AnswerModel):
-    """The guards of all policies of a campaign, as of the watermark of a version of its rewards."""
+    """The guards of all policies of a campaign, by the evidence that a version of its rewards was made from."""
 
     control: str | None
     """Label of the control's rung; None if the campaign has none."""
@@ -102,6 +107,7 @@ class GuardedVersion(AnswerModel):
     version: int
     campaign: str
     watermark: int
+    """Number of the last evidence that the rewards were made from."""
 
 
 class ShownGuards(RewardGuards, GuardedVersion):

@@ -2,11 +2,10 @@
 
 Answers are frozen models without extra fields; each field is explained by the docstring below it.
 
-A limit of an objective lies at a distance from the value, with two measures of its certainty.
-
-The repeatability is the spread of this molecule's value when the protocol is run again. The method's error is the
-distance of the method's values from experiment for other molecules. They are never added, and neither replaces the
-other.
+`LimitMargin` states the distance of a value from the nearest limit of its objective, and two measures of the certainty
+of that value. The repeatability is the spread of this molecule's value when the protocol is run again. The method's
+error is the distance of the method's values from experiment for other molecules. The two are never added, and neither
+replaces the other.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from sciagent.domain.candidates import Names, identifier_text, smiles_of, struct
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured, file_of
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.quantities import Censoring, show, stated
+from sciagent.domain.quantities import Censoring, named_value_text, value_text
 
 
 class AnswerModel(BaseModel):
@@ -55,7 +54,8 @@ def _docstrings(model: type[AnswerModel]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, AnswerModel) and base is not AnswerModel:
-            [definition] = ast.parse(dedent(inspect.getsource(base))).body
+            source = dedent(inspect.getsource(base))
+            [definition] = ast.parse(source).body
             for field, below in pairwise(getattr(definition, "body", ())):
                 match field, below:
                     case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
@@ -132,13 +132,18 @@ class LimitMargin(AnswerModel):
 
     def is_clear(self) -> bool | None:
         """Returns whether the distance exceeds the method's mean absolute error; None where that is unknown."""
-        return None if self.method is None else abs(self.margin) > self.method.mean_absolute_error
+        if self.method is None:
+            return None
+        return abs(self.margin) > self.method.mean_absolute_error
 
     def cell(self) -> str:
         """Returns the distance in the unit of the value, with the method's error where it is known."""
         if self.method is not None:
-            return f"{_with_uncertainty(self.margin, self.method.mean_absolute_error, '1')} (method)"
-        return _with_uncertainty(self.margin, self.repeatability, "1").partition(" ±")[0]
+            text = _with_uncertainty(self.margin, self.method.mean_absolute_error, unit="1")
+            return f"{text} (method)"
+        # the repeatability decides only the digits of the distance
+        distance, _, _ = _with_uncertainty(self.margin, self.repeatability, unit="1").partition(" ±")
+        return distance
 
     def __str__(self) -> str:
         side = "clear of the limits by" if self.margin >= 0 else "outside the limits by"
@@ -154,7 +159,7 @@ class LimitMargin(AnswerModel):
         text = f"{side} {_with_uncertainty(distance, self.method.mean_absolute_error, self.unit)} (method)"
         if not spread:
             return text
-        spread_text = show(0.0, spread, self.unit).partition("±")[2]
+        _, _, spread_text = value_text(0.0, spread, self.unit).partition("±")
         kind_text = REPEATABILITIES.get(self.uncertainty_kind or "", "repeatability")
         return f"{text}, ±{spread_text} ({kind_text})"
 
@@ -162,10 +167,11 @@ class LimitMargin(AnswerModel):
 def _with_uncertainty(value: float, uncertainty: float | None, unit: str) -> str:
     """Returns a text such as `0.4 ± 1.1 eV`: the uncertainty has two digits if the first is 1, else one."""
     if not uncertainty:
-        return show(value, uncertainty, unit)
+        return value_text(value, uncertainty, unit)
     exponent = math.floor(math.log10(uncertainty))
     starts_with_one = uncertainty < 2 * 10**exponent
-    decimals = max(0, 1 - exponent if starts_with_one else -exponent)
+    digits_after_first = 1 if starts_with_one else 0
+    decimals = max(0, digits_after_first - exponent)
     tail = "" if unit == "1" else f" {unit}"
     rounded = round(value, decimals) + 0.0  # + 0.0 turns -0.0 into 0.0
     return f"{rounded:.{decimals}f} ± {uncertainty:.{decimals}f}{tail}"
@@ -235,11 +241,11 @@ class ShownValue(AnswerModel):
     @classmethod
     def of(cls, measured: Measured, **more: object) -> Self:
         """Creates the value from a measured one. more: the fields that `measured` does not hold."""
-        fields = {"property": measured.property, "level": measured.level.label, **vars(measured.quantity), **more}
-        return cls(**{name: fields[name] for name in cls.model_fields})
+        known = {"property": measured.property, "level": measured.level.label, **vars(measured.quantity), **more}
+        return cls(**{name: known[name] for name in cls.model_fields})
 
     def __str__(self) -> str:
-        return self.censoring.sign + show(self.value, self.uncertainty, self.unit)
+        return self.censoring.sign + value_text(self.value, self.uncertainty, self.unit)
 
 
 class RungValue(ShownValue):
@@ -259,7 +265,7 @@ class PropertyValue(ShownValue):
 
     def line(self) -> str:
         """Returns a line such as `homo_lumo_gap = 2.92 ± 0.06 eV  [GFN2-xTB]`."""
-        return f"{stated(self.property, self)}  [{self.level}]"
+        return f"{named_value_text(self.property, self)}  [{self.level}]"
 
 
 class EvidenceValue(PropertyValue):
@@ -286,11 +292,12 @@ class ImportedValue(PropertyValue):
     @property
     def cost_text(self) -> str:
         """The cost in words, such as `25 EUR, 1 lab_slots`; empty without one."""
+        # the names of the other resources tell their units
         units = {name: unit for name, unit in RESOURCE_UNITS.items() if unit not in ("s", "1")}
         return ", ".join(f"{amount:g} {units.get(name, name)}" for name, amount in sorted(self.cost.items()))
 
     def __str__(self) -> str:
-        return self.censoring.sign + show(self.value, self.uncertainty, self.unit, self.as_typed)
+        return self.censoring.sign + value_text(self.value, self.uncertainty, self.unit, self.as_typed)
 
     @property
     def file(self) -> str:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 SCHEMES = ("redis", "rediss", "amqp", "amqps")
 PREFIX = "sciagent."  # of every name in the broker, since other programs may use it too
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 5.0  # seconds between attempts to connect; each pause doubles
-_QUEUE = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
+FIRST_PAUSE = 0.1  # seconds before the second attempt to connect; each further pause is twice as long
+LONGEST_PAUSE = 5.0  # longest pause, in seconds
+_QUEUE_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
 GOODBYE_SECONDS = 0.2  # longest wait for the server when a connection is closed
 REDELIVERY_SECONDS = 120  # after which Redis offers a message again that its worker has not acknowledged
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}  # finds a cut cable in 30 s
@@ -37,7 +37,7 @@ _KEEPALIVE = {socket.TCP_KEEPIDLE: 15, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPC
 
 def is_queue_name(name: object) -> bool:
     """Whether this is a valid queue name: at most 60 lower-case letters, digits and underscores, a letter first."""
-    return isinstance(name, str) and _QUEUE.fullmatch(name) is not None
+    return isinstance(name, str) and _QUEUE_NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ def close_quietly(connection: Connection) -> None:
         log.debug("closing a connection to the broker failed", exc_info=True)
 
 
-TASK = "sciagent.work"
-MAX_BYTES = 4096
+TASK = "sciagent.work"  # name of the Celery task that every token calls
+MAX_BYTES = 4096  # longest body of a message that is read
 _NO_CALLBACKS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 
 

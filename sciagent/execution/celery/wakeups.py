@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kombu import Connection, Exchange, Message
 
 log = logging.getLogger(__name__)
-ENDED = f"{PREFIX}ended"
+ENDED = f"{PREFIX}ended"  # name of the exchange through which drivers hear that a job has ended
 PATIENCE_SECONDS = 0.8  # for connecting, and for each answer
 COUNT_SECONDS = PATIENCE_SECONDS + 0.2  # for counting tokens: one answer, and some time for the sending thread
 LISTEN_SECONDS = 5.0  # for a listener to connect, and for each answer to it; longer, since no caller waits for it
@@ -54,9 +54,9 @@ class Wakeups:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="wakeups")  # only this thread uses the fields below
         self._connection: Connection | None = None
         self._channel: Any = None
-        self._declared: set[str] = set()
+        self._declared: set[str] = set()  # names of the queues and exchanges that were declared on this connection
         self._pause = FIRST_PAUSE
-        self._not_before = 0.0
+        self._not_before = 0.0  # monotonic time before which no connection is tried
 
     def wake(self, name: str, n: int = 1) -> None:
         """Send n tokens "there is work in NAME". Returns at once. Raises ValueError for an invalid queue name."""
@@ -79,11 +79,12 @@ class Wakeups:
 
         self._submit(send)
 
-    def waiting(self, name: str) -> int | None:
+    def n_tokens(self, name: str) -> int | None:
         """Number of tokens in the broker's queue; None if the broker does not answer. Takes a second at most."""
         token_queue = self.broker.queue(name)
 
         def count_tokens(channel: Any) -> Any:
+            # to declare a queue that exists changes nothing; the broker answers (name, messages, consumers)
             _, n_tokens, *_ = token_queue(channel).queue_declare()
             return n_tokens
 
@@ -95,7 +96,7 @@ class Wakeups:
         except (AwayError, NotInTime, CancelledError):
             return None
 
-    def tell(self, campaign_id: int) -> None:
+    def notify_driver(self, campaign_id: int) -> None:
         """Notify the driver of this campaign that a job has ended. Returns at once."""
 
         def send(channel: Any) -> None:
@@ -169,16 +170,16 @@ class Listener:
         self._broker = broker
         self._campaign_id = campaign_id
         self._bell = bell
-        self._end = threading.Event()
+        self._closed = threading.Event()
         threading.Thread(target=self._serve, name=f"bell-{campaign_id}", daemon=True).start()
 
     def close(self) -> None:
         """Stop listening. The thread ends by itself within seconds."""
-        self._end.set()
+        self._closed.set()
 
     def _serve(self) -> None:
         pause = FIRST_PAUSE
-        while not self._end.is_set():
+        while not self._closed.is_set():
             connection = self._broker.connection(LISTEN_SECONDS, HEARTBEAT_SECONDS)
             self._was_open = False
             try:
@@ -189,7 +190,7 @@ class Listener:
                 close_quietly(connection)
             # a connection that was open and broke is tried again soon
             pause = FIRST_PAUSE if self._was_open else min(2 * pause, LONGEST_PAUSE)
-            self._end.wait(pause)
+            self._closed.wait(pause)
 
     def _listen(self, connection: Connection) -> None:
         """Listen until closed. Raises the error that ends the connection."""
@@ -206,7 +207,7 @@ class Listener:
         ):
             self._was_open = True
             self._bell.set()
-            while not self._end.is_set():
+            while not self._closed.is_set():
                 try:
                     connection.drain_events(timeout=TURN_SECONDS)
                 except TimeoutError:

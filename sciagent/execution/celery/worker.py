@@ -2,7 +2,8 @@
 
 Celery hands tokens to the threads of a worker and decides nothing else. The ledger records which job runs, who holds
 its lease, its outcome and whether it is retried. Therefore tokens are acknowledged early, which is Celery's default,
-and there are no results, retries or time limits. A token is never delivered again; a job is, if its lease expires.
+and there are no results, retries or time limits. A token is never delivered again. A job whose lease expires is queued
+again, and then gets a new token.
 
 Celery's message consumer and Redis transport are made safe for brokers to which other programs can write.
 """
@@ -47,8 +48,8 @@ ANSWER_SECONDS = 30.0  # time limit for each answer of the broker; long, since n
 SOFT_SECONDS = 30.0  # from the second signal to ending the running jobs
 LAST_SECONDS = 10  # from ending the running jobs to ending this process
 JOIN_SECONDS = 10.0  # longest wait for the thread that renews the worker's row
-TIMER_STEP = 2  # of `Ending`: a timer is set
-STOP_STEP = 3  # of `Ending`: running jobs are ended
+TIMER_STEP = 2  # the step of `Ending` that sets a timer, which begins the next step
+STOP_STEP = 3  # the step of `Ending` that ends the running jobs
 
 
 def serve(ledger: Ledger, broker_url: str, new: NewWorker, scratch: Path) -> None:
@@ -60,14 +61,14 @@ def serve(ledger: Ledger, broker_url: str, new: NewWorker, scratch: Path) -> Non
     """
     broker = Broker.parse(broker_url)
     logging.getLogger("celery").setLevel(logging.WARNING)  # otherwise it logs a line for each token
-    with closing(Wakeups(broker_url)) as wakeups, closing(Slots(ledger, wakeups, new, scratch)) as held:
-        # `worker` is created below; it starts the thread of `presence` when it begins to take tokens
+    with closing(Wakeups(broker_url)) as wakeups, closing(Slots(ledger, wakeups, new, scratch)) as slots:
+        # `presence` keeps the worker's row in the ledger; its thread is started by `worker`, which is created below
         presence = Presence(
-            new, on_drain=lambda draining: _drain(worker, draining), on_reap=partial(_wake, new, wakeups)
+            new, on_drain=lambda draining: _drain(worker, draining), on_reap=partial(_replace_lost_tokens, new, wakeups)
         )
         stop = threading.Event()
         thread = threading.Thread(target=_serve_presence, args=(presence, ledger, stop), name="presence", daemon=True)
-        worker = _worker(make_app(broker, new.queues, held), new, Ending(held), thread)
+        worker = _worker(make_app(broker, new.queues, slots), new, Ending(slots), presence=thread)
         try:
             worker.start()
         finally:
@@ -86,13 +87,14 @@ def _serve_presence(presence: Presence, ledger: Ledger, stop: threading.Event) -
         state.should_stop = os.EX_OK
 
 
-def _wake(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[LiveAttempt]) -> None:
-    """Send tokens to queues with jobs but without tokens, since a broker may have lost them."""
-    freed = {live.queue for live in reaped if live.state is JobState.QUEUED and live.queue}
+def _replace_lost_tokens(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[LiveAttempt]) -> None:
+    """Send tokens to queues with jobs but without tokens, since a broker may have lost them. reaped: attempts whose
+    jobs were taken back from dead workers."""
+    queues_of_reaped = {live.queue for live in reaped if live.state is JobState.QUEUED and live.queue}
     with ledger.read() as connection:
-        depths = workers.queue_depths(connection, list(freed.union(new.queues)))
+        depths = workers.queue_depths(connection, list(queues_of_reaped.union(new.queues)))
     for name, depth in depths.items():
-        if depth and wakeups.waiting(name) == 0:
+        if depth and wakeups.n_tokens(name) == 0:
             wakeups.wake(name, min(depth, new.slots))
 
 
@@ -131,9 +133,9 @@ def _drain(worker: CeleryWorker, draining: bool) -> None:
 class Ending:
     """Ends a worker in steps. Each further signal starts the next step, and so does a timer."""
 
-    def __init__(self, held: Slots) -> None:
+    def __init__(self, slots: Slots) -> None:
         self._step = 0
-        self._held = held
+        self._slots = slots
 
     def install(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM):
@@ -142,15 +144,15 @@ class Ending:
     def _hear(self, number: int, frame: FrameType | None) -> None:
         from celery.worker import state
 
-        state.should_stop = os.EX_OK
-        self._held.finish()
+        state.should_stop = os.EX_OK  # Celery's loop ends when it sees this
+        self._slots.finish()
         self._step += 1
         if number == signal.SIGQUIT:  # leaves out the first step, in which running jobs may take any time
             self._step = max(TIMER_STEP, self._step)
         if self._step == TIMER_STEP:
             signal.setitimer(signal.ITIMER_REAL, SOFT_SECONDS)
         elif self._step == STOP_STEP:
-            self._held.stop()
+            self._slots.stop()
             signal.setitimer(signal.ITIMER_REAL, LAST_SECONDS)
         elif self._step > STOP_STEP:
             os._exit(1)
@@ -165,45 +167,45 @@ class Slots:
         self._wakeups = wakeups
         self._new = new
         self._scratch = scratch
-        self._runners: dict[int, Runner] = {}  # by thread
+        self._runners: dict[int, Runner] = {}  # by id of the thread
         self._finishing = threading.Event()
         self._stopped = threading.Event()
 
     def work(self, queue: str) -> int:
         """Run the next jobs and return their number. A fault is logged; the next token then creates a new runner."""
-        thread = threading.get_ident()
+        thread_id = threading.get_ident()
         if self._stopped.is_set():
             return 0
         if self._finishing.is_set():  # the token was already on its way; another worker takes it
             self._wakeups.wake(queue)
             return 0
         try:
-            runner = self._runner_of(thread)
+            runner = self._runner_of(thread_id)
             n_jobs = runner.run_next()
             if n_jobs:
                 for campaign_id in runner.campaigns:
-                    self._wakeups.tell(campaign_id)
+                    self._wakeups.notify_driver(campaign_id)
                 self._pass_on_token(queue)
             return n_jobs
         except Exception:  # a fault of one job must not end the worker; the job's lease expires and it is queued again
             log.exception("%s: the slot is made anew", self._new.name)
-            broken_runner = self._runners.pop(thread, None)
+            broken_runner = self._runners.pop(thread_id, None)
             if broken_runner is not None:
                 broken_runner.close()
             return 0
 
-    def _runner_of(self, thread: int) -> Runner:
+    def _runner_of(self, thread_id: int) -> Runner:
         """Returns the runner of the current thread, which has this id. A missing runner is created."""
-        runner = self._runners.get(thread)
+        runner = self._runners.get(thread_id)
         if runner is None:
             owner = f"{self._new.name}/{os.getpid()}.{threading.get_native_id()}"
             runner = Runner(self._ledger, owner, self._new.queues, self._scratch, registered=self._new)
-            self._runners[thread] = runner
+            self._runners[thread_id] = runner
         return runner
 
     def _pass_on_token(self, queue: str) -> None:
         """Send a token to the queue if it has jobs but no token."""
-        if self._wakeups.waiting(queue) != 0:
+        if self._wakeups.n_tokens(queue) != 0:  # there are tokens, or the broker does not answer
             return
         with self._ledger.read() as connection:
             has_jobs = jobs.any_in_state(connection, JobState.QUEUED, queues=[queue])
@@ -297,7 +299,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
                 log.warning("a message was refused: %s", error)
                 message.ack_log_error(log, self.connection_errors)
                 return
-            messages.renew(message, queue)
+            messages.renew(message, queue)  # drops headers that Celery would obey
             handle(message)
 
         return receive
@@ -314,7 +316,12 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
 
         self.first_connection_attempt = False
         return connection.ensure_connection(
-            warn, None, interval_start=0.5, interval_step=0.5, interval_max=5, callback=maybe_shutdown
+            errback=warn,
+            max_retries=None,
+            interval_start=0.5,
+            interval_step=0.5,
+            interval_max=5,
+            callback=maybe_shutdown,
         )
 
 

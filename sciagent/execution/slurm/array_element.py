@@ -72,8 +72,8 @@ def run_element(ledger: Ledger, element: ElementTask, scratch: Path) -> int:
     signal.signal(signal.SIGTERM, on_term)
     try:
         n_jobs = runner.run_reserved(element.jobs, element.name)
-        if not n_jobs and runner.cannot:
-            raise SlurmError(f"cannot run its jobs on {socket.gethostname()}: {runner.cannot}")
+        if not n_jobs and runner.refusal:
+            raise SlurmError(f"cannot run its jobs on {socket.gethostname()}: {runner.refusal}")
         last_work = time.monotonic()
         while time.monotonic() - last_work < LINGER_SECONDS and not terminated.wait(LOOK_SECONDS):
             n_further_jobs = runner.run_next(seconds=(until - time.monotonic()) / element.margin)

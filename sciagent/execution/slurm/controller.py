@@ -1,7 +1,7 @@
 """Submits the ledger's queued jobs to a cluster, and returns to the queue the jobs that the cluster did not run.
 
 `SlurmController` does the work, step by step. `SubmitFailures` counts what goes wrong and warns campaigns. The
-functions below them group jobs into elements and name the elements.
+functions below them group jobs into elements and name the elements. A `Spool` is the folder of one array's files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import JobState, read
+from sciagent.domain.states import JobState, parse_needs
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.executor import Executor
 from sciagent.execution.slurm.array_element import LINGER_SECONDS, ElementTask, parse_task
@@ -45,7 +45,7 @@ JobGroup = tuple[int, ...]
 
 
 class SlurmController(Executor):
-    """Submits jobs to one site, in threads of the driver. Several controllers may share a spool; each job has one."""
+    """Submits jobs to one site, in threads of the driver. Several controllers may share the site's spool folder."""
 
     def __init__(self, ledger: Ledger, site: SiteProfile, queues: Sequence[str]) -> None:
         self._ledger = ledger
@@ -57,12 +57,15 @@ class SlurmController(Executor):
         self._wake_up = threading.Event()  # ends the pause between two steps
         host = socket.gethostname()
         name = f"slurm:{site.site}:{host}:{os.getpid()}"
-        self._presence = Presence(NewWorker(name, host, os.getpid(), "slurm", self._queues, self._slots))
+        worker = NewWorker(
+            name=name, host=host, pid=os.getpid(), executor="slurm", queues=self._queues, slots=self._slots
+        )
+        self._presence = Presence(worker)
         self._handled: set[str] = set()  # names of ended elements of unfinished arrays
         self._jobs_left_to_elements = False  # whether the last step left jobs to elements that already wait or run
         self._failures = SubmitFailures(ledger, site.site, self._queues)
         self._threads = [
-            threading.Thread(target=self._follow, name="slurm", daemon=True),
+            threading.Thread(target=self._repeat_steps, name="slurm", daemon=True),
             threading.Thread(target=self._presence.serve, args=(ledger, self._stop), name="presence", daemon=True),
         ]
 
@@ -96,7 +99,7 @@ class SlurmController(Executor):
             if thread.is_alive():
                 thread.join(timeout=60)
 
-    def _follow(self) -> None:
+    def _repeat_steps(self) -> None:
         """Repeat the steps until the controller is closed."""
         while not self._stop.is_set():
             self._wake_up.clear()
@@ -106,6 +109,7 @@ class SlurmController(Executor):
                 log.warning("Slurm: %s", str(error).split("\n", 1)[0][:500])
             pause_seconds = self._site.poll_seconds
             if self._jobs_left_to_elements:
+                # an element ends when it has found no job for LINGER_SECONDS; jobs left to it then need another one
                 pause_seconds = min(pause_seconds, 2 * LINGER_SECONDS)
             self._wake_up.wait(pause_seconds)
 
@@ -118,7 +122,10 @@ class SlurmController(Executor):
             self._submit(alive)
 
     def _handle_ended(self, arrays: Sequence[Spool]) -> list[ElementTask]:
-        """Handle the elements that have ended, and return the tasks of those that still wait or run."""
+        """Handle the elements that have ended, and return the tasks of those that still wait or run.
+
+        An element that takes its jobs removes their reservations, so one that left reservations did not run them.
+        """
         states = self._slurm.states(arrays)
         with self._ledger.read() as connection:
             reservations = external_jobs.reserved_jobs(connection, self._queues)
@@ -131,13 +138,13 @@ class SlurmController(Executor):
                     alive.append(task)
                 elif task.name not in self._handled:
                     self._handled.add(task.name)
-                    self._end(array, element, task.jobs, ran=task.name not in reserved_elements)
+                    self._handle_ended_element(array, element, task.jobs, ran=task.name not in reserved_elements)
             if all(element.state.ended for element in elements):
                 array.remove()
                 self._handled -= {element_name(array, element.number) for element in elements}
         return alive
 
-    def _end(self, array: Spool, element: ElementStatus, job_ids: Sequence[int], ran: bool) -> None:
+    def _handle_ended_element(self, array: Spool, element: ElementStatus, job_ids: Sequence[int], ran: bool) -> None:
         """Handle an element that has ended. ran: whether it took the jobs that it was submitted for."""
         if ran:
             self._failures.element_ran(job_ids)
@@ -150,7 +157,8 @@ class SlurmController(Executor):
 
     def _release(self, connection: Connection, job_ids: Sequence[int], *, lost: bool) -> None:
         """Remove the reservations of these jobs; jobs that were lost too often are given up."""
-        for job_id in external_jobs.free_reservations(connection, job_ids, lost):
+        lost_too_often = external_jobs.free_reservations(connection, job_ids, lost=lost)
+        for job_id in lost_too_often:
             detail = "its element in the cluster never ran it"
             end_attempts.give_up(connection, job_id, Outcome.LOST, Reason.LEASE_EXPIRED, detail)
 
@@ -164,7 +172,7 @@ class SlurmController(Executor):
         forgotten = [
             job_id
             for job_id, (name, seconds) in reserved.items()
-            if seconds > FORGOTTEN_SECONDS and _token(name) not in spooled_tokens
+            if seconds > FORGOTTEN_SECONDS and _token_of_array(name) not in spooled_tokens
         ]
         if forgotten:
             with self._ledger.begin() as connection:
@@ -182,7 +190,8 @@ class SlurmController(Executor):
         accepted_ids = list[int]()
         refused = list[RefusedArray]()
         try:
-            for array, (request, groups) in arrays.items():  # a crash from here on releases the jobs
+            # if the process dies from here on, `_release_forgotten` of another controller releases the jobs
+            for array, (request, groups) in arrays.items():
                 refusal = self._submit_one(array, request, groups)
                 if refusal is None:
                     accepted_ids += unsubmitted.pop(array)
@@ -192,7 +201,7 @@ class SlurmController(Executor):
             if unsubmitted:
                 with self._ledger.begin() as connection:
                     self._release(connection, list(chain.from_iterable(unsubmitted.values())), lost=False)
-        self._failures.note(refused, accepted_ids, in_cluster=bool(alive))
+        self._failures.note_round(refused, accepted_ids, in_cluster=bool(alive))
 
     def _reserve_arrays(
         self, connection: Connection, alive: Sequence[ElementTask]
@@ -204,14 +213,17 @@ class SlurmController(Executor):
         by_request: dict[ResourceRequest, list[JobGroup]] = {}
         elements = list(alive)
         self._jobs_left_to_elements = False
-        for group in grouped(external_jobs.waiting_jobs(connection, self._queues, self._site.max_array)):
+        waiting = external_jobs.waiting_jobs(connection, self._queues, limit=self._site.max_array)
+        for group in grouped(waiting):
             n_fitting = sum(1 for element in elements if fits_element(group, element))
             if n_fitting >= self._slots:
                 self._jobs_left_to_elements = True
                 continue
-            for job_ids, request in self._placed(connection, group):
+            for job_ids, request in self._requests_of(connection, group):
                 by_request.setdefault(request, []).append(job_ids)
-                elements.append(self._task("", job_ids, request))  # its name is not known yet, and not needed here
+                # the name is not known yet, and not needed for comparing further groups with the element
+                elements.append(self._task("", job_ids, request))
+        # each Spool is a new array with its own token
         arrays = {Spool(self._site.spool): (request, groups) for request, groups in by_request.items()}
         for array, (_, groups) in arrays.items():
             element_by_job = dict[int, str]()
@@ -221,13 +233,14 @@ class SlurmController(Executor):
             external_jobs.reserve_for(connection, element_by_job)
         return arrays
 
-    def _placed(
+    def _requests_of(
         self, connection: Connection, group: Sequence[WaitingExternalJob]
     ) -> Iterator[tuple[JobGroup, ResourceRequest]]:
-        """Yields the request of a group. A group that fits no partition is halved; a job that fits none is given up."""
+        """Yields (job ids, request) of a group. A group that fits no partition is halved; a job that fits none is
+        given up."""
         try:
             seconds = sum(expected_seconds(job) for job in group)
-            need = need_of(seconds, group[0].memory_mb, read(group[0].needs))
+            need = need_of(seconds, group[0].memory_mb, parse_needs(group[0].needs))
             request = choose_partition(self._site, need)
         except NoPartitionError as error:
             if len(group) == 1:
@@ -236,8 +249,8 @@ class SlurmController(Executor):
                 end_attempts.give_up(connection, group[0].job_id, Outcome.BAD_ENVIRONMENT, reason, detail)
                 return
             middle = len(group) // 2
-            yield from self._placed(connection, group[:middle])
-            yield from self._placed(connection, group[middle:])
+            yield from self._requests_of(connection, group[:middle])
+            yield from self._requests_of(connection, group[middle:])
         else:
             yield tuple(job.job_id for job in group), request
 
@@ -247,13 +260,14 @@ class SlurmController(Executor):
         The element may use the requested time and memory without the margins that the site's profile adds.
         """
         wall = self._site.wall
+        memory_mb = int(request.memory_mb / self._site.memory.margin + 1e-6)  # 1e-6, so that rounding costs no MB
         return ElementTask(
             name=name,
             jobs=list(job_ids),
             queues=list(self._queues),
             margin=wall.margin,
             seconds=60.0 * request.minutes - wall.warning_seconds,
-            memory_mb=int(request.memory_mb / self._site.memory.margin + 1e-6),
+            memory_mb=memory_mb,
         )
 
     def _submit_one(self, array: Spool, request: ResourceRequest, groups: Sequence[JobGroup]) -> str | None:
@@ -312,7 +326,7 @@ class SubmitFailures:
             self._warn([(job_ids, None)])
         self._n_never_started = 0
 
-    def note(self, refused: Sequence[RefusedArray], accepted_ids: Sequence[int], in_cluster: bool) -> None:
+    def note_round(self, refused: Sequence[RefusedArray], accepted_ids: Sequence[int], in_cluster: bool) -> None:
         """Note one round of submissions.
 
         accepted_ids: ids of jobs that Slurm accepted. in_cluster: whether an element of this site waited or ran in the
@@ -329,6 +343,7 @@ class SubmitFailures:
             a_job_runs = jobs.any_in_state(connection, JobState.RUNNING, queues=self._queues)
         if self._n_never_started >= FAILURES_TO_FAULT and not a_job_runs:
             self.fault = self._start_fault()
+        # an accepted array clears the warning of its campaigns, unless elements still fail at their start
         warnings = list[tuple[Sequence[int], str | None]]()
         if not self._n_never_started:
             warnings.append((accepted_ids, None))
@@ -376,11 +391,14 @@ def expected_seconds(job: WaitingExternalJob) -> float:
 
 
 def grouped(waiting: Sequence[WaitingExternalJob]) -> list[list[WaitingExternalJob]]:
-    """Returns the jobs in groups that one call may run. A group stands at the place of its most urgent job."""
+    """Returns the jobs in groups that one call may run. A group stands at the place of its most urgent job.
+
+    waiting: jobs in order of urgency. `together` of a job is the largest number of jobs in its call.
+    """
     groups: list[list[WaitingExternalJob]] = []
     open_groups: dict[tuple[object, ...], list[WaitingExternalJob]] = {}
     for job in waiting:
-        shared = (job.rung_id, job.needs, job.memory_mb, job.together)
+        shared = (job.rung_id, job.needs, job.memory_mb, job.together)  # the same for all jobs of a call
         group = open_groups.get(shared)
         if group is None or len(group) >= job.together:
             group = []
@@ -403,7 +421,7 @@ def element_name(array: Spool, number: int) -> str:
     return f"slurm {array.token}_{number}"
 
 
-def _token(name: str) -> str:
+def _token_of_array(name: str) -> str:
     """Returns the token of the array to which the element of this name belongs."""
     return name.removeprefix("slurm ").partition("_")[0]
 

@@ -11,7 +11,7 @@ The script sends TERM to the command, waits for it and ends with 124, whatever t
 stopped at its time limit would count as COMPLETED.
 
 Each array has a folder, shared with the nodes, with the elements' tasks, the script, and the files that elements leave.
-Their states follow from these files and from squeue.
+The states of the elements follow from these files and from squeue.
 
 SPOOL/3f2a9c0d1b4e5f67/     the token of the array, which is also in the name of its Slurm job
     elements.json           the task of each element, by its number
@@ -41,6 +41,7 @@ from sciagent.execution.slurm.site import ResourceRequest, SiteProfile
 
 MAX_ELEMENTS_BYTES = 64_000_000
 _TOKEN = re.compile(r"[0-9a-f]{16}")
+# as `finish` in the batch script writes it
 _EXIT_FILE = re.compile(r'\{"code": (\d{1,3}), "warned": (?:true|false), "stopped": (true|false)\}\n')
 _TAIL_BYTES = 4096
 
@@ -164,7 +165,7 @@ class ElementState(StrEnum):
     FAILED = "failed"  # ended with a non-zero exit code, or was killed by a signal
     TIMED_OUT = "timed_out"  # killed by Slurm at its wall time, or stopped itself after the warning
     CANCELLED = "cancelled"
-    LOST = "lost"  # the node died, or Slurm has no record of it any more and it left no file
+    LOST = "lost"  # the node or Slurm ended it (also for memory), or Slurm has no record of it and it left no file
     UNKNOWN = "unknown"  # Slurm reports a state that is not listed here; ask again later
 
     @property
@@ -243,6 +244,7 @@ COMMAND = ("-m", "sciagent", "worker", "--from")  # arguments of the site's pyth
 COMMAND_TIMEOUT_SECONDS = 60.0
 _PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "TZ", "SLURM_CONF", "SLURM_CONF_SERVER", "LD_LIBRARY_PATH")
 
+# `heard` is yes if a signal came since the last `wait`; it is yes at first, so that the loop of the tail is entered
 _SCRIPT_HEAD = """\
 #!/bin/bash
 # One element of an array of sciagent: FOLDER COMMAND...
@@ -265,6 +267,7 @@ finish() {
 }
 """
 
+# the command is told of a signal that came before the command had started; "falsefalse" means that none came
 _SCRIPT_TAIL = """
 "$@" &
 child=$!
@@ -430,4 +433,5 @@ def render(site: SiteProfile) -> str:
     profile = [". /etc/profile", "umask 077"] if site.modules else []
     modules = [f"module load {shlex.quote(name)} || finish 69" for name in site.modules]  # EX_UNAVAILABLE
     variables = [f"export {name}={shlex.quote(value)}" for name, value in site.environment.items()]
-    return _SCRIPT_HEAD + "".join(f"{line}\n" for line in [*profile, *modules, *variables]) + _SCRIPT_TAIL
+    lines_of_site = [f"{line}\n" for line in (*profile, *modules, *variables)]
+    return _SCRIPT_HEAD + "".join(lines_of_site) + _SCRIPT_TAIL

@@ -14,9 +14,9 @@ from sciagent.execution.slurm.site import Need, ResourceRequest, SiteProfile, ch
 
 COMMANDS = ("sbatch", "squeue", "scontrol", "sinfo")
 _FORMAT = "%R|%a|%l|%c|%m|%G"  # partition, up or not, time limit, cores, MB and generic resources of a node
-_GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
+_GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")  # gpu:COUNT or gpu:TYPE:COUNT, in a list
 _MAX_ARRAY_SIZE = re.compile(r"^MaxArraySize\s*=\s*(\d+)$", re.MULTILINE)
-_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
+_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")  # see `minutes`
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def check(site: SiteProfile, need: Need) -> ProfileCheck:
     rehearsal = None
     try:
         request = choose_partition(site, need)
-        rehearsal = slurm.rehearse(request) if partitions else None
+        rehearsal = slurm.rehearse(request) if partitions else None  # without partitions Slurm has not answered
     except NoPartitionError as error:
         faults.append(str(error))
     except SlurmError as error:
@@ -86,14 +86,15 @@ def _partition_statuses(sinfo_output: str) -> list[PartitionStatus]:
         if len(parts) != _FORMAT.count("|") + 1:  # a warning, not a line in our format
             continue
         name, state, limit, cores, memory, generic = parts
-        old = largest.get(name)
+        old = largest.get(name)  # from an earlier line of the same partition
+        n_gpus = sum(int(n) for n in _GPUS.findall(generic))
         largest[name] = PartitionStatus(
             name,
             up=state == "up",
             minutes=minutes(limit),
             memory_mb=max(_leading_number(memory), old.memory_mb if old else 0),
             cores=max(_leading_number(cores), old.cores if old else 0),
-            gpus=max(sum(int(n) for n in _GPUS.findall(generic)), old.gpus if old else 0),
+            gpus=max(n_gpus, old.gpus if old else 0),
         )
     return list(largest.values())
 

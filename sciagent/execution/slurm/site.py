@@ -32,6 +32,7 @@ RESERVED = (
 
 
 def _checked(pattern: str, takes: str, limit: int) -> AfterValidator:
+    """Returns a check of a text. takes: description of the pattern, for messages. limit: most characters."""
     compiled = re.compile(pattern)
 
     def check(value: str) -> str:
@@ -214,7 +215,7 @@ def load_site(path: Path) -> SiteProfile:
 
 def parse_site(text: str, name: str = "site.yaml") -> SiteProfile:
     """Read the profile in a YAML text. name: the file name used in messages. Raises SpecError."""
-    return validated(read(text, "a site profile", "site: name"), name, SiteProfile)
+    return validated(read(text, kind="a site profile", opens="site: name"), name, SiteProfile)
 
 
 @dataclass(frozen=True)
@@ -233,8 +234,8 @@ class Need:
 
 def need_of(seconds: float, memory_mb: int | None, needs: Mapping[str, int]) -> Need:
     """The need of a job. needs: amounts by resource name; a name other than cores and GPUs is a licence."""
-    others = tuple(sorted((name, n) for name, n in needs.items() if name not in (CORES, GPU)))
-    return Need(seconds, memory_mb, needs.get(CORES, 1), needs.get(GPU, 0), others)
+    licences = sorted((name, n) for name, n in needs.items() if name not in (CORES, GPU))
+    return Need(seconds, memory_mb, cores=needs.get(CORES, 1), gpus=needs.get(GPU, 0), licences=tuple(licences))
 
 
 @dataclass(frozen=True)
@@ -247,6 +248,7 @@ class ResourceRequest:
     cores: int
     gpus: int = 0
     licences: tuple[tuple[str, int], ...] = ()
+    """(name, count), sorted by name."""
 
 
 def wall_minutes(site: SiteProfile, seconds: float) -> int:

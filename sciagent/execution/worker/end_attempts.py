@@ -1,5 +1,7 @@
 """Ends attempts: writes evidence, artifacts, attempt, spend and the job's new state in one fenced transaction.
 
+Fenced means that a result is written only if its attempt still holds the lease of the job, by the number of its claim.
+
 The local pool, workers of the ledger, Celery and Slurm all end their attempts here. Verifications without a job do so
 too: fast rungs, `sciagent verify` and the checks before a promotion.
 """
@@ -27,7 +29,7 @@ from sciagent.domain.states import (
     after_result,
     cost_of_killed,
 )
-from sciagent.execution.worker.read_claimed_jobs import ClaimedJob, home_of
+from sciagent.execution.worker.read_claimed_jobs import ClaimedJob, checkpoints_home
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, leases, offers, spend
@@ -65,14 +67,14 @@ def store_files(ledger: Ledger, results: Sequence[HostResult]) -> list[StoredArt
 def lost_with_host(job: ClaimedJob, fault: str) -> HostResult:
     """The result of a job whose host failed."""
     finding = Finding(job.candidate.key, Outcome.LOST, reason=Reason.WORKER_DIED, detail=fault)
-    return HostResult(finding, Cost(), 0.0)
+    return HostResult(finding, cost=Cost(), wall_seconds=0.0)
 
 
 def drop_checkpoints(scratch: Path, endings: Iterable[JobEnding]) -> None:
     """Remove the checkpoints of jobs that are over, and of crashed jobs, whose checkpoint may be the cause."""
     for ending in endings:
         if ending.after.is_over or ending.result.outcome is Outcome.CRASHED:
-            shutil.rmtree(home_of(scratch, ending.result.job.key.hash), ignore_errors=True)
+            shutil.rmtree(checkpoints_home(scratch, ending.result.job.key.hash), ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class JobResult:
         """The measured cost; the wall time on all cores if the process was killed before it was measured."""
         if self.outcome is Outcome.LOST:
             return self.result.cost or cost_of_killed(self.result.wall_seconds, self.job.task.limits.threads)
+        # what the host cannot measure, such as money, is as the verifier has counted or declared it
         return self.result.cost + unmeasured(self.job.declared or {}, self.result.finding.spent)
 
 
@@ -106,7 +109,7 @@ class JobEnding:
     kills: int
     """Number of kills of the job, including this attempt."""
     recorded: RecordedEvidence | None = None
-    """The evidence as `find_reusable` reads it; None if no reusable evidence was recorded."""
+    """The evidence as `evidence.find_reusable` would read it; None if no reusable evidence was recorded."""
 
 
 def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, JobEnding]:
@@ -116,11 +119,12 @@ def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, 
     nothing again.
     """
     by_id = {result.job.claim.job_id: result for result in results}
-    held_jobs = leases.hold(connection, [result.job.claim for result in results])
+    held_jobs = leases.lock_held_jobs(connection, [result.job.claim for result in results])
     held_results = {id_: by_id[id_] for id_ in held_jobs}
     late_results = [result for id_, result in by_id.items() if id_ not in held_jobs]
     after = _states_after(held_jobs, held_results)
-    _close(connection, [_closing_of_result(result, after[id_], result.cost) for id_, result in held_results.items()])
+    closings = [_closing_of_result(result, after[id_], result.cost) for id_, result in held_results.items()]
+    _close(connection, closings)
     with_evidence = [
         result for id_, result in held_results.items() if after[id_].is_over and result.outcome.rule.is_evidence
     ]
@@ -133,11 +137,13 @@ def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, 
     costs_before = _book_late(connection, late_results)
     attempts.mark_late(connection, costs_before)
     ended_attempts = [result.job.claim.attempt_id for result in held_results.values()]
-    _mark_ends(connection, [*ended_attempts, *costs_before], evidence_rows)
-    return {
-        id_: JobEnding(held_results[id_], after[id_], job.kills + after[id_].kills, recorded.get(id_))
-        for id_, job in held_jobs.items()
-    }
+    late_attempts = list(costs_before)
+    _mark_ends(connection, [*ended_attempts, *late_attempts], evidence_rows)
+    endings = dict[int, JobEnding]()
+    for id_, job in held_jobs.items():
+        kills = job.kills + after[id_].kills
+        endings[id_] = JobEnding(held_results[id_], after[id_], kills, recorded.get(id_))
+    return endings
 
 
 def _states_after(held_jobs: Mapping[int, HeldJob], held_results: Mapping[int, JobResult]) -> dict[int, AfterAttempt]:
@@ -199,6 +205,7 @@ def complete_direct(
     finding = results[0].result.finding
     with_evidence = [direct for direct in results if direct.result.finding.outcome.rule.is_evidence]
     if with_evidence:
+        # several results share the attempt, which then has no outcome of a single candidate
         outcome = Outcome.OK if len(results) > 1 else finding.outcome
         end = AttemptEnd(attempt_id, AttemptState.DONE, cost, wall, outcome)
     else:
@@ -208,7 +215,7 @@ def complete_direct(
         spend.book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
     written = _record_evidence(connection, with_evidence, [attempt_id] * len(with_evidence))
     _mark_ends(connection, [attempt_id], written)
-    remaining = iter(written)
+    remaining = iter(written)  # in the order of `with_evidence`
     recorded: list[RecordedEvidence | None] = []
     for direct in results:
         is_evidence = direct.result.finding.outcome.rule.is_evidence
@@ -251,11 +258,12 @@ def call_back(connection: Connection, campaign_id: int) -> None:
 
     A running job counts no loss and may run again later. Its worker ends it at the next check of its lease.
     """
-    offers.withdraw(connection, campaign_id)
+    offers.withdraw(connection, campaign_id)  # the jobs that wait
     now = db_now(connection)
     detail = "called back by who stopped the campaign"
     closings = []
     for live in leases.held_by_workers(connection, campaign_id):
+        # a worker whose lease has expired may have died at its last heartbeat
         until = now if live.lease_until > now else live.heartbeat_at
         after = after_recall(cancelled=live.cancel)
         closings.append(_closing_of_lost(live, after, until, Reason.WORKER_DIED, detail))
@@ -269,7 +277,7 @@ def give_back(connection: Connection, claims: Sequence[Claim]) -> set[int]:
 
     Returns the ids of jobs that are cancelled instead, because a person asked for it.
     """
-    held_jobs = leases.hold(connection, claims)
+    held_jobs = leases.lock_held_jobs(connection, claims)
     after = {id_: after_recall(cancelled=job.cancel) for id_, job in held_jobs.items()}
     _close(connection, [_Closing(claim, after[claim.job_id]) for claim in claims if claim.job_id in held_jobs])
     return {id_ for id_ in held_jobs if after[id_].is_over}
@@ -280,8 +288,9 @@ def give_up(connection: Connection, job_id: int, outcome: Outcome, reason: Reaso
 
     The attempt gets no watermark, since the caller goes on to lock other jobs.
     """
-    claim = leases.claim(connection, job_id, "cluster")
+    claim = leases.claim(connection, job_id, owner="cluster")
     if claim is not None:
+        # a job that was lost too often may be the cause, and a person has to look at it
         state = JobState.QUARANTINED if outcome is Outcome.LOST else JobState.FAILED
         after = AfterAttempt(state, AttemptState.FAILED)
         _close(connection, [_Closing(claim, after, outcome=outcome, reason=reason, detail=detail)])
@@ -320,13 +329,13 @@ def _closing_of_result(result: JobResult, after: AfterAttempt, cost: Cost) -> _C
     return _Closing(
         result.job.claim,
         after,
-        task.campaign_id,
-        task.rung_id,
-        cost,
-        result.result.wall_seconds,
-        finding.outcome,
-        finding.reason,
-        finding.detail,
+        campaign_id=task.campaign_id,
+        rung_id=task.rung_id,
+        cost=cost,
+        wall_seconds=result.result.wall_seconds,
+        outcome=finding.outcome,
+        reason=finding.reason,
+        detail=finding.detail,
     )
 
 
@@ -336,9 +345,18 @@ def _closing_of_lost(live: LiveAttempt, after: AfterAttempt, until: datetime, re
     The attempt is billed an equal share of the time of its call.
     """
     call_seconds = max(0.0, (until - live.started_at).total_seconds())
-    wall = call_seconds / live.together
-    cost = cost_of_killed(wall, live.cores)
-    return _Closing(live.claim, after, live.campaign_id, live.rung_id, cost, wall, Outcome.LOST, reason, detail)
+    wall_seconds = call_seconds / live.together
+    return _Closing(
+        live.claim,
+        after,
+        campaign_id=live.campaign_id,
+        rung_id=live.rung_id,
+        cost=cost_of_killed(wall_seconds, live.cores),
+        wall_seconds=wall_seconds,
+        outcome=Outcome.LOST,
+        reason=reason,
+        detail=detail,
+    )
 
 
 def _close(connection: Connection, closings: Sequence[_Closing]) -> None:
@@ -346,6 +364,7 @@ def _close(connection: Connection, closings: Sequence[_Closing]) -> None:
     ends = []
     for closing in closings:
         after = closing.after
+        # a job that is queued again after a loss has no outcome yet
         runs_again = closing.outcome is Outcome.LOST and not after.is_over
         outcome = None if runs_again else closing.outcome
         ends.append(JobEnd(closing.claim, after.job, outcome, after.kills, after.losses))
@@ -430,8 +449,11 @@ def _book_late(connection: Connection, late: Sequence[JobResult]) -> dict[int, M
             continue
         costs_before[attempt_id] = booked
         cost = result.cost
-        whole_cost = Cost({name: max(cost.get(name, 0.0), booked.get(name, 0.0)) for name in {*cost, *booked}})
-        ends.append(_closing_of_result(result, AfterAttempt(JobState.QUEUED, AttemptState.STALE), whole_cost).end)
+        names = {*cost, *booked}
+        whole_cost = Cost({name: max(cost.get(name, 0.0), booked.get(name, 0.0)) for name in names})
+        # only the attempt's state is written; the job's state belongs to a later attempt
+        after = AfterAttempt(JobState.QUEUED, AttemptState.STALE)
+        ends.append(_closing_of_result(result, after, whole_cost).end)
         unbooked_cost = Cost({name: amount - booked.get(name, 0.0) for name, amount in whole_cost.items()})
         bills.append(Bill(result.job.task.campaign_id, result.job.task.rung_id, attempt_id, unbooked_cost))
     attempts.end_many(connection, ends)

@@ -60,7 +60,7 @@ class LocalPool:
     ) -> None:
         self.slots = slots
         self.completed: queue.SimpleQueue[Completed] = queue.SimpleQueue()
-        self.running = 0
+        self.n_calls = 0
         """Number of running and waiting calls."""
         self._bell = bell
         self._renewer = LeaseRenewer(ledger)
@@ -81,16 +81,16 @@ class LocalPool:
         """Number of further calls that may wait, at most one per slot. 0 while there are more workers than slots, or
         while a job takes several slots, since an idle worker would begin at once."""
         has_spare_workers = len(self._threads) > self.slots
-        has_wide_jobs = self._taken != self.running
+        has_wide_jobs = self._taken != self.n_calls
         if has_spare_workers or has_wide_jobs:
             return 0
-        room = min(self.slots, 2 * self.slots - self.running)
+        room = min(self.slots, 2 * self.slots - self.n_calls)  # as many calls run as there are slots, and as many wait
         return max(0, room)
 
     def submit(self, jobs: Jobs, request: Request) -> None:
         """Run the request of these jobs when a worker is free. Returns at once."""
         self._count(request.limits.threads, change=1)
-        if len(self._threads) < min(self.running, self.slots):  # processes are started when there is work for them
+        if len(self._threads) < min(self.n_calls, self.slots):  # processes are started when there is work for them
             thread = threading.Thread(target=self._serve, name=f"slot-{len(self._threads)}", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -121,7 +121,7 @@ class LocalPool:
 
     def _count(self, slots: int, change: int) -> None:
         """Add (change 1) or remove (change -1) a call that takes this number of slots."""
-        self.running = self.running + change
+        self.n_calls = self.n_calls + change
         self._taken = self._taken + change * slots
 
     def kill(self) -> None:

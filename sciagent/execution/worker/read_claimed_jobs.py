@@ -1,4 +1,4 @@
-"""Claimed jobs as a worker reads them from the ledger. No part of a job comes from a message.
+"""Claimed jobs as a worker reads them from the ledger. The messages that wake workers carry no part of a job.
 
 A long verification has checkpoints. Each attempt has its own folder, which starts as a copy of the previous attempt's
 folder. A worker that lost its lease and still writes changes only its own files. The fence of an attempt is a number
@@ -33,6 +33,8 @@ from sciagent.verification.cost_models import cost_or_none
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Limits, Request
 
+log = logging.getLogger(__name__)
+
 
 def scratch_of(artifacts: ArtifactStore) -> Path:
     """The scratch folder for jobs of this ledger, beside the artifacts and on the same disk."""
@@ -40,14 +42,14 @@ def scratch_of(artifacts: ArtifactStore) -> Path:
     return root.with_name(f"{root.name.removesuffix('-artifacts')}-scratch")
 
 
-def home_of(scratch: Path, evidence_key: str) -> Path:
+def checkpoints_home(scratch: Path, evidence_key: str) -> Path:
     """The folder of the checkpoints of all attempts under this evidence key."""
     return scratch / "checkpoints" / evidence_key
 
 
-def folder_of(scratch: Path, evidence_key: str, fence: int) -> Path:
+def attempt_folder(scratch: Path, evidence_key: str, fence: int) -> Path:
     """Returns the folder of the attempt with this fence. A new folder is a copy of the previous attempt's, if any."""
-    home = home_of(scratch, evidence_key)
+    home = checkpoints_home(scratch, evidence_key)
     folder = home / f"fence-{fence}"
     fences = [int(path.name.removeprefix("fence-")) for path in home.glob("fence-*")]
     earlier_fences = [number for number in fences if number < fence]
@@ -57,9 +59,6 @@ def folder_of(scratch: Path, evidence_key: str, fence: int) -> Path:
         shutil.copytree(home / f"fence-{max(earlier_fences)}", partial, symlinks=True)
         partial.rename(folder)  # only a complete copy gets the final name
     return folder
-
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def request_of(jobs: Sequence[ClaimedJob], scratch: Path, cuda: str | None = Non
         tuple(job.candidate for job in jobs),
         task.limits,
         replicate=jobs[0].key.replicate,
-        checkpoints=tuple(folder_of(scratch, job.key.hash, job.claim.fence) for job in jobs),
+        checkpoints=tuple(attempt_folder(scratch, job.key.hash, job.claim.fence) for job in jobs),
         together=len(jobs) > 1,
         cuda=cuda,
         environment=task.verifier.runs_in,
@@ -105,44 +104,45 @@ def request_of(jobs: Sequence[ClaimedJob], scratch: Path, cuda: str | None = Non
     )
 
 
-class AskedJob(NamedTuple):
-    """A claimed job as read from the ledger."""
+class ClaimedRow(NamedTuple):
+    """A claimed job as read from the ledger, before its verifier is created."""
 
     claim: Claim
     row: Any
+    """Columns of the job, of its rung, and the campaign's name."""
     candidate: Candidate
 
 
-def ask(connection: Connection, claims: Sequence[Claim]) -> list[AskedJob]:
+def read_claimed(connection: Connection, claims: Sequence[Claim]) -> list[ClaimedRow]:
     """Read jobs of one rung, in the transaction that claims them. Verifiers are created later, since this takes time.
 
     A job whose candidate cannot be created here is left out, and its lease expires. An error would undo the claim, and
     the next worker would meet the same error.
     """
+    if not claims:
+        return []
     j = t.job.c
     r = t.rung.c
     c = t.campaign.c
-    columns = (j.candidate_id, j.replicate, j.evidence_key, j.campaign_id, j.rung_id, c.name)
+    columns = (j.candidate_id, j.replicate, j.evidence_key, j.campaign_id, j.rung_id, c.name.label("campaign_name"))
     query = (
         sa.select(j.id, *columns, r.verifier, r.verifier_version, r.settings_hash, r.request)
         .select_from(t.job.join(t.rung, r.id == j.rung_id).join(t.campaign, c.id == j.campaign_id))
         .where(among(connection, j.id, [claim.job_id for claim in claims]))
     )
-    if not claims:
-        return []
     rows = {row.id: row for row in connection.execute(query).all()}
-    asked = []
+    claimed = []
     for claim in claims:
         row = rows[claim.job_id]
         try:
             candidate = candidates.load(connection, [row.candidate_id])[row.candidate_id]
-        except (SQLAlchemyError, LedgerError):
+        except (SQLAlchemyError, LedgerError):  # the fault of the ledger, not of the candidate
             raise
         except Exception:  # a subject's parser may raise anything; the other jobs go on, and this one's lease expires
             log.exception("candidate %d cannot be made here", row.candidate_id)
         else:
-            asked.append(AskedJob(claim, row, candidate))
-    return asked
+            claimed.append(ClaimedRow(claim, row, candidate))
+    return claimed
 
 
 class CannotError(SciagentError):
@@ -155,11 +155,11 @@ class Tasks:
     def __init__(self) -> None:
         self._tasks: dict[int, tuple[Any, Task]] = {}  # (definition in the ledger, task) by rung
 
-    def jobs(self, asked: Sequence[AskedJob]) -> list[ClaimedJob]:
+    def jobs(self, claimed: Sequence[ClaimedRow]) -> list[ClaimedJob]:
         """Returns the claimed jobs in the order given, each with a verifier created in this process. Raises CannotError
         if a verifier cannot be created here."""
         jobs = []
-        for claim, row, candidate in asked:
+        for claim, row, candidate in claimed:
             task = self._task(row)
             key = task.verifier.evidence_key(candidate, row.replicate)
             if key.hash != row.evidence_key:
@@ -178,7 +178,7 @@ class Tasks:
             settings = row.request["settings"]
             limits = Limits(**row.request["limits"])
             verifier = verifier_class(row.verifier)(settings)
-            verifier.scope = row.name
+            verifier.scope = row.campaign_name  # the name by which a verifier tells campaigns apart
             missing = unavailable(verifier)
         except UsageError as error:
             raise CannotError(str(error)) from error
@@ -188,7 +188,7 @@ class Tasks:
             raise CannotError(f"{row.verifier}: {missing}")
         if (verifier.version, verifier.settings_hash) != (row.verifier_version, row.settings_hash):
             raise CannotError(
-                f"{row.verifier} is version {verifier.version} here, the campaign {row.name} goes by version "
+                f"{row.verifier} is version {verifier.version} here, the campaign {row.campaign_name} goes by version "
                 f"{row.verifier_version} or other defaults; install the same sciagent and plug-ins everywhere"
             )
         needs = dict(row.request.get("resources", {}))

@@ -25,7 +25,7 @@ from sciagent.store.job_queue.workers import SEEN_SECONDS, NewWorker
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0  # between steps
 ALIVE_SECONDS = SEEN_SECONDS / 5  # between updates of the worker's row, of which several may fail
-REAP_SECONDS = min(5.0, LEASE_SECONDS / 4)
+REAP_SECONDS = min(5.0, LEASE_SECONDS / 4)  # between checks for dead workers
 
 
 class Presence:
@@ -79,6 +79,7 @@ class Presence:
             if draining != self.draining:
                 self.draining = draining
                 self._on_drain(draining)
+        # at random times, so that the workers of a ledger do not all check at once
         if now - self._reaped_at > REAP_SECONDS * random.uniform(0.8, 1.2):
             self._on_reap(ledger, reap(ledger))
             self._reaped_at = now
@@ -161,7 +162,7 @@ class LeaseRenewer:
                         leases.heartbeat(connection, claims)
                     renewed_at = time.monotonic()
                 with self._ledger.read() as connection:
-                    gone = leases.not_mine(connection, claims)
+                    gone = leases.jobs_to_stop(connection, claims)
             except LedgerAwayError:
                 continue  # the next round tries again
             except LedgerReplacedError:  # no result can be written any more

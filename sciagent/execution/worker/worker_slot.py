@@ -31,11 +31,11 @@ from sciagent.execution.worker.end_attempts import (
     store_files,
 )
 from sciagent.execution.worker.read_claimed_jobs import (
-    AskedJob,
     CannotError,
     ClaimedJob,
+    ClaimedRow,
     Tasks,
-    ask,
+    read_claimed,
     request_of,
     scratch_of,
 )
@@ -54,7 +54,7 @@ MAX_PAUSE = 5.0  # longest pause, in seconds
 T = TypeVar("T")
 
 
-def patiently(
+def retry_while_away(
     work: Callable[[], T],
     stop: threading.Event | None = None,
     away: tuple[type[Exception], ...] = (LedgerAwayError,),
@@ -80,7 +80,8 @@ class Runner:
     """One slot of a worker. Only one thread uses it, but any thread may call `stop`.
 
     owner: owner of its leases. scratch: folder for jobs, on a disk of this machine. registered: the slot's worker; None
-    on a cluster, where a job has one core and `memory_mb`. renewer: renews leases; the slots of a process share it.
+    on a cluster, which has given this slot one core and `memory_mb`. renewer: renews leases; the slots of a process
+    share it.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Runner:
         self._own_renewer = renewer is None
         self._renewer = renewer or LeaseRenewer(ledger)
         self._tasks = Tasks()
-        self._cannot: dict[int, str] = {}  # rungs that this worker cannot run, and why
+        self._refused: dict[int, str] = {}  # rungs that this worker cannot run, and why
         self._element = ""  # the array element for which the claimed jobs are reserved
         self._worker: Worker | None = None
         self._stop = threading.Event()
@@ -119,9 +120,9 @@ class Runner:
             owner=self.owner,
             worker=self._registered,
             memory_mb=self._memory_mb,
-            skip=list(self._cannot),
+            skip=list(self._refused),
             seconds=seconds,
-            after=max(self.campaigns, default=0),
+            after=max(self.campaigns, default=0),  # the campaigns take turns
         )
         return self._claim_and_run(claim)
 
@@ -137,9 +138,9 @@ class Runner:
             self._element = ""
 
     @property
-    def cannot(self) -> str:
+    def refusal(self) -> str:
         """Why this worker cannot run the jobs of the first rung that it refused; empty if it refused none."""
-        reasons = list(self._cannot.values())
+        reasons = list(self._refused.values())
         return reasons[0] if reasons else ""
 
     def stop(self) -> None:
@@ -155,19 +156,19 @@ class Runner:
             self._renewer.close()
 
     def _claim_and_run(self, claim: Callable[[Connection], list[Claim]]) -> int:
-        def ask_in_transaction() -> list[AskedJob]:
+        def claim_and_read() -> list[ClaimedRow]:
             if self._stop.is_set():
                 return []
             with self._ledger.begin() as connection:
-                return ask(connection, claim(connection))
+                return read_claimed(connection, claim(connection))
 
-        asked = patiently(ask_in_transaction, self._stop)
-        if not asked:
+        claimed = retry_while_away(claim_and_read, self._stop)
+        if not claimed:
             return 0
-        claims = [job.claim for job in asked]
+        claims = [job.claim for job in claimed]
         held = self._renewer.hold(claims, self._end)
         try:
-            jobs = self._tasks.jobs(asked)
+            jobs = self._tasks.jobs(claimed)
             if len(jobs) == 1:
                 about = self._about(jobs[0], "started")
                 log.info("job %d: %s starts", claims[0].job_id, jobs[0].task.verifier.name, extra={"about": about})
@@ -187,7 +188,7 @@ class Runner:
             self._worker.cancel()
 
     def _verify(self, jobs: list[ClaimedJob]) -> list[HostResult]:
-        request = request_of(jobs, scratch_of(self._ledger.artifacts), self._cuda(jobs))
+        request = request_of(jobs, scratch_of(self._ledger.artifacts), cuda=self._cuda(jobs))
         try:
             if self._worker is None:
                 self._worker = Worker(self._scratch, preload=[request.verifier])
@@ -207,7 +208,9 @@ class Runner:
     def _write(self, jobs: list[ClaimedJob], results: list[HostResult], held: RenewedLeases) -> None:
         """Write results. While the disk is full or the ledger is away, the write is tried again without end, so that no
         computed result is lost."""
-        stored = patiently(lambda: store_files(self._ledger, results), away=(OSError,), what="the folder of artifacts")
+        stored = retry_while_away(
+            lambda: store_files(self._ledger, results), away=(OSError,), what="the folder of artifacts"
+        )
         interrupted = bool(held.gone) or self._stop.is_set()
         job_results = [
             JobResult(job, result, artifacts, interrupted)
@@ -218,7 +221,7 @@ class Runner:
             with self._ledger.begin() as connection:
                 return complete(connection, job_results)
 
-        endings = patiently(write)
+        endings = retry_while_away(write)
         for job_result in job_results:
             self._log_ending(job_result, written=job_result.job.claim.job_id in endings)
         drop_checkpoints(scratch_of(self._ledger.artifacts), endings.values())
@@ -247,16 +250,16 @@ class Runner:
         def write() -> None:
             with self._ledger.begin() as connection:
                 ended = give_back(connection, claims)
-                if self._element:
+                if self._element:  # the jobs stay reserved for the array element
                     queued_ids = [claim.job_id for claim in claims if claim.job_id not in ended]
                     external_jobs.reserve_for(connection, dict.fromkeys(queued_ids, self._element))
                 campaigns_by_rung = offers.campaigns_by_rung(connection, [claim.job_id for claim in claims])
                 for rung_id, campaign_id in campaigns_by_rung.items():
-                    self._cannot[rung_id] = why
+                    self._refused[rung_id] = why
                     payload = {"worker": self.owner, "rung_id": rung_id, "why": why[:2000]}
                     campaigns.log_event(connection, campaign_id, "worker_cannot", payload)
 
-        patiently(write, self._stop)
+        retry_while_away(write, self._stop)
 
 
 def check_gpus(gpus: int) -> None:

@@ -1,4 +1,4 @@
-"""The form of an answer: its fields as they were typed (`TypedForm`), and files that people attach (`kept`).
+"""The form of an answer: its fields as they were typed (`TypedForm`), and files that people attach (`keep_files`).
 
 A file is stored under its hash, and a browser gets it only as a download.
 """
@@ -39,7 +39,7 @@ MEDIA_TYPES = {
 pages = Pages()
 
 
-def kept(ledger: Ledger, form: FormData) -> list[Mapping[str, object]]:
+def keep_files(ledger: Ledger, form: FormData) -> list[Mapping[str, object]]:
     """Stores the files of a form; returns name, sha256, size and media type of each. Raises UsageError for too many, or
     one that is too large."""
     files = [each for each in form.getlist("files") if isinstance(each, UploadFile) and each.filename]
@@ -65,6 +65,7 @@ def _stored(ledger: Ledger, file: UploadFile) -> Mapping[str, object]:
 
 def _name(given: str | None) -> str:
     """Returns the last part of a name, without signs that no file has."""
+    # a browser may send a path of either kind; category C has the control characters
     last = PureWindowsPath(PurePosixPath(given or "").name).name
     plain = "".join(letter for letter in last if unicodedata.category(letter)[0] != "C" and letter not in '<>:"/\\|?*')
     return plain.strip(" .")[:120] or "file"
@@ -88,10 +89,10 @@ def _sniffed(first: bytes) -> str:
 def attachment(request: Request, task: int, submission: int, number: int) -> Response:
     site = site_of(request)
     with site.ledger.read() as connection:
-        about = [each for each in submissions.of_job(connection, task) if each.id == submission]
-    if not about or not 0 <= number < len(about[0].files):
+        matching = [each for each in submissions.of_job(connection, task) if each.id == submission]
+    if not matching or not 0 <= number < len(matching[0].files):
         return site.page(request, "message.html.j2", 404, title="No such file", text="This answer has no such file.")
-    file = about[0].files[number]
+    file = matching[0].files[number]
     headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(file['name'])}"}
     path = site.ledger.artifacts.path(file["sha256"])
     if not path.exists():
@@ -99,6 +100,7 @@ def attachment(request: Request, task: int, submission: int, number: int) -> Res
     return FileResponse(path, media_type="application/octet-stream", headers=headers)
 
 
+# {limit that was chosen beside a value: its sign on the page}
 LIMITS = {"": "=", "<": "<", ">": ">"}
 OTHER_FIELDS = ("instrument", "measured_on", "comment")  # fields that are kept beside the values
 MAX_TEXT = 4000  # characters of a field
@@ -128,9 +130,9 @@ class TypedForm:
 
     def with_units(self, texts: Mapping[str, Any]) -> TypedForm:
         """Returns the form with the units of an answer. texts: what `typed_answer` read."""
-        found = {name: read_number(name, text) for name, text in texts.get("values", {}).items()}
-        units = {f"unit.{name}": number.unit or "1" for name, number in found.items()}
-        return TypedForm(units | dict(self.fields))
+        numbers = {name: read_number(name, text) for name, text in texts.get("values", {}).items()}
+        units = {f"unit.{name}": number.unit or "1" for name, number in numbers.items()}
+        return TypedForm(units | dict(self.fields))  # a unit that was chosen in the form stays
 
     def answer_texts(self, asks: Sequence[LabAsked]) -> Mapping[str, Any]:
         """Returns what `typed_answer` reads. Raises UsageError for a text that is no number, or longer than is kept."""
@@ -159,6 +161,7 @@ class TypedForm:
             if spread:
                 spreads[name] = spread
                 means[name] = "standard" if listed else self._whole("means", name)
+        # no limit for all values together, since each text in `values` has its own
         texts: dict[str, Any] = {"values": values, "uncertainties": spreads, "limit": ""}
         texts |= {"not_obtained": self._whole("not_obtained"), "means": means, "readings": readings}
         if grades:

@@ -63,9 +63,15 @@ def claim(request: Request, task: int) -> object:
 def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> object:
     """Records a result, and returns what `sciagent lab enter --json` does."""
     site = site_of(request)
-    typed_texts = given.model_dump(include={"values", "uncertainties", "not_obtained", "comment"}) | {"limit": ""}
+    typed_texts = given.model_dump(include={"values", "uncertainties", "not_obtained", "comment"})
+    typed_texts["limit"] = ""  # each value has its own limit in its text
     entry = answers_to_evidence.LabEntry(
-        typed_answer(typed_texts), typed_texts, visitor(request).who, given.key, given.why or None, given.sample or None
+        typed_answer(typed_texts),
+        typed_texts,
+        visitor(request).who,
+        key=given.key,
+        why=given.why or None,
+        sample=given.sample or None,
     )
     built = open_for_people(site.ledger, task_of(request).campaign)
     done = answers_to_evidence.enter(built, task, entry)

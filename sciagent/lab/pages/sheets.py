@@ -34,10 +34,11 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
 from sciagent.store.results import candidates
 from sciagent.web.route_rules import Pages, RouteRule
-from sciagent.web.site import site_of, to, visitor
+from sciagent.web.site import redirect_to, site_of, visitor
 
 MAX_ROWS = 500
 MAX_BYTES = 2_000_000
+NEXT_TASKS = 25  # tasks of the template for a person who has claimed none
 FIXED_COLUMNS = ("task", "code", "smiles")
 TEXT_COLUMNS = ("not_obtained", "why", "comment")
 VALUE_PARTS = ("value", "unit", "spread")
@@ -92,12 +93,12 @@ def template(request: Request) -> Response:
     with site.ledger.read() as connection:
         among = who.rights.campaigns(Right.WORK)
         own = tasks.listed(connection, among=among, claimed_by=str(who.who), limit=MAX_ROWS)
-        shown = reader.shown(connection, own or tasks.listed(connection, among=among, limit=25))
+        shown = reader.shown(connection, own or tasks.listed(connection, among=among, limit=NEXT_TASKS))
     units: dict[str, str] = {}
     for task in shown:
         for question in task.asks:
             units[question.property] = question.units[0]
-    columns = list(product(units, VALUE_PARTS))
+    columns = list(product(units, VALUE_PARTS))  # (property, part)
     names = [f"{part}.{name}" for name, part in columns]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
@@ -105,14 +106,16 @@ def template(request: Request) -> Response:
     for task in shown:
         asked = {each.property for each in task.asks}
         cells = [units[name] if part == "unit" and name in asked else "" for name, part in columns]
-        writer.writerow([task.task, task.code or "", task.text, *cells, "", "", ""])
+        empty_texts = [""] * len(TEXT_COLUMNS)
+        writer.writerow([task.task, task.code or "", task.text, *cells, *empty_texts])
     headers = {"content-disposition": 'attachment; filename="tasks.csv"'}
+    # with this first character Excel reads the file as UTF-8
     return Response("\ufeff" + out.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
 
 
 @pages.get("/sheet", RouteRule(Right.WORK))
 def sheet_form(request: Request) -> Response:
-    return _page(request, None)
+    return _page(request, sheet=None)
 
 
 @pages.post("/sheet", RouteRule(Right.WORK))
@@ -125,15 +128,15 @@ def sheet(request: Request) -> Response:
     given = form.get("file")
     try:
         text = _decoded(given) if isinstance(given, UploadFile) and given.filename else str(form.get("text", ""))
-        read = read_sheet(text)
+        answers = read_sheet(text)
     except UsageError as error:
-        read = AnswerSheet((), [], fault=str(error))
-    if not read.fault:
-        write_sheet(site.ledger, read, who.who, who.rights, is_trial=form.get("write") != "yes")
-    if read.written:
-        is_beyond = any(row.is_beyond for row in read.rows)
-        return to("/tasks", sheet=len(read.rows), beyond=1 if is_beyond else None)
-    return _page(request, read, 200 if read.is_right else 400)
+        answers = AnswerSheet(columns=(), rows=[], fault=str(error))
+    if not answers.fault:
+        write_sheet(site.ledger, answers, who.who, who.rights, is_trial=form.get("write") != "yes")
+    if answers.written:
+        is_beyond = any(row.is_beyond for row in answers.rows)
+        return redirect_to("/tasks", sheet=len(answers.rows), beyond=1 if is_beyond else None)
+    return _page(request, answers, status=200 if answers.is_right else 400)
 
 
 def _page(request: Request, sheet: AnswerSheet | None, status: int = 200) -> Response:
@@ -159,8 +162,8 @@ def read_sheet(text: str) -> AnswerSheet:
     reader.fieldnames = columns
     fault = _fault_of_head(head, columns)
     if fault:
-        return AnswerSheet(columns, [], text, fault)
-    asked = [name for name in columns if name.startswith("value.") or name == "not_obtained"]
+        return AnswerSheet(columns, rows=[], text=text, fault=fault)
+    answer_columns = [name for name in columns if name.startswith("value.") or name == "not_obtained"]
     try:
         rows = [_row(reader.line_num, cells) for cells in reader]
     except csv.Error:
@@ -169,8 +172,8 @@ def read_sheet(text: str) -> AnswerSheet:
             f"near line {reader.line_num + 1} a cell has more than {longest} characters, or a quotation mark is "
             "missing or too many"
         )
-        return AnswerSheet(columns, [], text, fault)
-    rows = [row for row in rows if any(row.cells.get(name) for name in asked)]
+        return AnswerSheet(columns, rows=[], text=text, fault=fault)
+    rows = [row for row in rows if any(row.cells.get(name) for name in answer_columns)]
     _mark_repeated(rows)
     fault = "" if rows else "no row has a value, or a reason why there is none"
     if len(rows) > MAX_ROWS:
@@ -209,7 +212,7 @@ def _fault_of_head(head: str, columns: Sequence[str]) -> str:
 def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, *, is_trial: bool) -> None:
     """Writes all rows in one transaction, or none if one has a fault. is_trial: undo it in any case."""
     reader = TaskReader(ledger)
-    ready = []
+    ready = []  # (row, campaign, task, answer)
     for row in sheet.rows:
         entry_of_row = _ready(ledger, reader, sheet, row, who, rights)
         if entry_of_row is not None:
@@ -219,7 +222,7 @@ def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, 
             claiming.lock_all(connection, [(built, task_id) for _, built, task_id, _ in ready])
             for row, built, task_id, entry in ready:
                 try:
-                    with connection.begin_nested():
+                    with connection.begin_nested():  # a fault undoes this row only, so that the others are tried, too
                         done = answers_to_evidence.enter_here(connection, built, task_id, entry)
                 except SciagentError as error:
                     row.fault = str(error)
@@ -260,7 +263,7 @@ def _ready(
     built = reader.built(task.campaign)
     why = row.cells.get("why") or None
     sample = row.cells.get("code") or None
-    return built, task.task, LabEntry(answer, typed_texts, who, key, why, sample)
+    return built, task.task, LabEntry(answer, typed_texts, who, key=key, why=why, sample=sample)
 
 
 def _column_of(fault: str, columns: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from sciagent.domain.safe_text import read_id
 from sciagent.domain.states import JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
 from sciagent.lab import answers_to_evidence, claiming
-from sciagent.lab.pages.form import LIMITS, TypedForm, kept
+from sciagent.lab.pages.form import LIMITS, TypedForm, keep_files
 from sciagent.lab.task_list import LabTaskAnswer, TaskReader
 from sciagent.lab.typed_answers import read_number, typed_answer
 from sciagent.store.campaign_state import campaigns, directives
@@ -38,7 +38,7 @@ from sciagent.store.people.audit import AuditEntry
 from sciagent.store.views.candidates import rung_answers
 from sciagent.web import visitors
 from sciagent.web.route_rules import Pages, RouteRule
-from sciagent.web.site import in_words, said_of, site_of, task_of, texts, to, visitor, wants_json
+from sciagent.web.site import in_words, redirect_to, said_of, site_of, task_of, texts, visitor, wants_json
 from sciagent.web.visitors import Visitor
 
 REASONS = {
@@ -93,12 +93,12 @@ class TaskPage:
     """Tasks of the same molecule by other methods, or in other campaigns."""
 
     @property
-    def last(self) -> int:
+    def last_id(self) -> int:
         """Returns the id of the last submission; 0 without one."""
         return self.answers[-1].id if self.answers else 0
 
     @property
-    def latest(self) -> Submission | None:
+    def last_answer(self) -> Submission | None:
         """Returns the last answer that has values or a reason; None without one."""
         for submission in reversed(self.answers):
             if submission.kind != submissions.SENT_BACK:
@@ -192,7 +192,9 @@ def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, skip: int, size
     may_approve = {task.id for task in others if who.rights.may(Right.DECIDE, task.campaign_id)}
     more = skip + size if len(page_and_next) > size else 0
     to_approve, free, taken = _split(others_shown, may_approve)
-    return TaskLists(own_shown, in_review_shown, to_approve, free, taken, more)
+    return TaskLists(
+        own=own_shown, review=in_review_shown, to_approve=to_approve, following=free, taken=taken, more=more
+    )
 
 
 def _split(shown: Sequence[LabTaskAnswer], may_approve: Set[int]) -> tuple[list[LabTaskAnswer], ...]:
@@ -213,7 +215,9 @@ def _split(shown: Sequence[LabTaskAnswer], may_approve: Set[int]) -> tuple[list[
 
 PAGE_TASKS = 25  # tasks of a page of the list
 MAX_SKIPPED = 1_000_000  # tasks on the pages before
-READ, WORK, DECIDE = (RouteRule(right, of="task") for right in (Right.READ, Right.WORK, Right.DECIDE))
+READ = RouteRule(Right.READ, of="task")
+WORK = RouteRule(Right.WORK, of="task")
+DECIDE = RouteRule(Right.DECIDE, of="task")
 pages = Pages()
 
 
@@ -277,7 +281,7 @@ def _open_vial(request: Request, code: str) -> Response:
         raise UsageError(f"nothing is to be measured on the vial {sample.code}")
     claimed = [task for task in visible if task.claimed_by == who.who]
     shown = claimed[0] if claimed else visible[0]
-    return to(f"/tasks/{shown.id}", vial=sample.code)
+    return redirect_to(f"/tasks/{shown.id}", vial=sample.code)
 
 
 @pages.get("/tasks/{task}", READ)
@@ -305,8 +309,8 @@ def _page(
     site = site_of(request)
     task = task_of(request)
     page = read_task(site.ledger, task, site.shared(TaskReader))
-    if page.latest is not None:  # a correction is in the unit of the answer
-        form = form.with_units(page.latest.said)
+    if page.last_answer is not None:  # a correction is in the unit of the answer
+        form = form.with_units(page.last_answer.said)
     rights = visitor(request).rights
     others = [other for other in page.others if rights.may(Right.READ, other.campaign_id)]
     may = {right: rights.may(right, task.campaign_id) for right in Right}
@@ -334,7 +338,7 @@ def enter(request: Request, task: int) -> Response:
             key=form.of("key")[:64] or uuid.uuid4().hex,
             why=form.of("why") or None,
             sample=form.of("sample") or None,
-            files=kept(site.ledger, request.state.form),
+            files=keep_files(site.ledger, request.state.form),
             seen=_seen(form),
         )
         done = answers_to_evidence.enter(_built(request, page.task.campaign), task, entry)
@@ -349,7 +353,7 @@ def enter(request: Request, task: int) -> Response:
         return _page(request, form, status, fault, conflict=conflict)
     beyond = 1 if done.overdrawn else None
     review = 1 if done.in_review else None
-    next_page = to(_next(request, task), saved=task, review=review, beyond=beyond)
+    next_page = redirect_to(_next(request, task), saved=task, review=review, beyond=beyond)
     if not wants_json(request):
         return next_page
     recorded = {"task": task, "in_review": done.in_review, "revision": done.revision, "overdrawn": done.overdrawn}
@@ -375,21 +379,21 @@ def _next(request: Request, task: int) -> str:
 
 @pages.post("/tasks/{task}/claim", WORK)
 def claim(request: Request, task: int) -> Response:
-    built = _of(request)
+    built = _built_of_task(request)
     claiming.claim(built, task, visitor(request).who, take_over=texts(request).get("take_over") == "yes")
-    return to(f"/tasks/{task}")
+    return redirect_to(f"/tasks/{task}")
 
 
 @pages.post("/tasks/{task}/release", WORK)
 def release(request: Request, task: int) -> Response:
-    claiming.release(_of(request), task, visitor(request).who, _reason(request))
-    return to("/tasks")
+    claiming.release(_built_of_task(request), task, visitor(request).who, _reason(request))
+    return redirect_to("/tasks")
 
 
 @pages.post("/tasks/{task}/approve", DECIDE)
 def approve(request: Request, task: int) -> Response:
-    claiming.approve(_of(request), task, visitor(request).who)
-    return to(f"/tasks/{task}")
+    claiming.approve(_built_of_task(request), task, visitor(request).who)
+    return redirect_to(f"/tasks/{task}")
 
 
 @pages.post("/approve", RouteRule(Right.DECIDE))
@@ -413,17 +417,17 @@ def approve_several(request: Request) -> Response:
             opened[task.campaign] = _built(request, task.campaign)
         several.append((opened[task.campaign], number))
     approved = claiming.approve_all(several, who.who)
-    return to("/tasks", approved=approved, left=len(several) - approved)
+    return redirect_to("/tasks", approved=approved, left=len(several) - approved)
 
 
 @pages.post("/tasks/{task}/review", WORK)
 def review(request: Request, task: int) -> Response:
     """Accepts the answer of another person, or sends it back with a reason. If another answer waits than the one that
     the page showed, both are shown, and nothing is recorded."""
-    built = _of(request)
+    built = _built_of_task(request)
     who = visitor(request).who
     form = TypedForm(texts(request))
-    seen = _seen(form) or 0
+    seen = _seen(form) or 0  # no submission has the id 0, so without an id nothing is recorded
     try:
         if form.of("decision") == "accept":
             answers_to_evidence.accept(built, task, who, seen)
@@ -432,7 +436,7 @@ def review(request: Request, task: int) -> Response:
     except AnswerChangedError as error:
         status, fault = said_of(error)
         return _page(request, TypedForm({}), status, changed=in_words(fault), seen=seen)
-    return to(f"/tasks/{task}")
+    return redirect_to(f"/tasks/{task}")
 
 
 @pages.post("/tasks/{task}/sign", WORK)
@@ -447,9 +451,9 @@ def sign(request: Request, task: int) -> Response:
         raise UsageError("say what the signature means")
     if visitors.checked(site.ledger, person.login, fields.get("password", "")) is None:
         raise UsageError("the password does not fit; nothing was signed")
-    seen = _seen(TypedForm(fields)) or 0
-    answers_to_evidence.sign(_of(request), task, visitor(request).who, person.name, chosen[0], seen)
-    return to(f"/tasks/{task}")
+    seen = _seen(TypedForm(fields)) or 0  # no submission has the id 0, so without an id nothing is signed
+    answers_to_evidence.sign(_built_of_task(request), task, visitor(request).who, person.name, chosen[0], seen)
+    return redirect_to(f"/tasks/{task}")
 
 
 @pages.post("/tasks/{task}/sample", WORK)
@@ -458,10 +462,10 @@ def register(request: Request, task: int) -> Response:
     fields = texts(request)
     more: dict[str, object] = {name: fields.get(name, "").strip() or None for name in ("lot", "purity_how", "place")}
     made = claiming.register(
-        _of(request), task, visitor(request).who, fields.get("form", ""), fields.get("source", "made"),
+        _built_of_task(request), task, visitor(request).who, fields.get("form", ""), fields.get("source", "made"),
         purity=_fraction(fields), **more,
     )  # fmt: skip
-    return to("/labels", codes=made.code)
+    return redirect_to("/labels", codes=made.code)
 
 
 def _fraction(fields: Mapping[str, str]) -> float | None:
@@ -469,14 +473,14 @@ def _fraction(fields: Mapping[str, str]) -> float | None:
     text = fields.get("purity", "").strip().rstrip("%").strip()
     if not text:
         return None
-    return read_number("purity in percent", text, "number").value / 100
+    return read_number("purity in percent", text, what="number").value / 100
 
 
 def _reason(request: Request) -> str:
-    return directives.reason(texts(request).get("why", ""))
+    return directives.checked_reason(texts(request).get("why", ""))
 
 
-def _of(request: Request) -> Built:
+def _built_of_task(request: Request) -> Built:
     """Returns the campaign of the task that the path names."""
     return _built(request, task_of(request).campaign)
 

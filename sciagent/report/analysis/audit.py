@@ -1,8 +1,12 @@
 """The results of the audit: missed hits, the conformal guard, and the agreement of each rung with the next.
 
-The population is every candidate that the law passed over, also if the law chose it later; a candidate that was chosen
-later is known. The audited candidates give an estimate of all hits in the population. The known hits are subtracted
-from it, and the remaining hits were missed. Candidates that a person holds or vetoed are left out.
+The audit verifies a random sample of the candidates that the scheduler does not choose. The guard is a score below
+which candidates may be dropped, so that few hits are lost. `scheduling.audit` explains both.
+
+The law is the model by which the scheduler chooses candidates. The population is every candidate that the law passed
+over. It includes candidates that the law chose later, which count as known. The audited candidates give an estimate of
+all hits in the population. The known hits are subtracted from it, and the remaining hits were missed. Candidates that
+a person holds or has vetoed are left out.
 
 Not every drawn candidate is verified, since the audit's spending is limited and jobs take time. Which candidates wait
 does not depend on their values, so the propensities are multiplied by the share of drawn candidates that are done. This
@@ -19,11 +23,11 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import AuditReport, EstimateWithInterval, RungAgreement
-from sciagent.domain.display_units import Units, unit_of
+from sciagent.domain.display_units import Units, chosen_unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import conversion_factor
 from sciagent.domain.states import Standing
-from sciagent.report.parts.rung_agreement import MAX_CANDIDATES, SCALE_OF_ITS_METHOD, exact_values
+from sciagent.report.parts.rung_agreement import MAX_CANDIDATES, PROPERTIES_ON_METHOD_SCALE, exact_values
 from sciagent.report.parts.wording import many
 from sciagent.scheduling.array_types import Array, Mask
 from sciagent.scheduling.audit import agreements, guard
@@ -68,29 +72,31 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     if not share or not row.has_limits:
         return None
     log = laws.audit_log(connection, row.id)
-    dropped = population(connection, row, log)
+    passed_over = population(connection, row, log)
     hits = laws.hit_ids(connection, row.id)
     [terminal] = [rung for rung in rungs(connection, row.id) if rung.name == row.spec["terminal"]]
     draws = laws.audit_draws(connection, row.id)
     hits_by_audit = {draw.candidate_id for draw in draws if draw.rung_id == terminal.id}
     hits_by_choice = hits - hits_by_audit
     n_undecided = sum(place.candidates for place in places(connection, row) if place.standing in UNDECIDED_STANDINGS)
-    n_undecided_passed_over = int((~dropped.known).sum())
+    n_undecided_passed_over = int((~passed_over.known).sum())
     n_open = n_undecided - n_undecided_passed_over
-    estimates = missed(dropped, len(hits), len(hits_by_choice), n_open)
-    scores, pi = scored(dropped, log, hits_by_choice)
+    estimates = missed(passed_over, hits=len(hits), n_by_choice=len(hits_by_choice), n_open=n_open)
+    scores, pi = scored(passed_over, log, hits_by_choice)
+    # the guard assumes that the next hit is one of the candidates that are least likely to be audited
+    smallest_pi = float(passed_over.pi.min(initial=1.0))
     return AuditReport(
         share=share,
-        passed_over=len(dropped.ids),
+        passed_over=len(passed_over.ids),
         jobs=sum(draw.action == "run" for draw in draws),
-        audited=int(dropped.audited.sum()),
-        at_work=dropped.at_work,
-        waiting=dropped.waiting,
-        hits=int(dropped.hit[dropped.audited].sum()),
+        audited=int(passed_over.audited.sum()),
+        at_work=passed_over.at_work,
+        waiting=passed_over.waiting,
+        hits=int(passed_over.hit[passed_over.audited].sum()),
         open=n_open,
         **estimates._asdict(),
-        guard=guard(scores, MAX_DROPPED_SHARE, pi, float(dropped.pi.min(initial=1.0))),
-        rungs=tuple(compared(connection, row, dropped)),
+        guard=guard(scores, alpha=MAX_DROPPED_SHARE, pi=pi, least=smallest_pi),
+        rungs=tuple(compared(connection, row, passed_over)),
     )
 
 
@@ -110,15 +116,25 @@ def population(connection: Connection, row: CampaignRow, log: laws.AuditLog) -> 
     pi = np.array(log.pi, dtype=float)[kept_places]
     known = np.array([standing_by_id[id_] in DECIDED_STANDINGS for id_ in ids], dtype=bool)
     at_work = np.array([standing_by_id[id_] == Standing.PENDING for id_ in ids], dtype=bool)
-    drawn = lot < pi
+    drawn = lot < pi  # each candidate has drawn a number in [0, 1)
     waiting = drawn & ~known & ~at_work
     audited = drawn & known
     done_share = 1.0
     if drawn.any():
-        done_share = max(float(audited.sum()), 0.5) / float(drawn.sum())  # 0.5 where none is done
+        # 0.5 instead of 0 done, so that the propensities stay above 0
+        done_share = max(float(audited.sum()), 0.5) / float(drawn.sum())
     hit = np.array([id_ in hits for id_ in ids], dtype=bool) & known
     n_at_work = int((drawn & at_work).sum())
-    return Population(ids, p, done_share * pi, audited, known, hit, int(waiting.sum()), n_at_work)
+    return Population(
+        ids=ids,
+        p=p,
+        pi=done_share * pi,
+        audited=audited,
+        known=known,
+        hit=hit,
+        waiting=int(waiting.sum()),
+        at_work=n_at_work,
+    )
 
 
 class Missed(NamedTuple):
@@ -133,42 +149,43 @@ class Missed(NamedTuple):
     """Number of hits that are not verified."""
 
 
-def missed(dropped: Population, hits: int, own: int, open_: int) -> Missed:
+def missed(passed_over: Population, hits: int, n_by_choice: int, n_open: int) -> Missed:
     """Returns recall and missed hits, with 95 % intervals.
 
-    hits: number of known hits. own: number of hits found by choice. open_: number of candidates that were neither
-    passed over nor decided.
+    hits: number of known hits. n_by_choice: number of hits found by choice. n_open: number of candidates that
+    were neither passed over nor decided.
     """
     from sciagent.scheduling.audit import ENOUGH, missed_hits  # imports SciPy
 
-    n_known_hits = int(dropped.hit.sum())
-    n_unknown = int((~dropped.known).sum())
-    audited_hits = dropped.hit & dropped.audited
+    n_known_hits = int(passed_over.hit.sum())
+    n_unknown = int((~passed_over.known).sum())
+    audited_hits = passed_over.hit & passed_over.audited
     n_audited_hits = int(audited_hits.sum())
-    not_audited = ~dropped.audited
-    note = _pending_note(dropped.at_work, "audit", "at work")
-    note += _pending_note(open_, "other candidate", "open and not counted")
-    if not dropped.ids and open_:
+    not_audited = ~passed_over.audited
+    note = _pending_note(passed_over.at_work, "audit", "at work")
+    note += _pending_note(n_open, "other candidate", "open and not counted")
+    if not passed_over.ids and n_open:
         return Missed(f"recall cannot be estimated: no candidate was passed over yet{note}")
     unseen = EstimateWithInterval(low=0.0, estimate=0.0, high=0.0)
     if n_unknown and n_audited_hits < ENOUGH:
         counted = many(n_audited_hits, "audited hit")
         return Missed(f"recall cannot be estimated: n = {counted}, {ENOUGH} are needed{note}")
     if n_unknown:
-        smallest_pi = float(dropped.pi[not_audited].min())
-        all_hits = missed_hits(dropped.pi[audited_hits], smallest_pi, int(not_audited.sum()))
+        smallest_pi = float(passed_over.pi[not_audited].min())
+        # the upper end of the interval assumes a hit among the candidates that were least likely to be audited
+        all_hits = missed_hits(passed_over.pi[audited_hits], least=smallest_pi, left=int(not_audited.sum()))
         unseen_ends = {}
         for end, n_hits in all_hits.model_dump().items():
             unseen_ends[end] = min(max(n_hits - n_known_hits, 0.0), n_unknown)
         unseen = EstimateWithInterval(**unseen_ends)
-    if not hits + unseen.estimate:
+    if hits + unseen.estimate == 0:
         return Missed(f"recall cannot be estimated: there is no hit{note}", missed=unseen)
-    by_choice = _share(own, hits, unseen)
+    by_choice = _share(n_by_choice, hits, unseen)
     with_audit = _share(hits, hits, unseen)
     words = (
         f"recall {by_choice.estimate:.2f} (95 % interval {by_choice.low:.2f} to {by_choice.high:.2f}): "
-        f"{many(own, 'hit')} by choice, {n_audited_hits} among {int(dropped.audited.sum())} drawn "
-        f"of {len(dropped.ids)} passed over; with those of the audit {with_audit.estimate:.2f} "
+        f"{many(n_by_choice, 'hit')} by choice, {n_audited_hits} among {int(passed_over.audited.sum())} drawn "
+        f"of {len(passed_over.ids)} passed over; with those of the audit {with_audit.estimate:.2f} "
         f"({with_audit.low:.2f} to {with_audit.high:.2f}){note}"
     )
     return Missed(words, by_choice, with_audit, unseen)
@@ -191,18 +208,19 @@ def _share(part: int, hits: int, unseen: EstimateWithInterval) -> EstimateWithIn
     return EstimateWithInterval(low=share(unseen.high), estimate=share(unseen.estimate), high=share(unseen.low))
 
 
-def scored(dropped: Population, log: laws.AuditLog, own: set[int]) -> tuple[Array, Array]:
+def scored(passed_over: Population, log: laws.AuditLog, ids_by_choice: set[int]) -> tuple[Array, Array]:
     """Returns two arrays (m,) over known hits: the chance of a hit when the candidate was chosen or first passed over,
-    and the probability that it became known. own: ids of the hits found by choice."""
+    and the probability that it became known. ids_by_choice: hits found by choice."""
+    # for a candidate that was chosen after it had been passed over, the earlier chance counts
     chances = log.chosen | dict(zip(log.ids, log.p, strict=True))
-    pairs = [(chances[candidate_id], 1.0) for candidate_id in sorted(own) if candidate_id in chances]
-    for place in np.flatnonzero(dropped.audited & dropped.hit):
-        if dropped.ids[place] not in own:
-            pairs.append((float(dropped.p[place]), float(dropped.pi[place])))
+    pairs = [(chances[candidate_id], 1.0) for candidate_id in sorted(ids_by_choice) if candidate_id in chances]
+    for place in np.flatnonzero(passed_over.audited & passed_over.hit):
+        if passed_over.ids[place] not in ids_by_choice:
+            pairs.append((float(passed_over.p[place]), float(passed_over.pi[place])))
     return np.array([chance for chance, _ in pairs]), np.array([propensity for _, propensity in pairs])
 
 
-def compared(connection: Connection, row: CampaignRow, dropped: Population) -> list[RungAgreement]:
+def compared(connection: Connection, row: CampaignRow, passed_over: Population) -> list[RungAgreement]:
     """Compares each rung with the next that measures the same property, and with the terminal rung. Bias and RMSE are
     None where the scale belongs to the method. Audited candidates are weighted by 1 / π."""
     ladder = rungs(connection, row.id)
@@ -212,6 +230,7 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
         measuring = [rung for rung in ladder[: terminal.position + 1] if has_measured(connection, rung, name)]
         if len(measuring) < 2:
             continue
+        # only candidates that have reached the second of these rungs can be compared
         ids = laws.ids_with_answers_at(connection, row.id, measuring[1].position, MAX_CANDIDATES)
         answers = [exact_values(connection, rung, ids) for rung in measuring]
         scores = np.full((len(ids), len(measuring)), np.nan)
@@ -219,10 +238,10 @@ def compared(connection: Connection, row: CampaignRow, dropped: Population) -> l
             for line, candidate_id in enumerate(ids):
                 scores[line, column] = values.get(candidate_id, {}).get(name, np.nan)
         propensity = np.ones(scores.shape)
-        if dropped.audited.any() and measuring[-1] is terminal:
-            _weigh_audited(dropped, ids, scores, propensity)
+        if passed_over.audited.any() and measuring[-1] is terminal:
+            _weigh_audited(passed_over, ids, scores, propensity)
         labels = [rung.name for rung in measuring]
-        found = agreements(name, labels, scores, propensity, name not in SCALE_OF_ITS_METHOD)
+        found = agreements(name, labels, scores, propensity, has_one_scale=name not in PROPERTIES_ON_METHOD_SCALE)
         comparisons += [_in_chosen_unit(each, row.units) for each in found]
     return comparisons
 
@@ -232,22 +251,22 @@ def _in_chosen_unit(agreement: RungAgreement, units: Units) -> RungAgreement:
     if agreement.bias is None or agreement.rmse is None:
         return agreement
     prop = properties()[agreement.property]
-    unit = unit_of(prop.name, units)
+    unit = chosen_unit_of(prop.name, units)
     if prop.conversion(unit) is not None:  # a formula, not a factor, converts this unit
         unit = prop.unit
     factor = conversion_factor(unit, prop)
     return agreement.model_copy(update={"bias": agreement.bias / factor, "rmse": agreement.rmse / factor, "unit": unit})
 
 
-def _weigh_audited(dropped: Population, ids: Sequence[int], scores: Array, propensity: Array) -> None:
+def _weigh_audited(passed_over: Population, ids: Sequence[int], scores: Array, propensity: Array) -> None:
     """Writes the propensity of audited candidates, and removes the terminal answers of other passed-over candidates,
     which the audited ones represent. scores, propensity: (n, rungs) of `ids`; the last rung is the terminal rung."""
-    place_by_id = {candidate_id: place for place, candidate_id in enumerate(dropped.ids)}
+    place_by_id = {candidate_id: place for place, candidate_id in enumerate(passed_over.ids)}
     for line, candidate_id in enumerate(ids):
         if candidate_id not in place_by_id:
             continue
         place = place_by_id[candidate_id]
-        if dropped.audited[place]:
-            propensity[line, -1] = dropped.pi[place]
+        if passed_over.audited[place]:
+            propensity[line, -1] = passed_over.pi[place]
         else:
             scores[line, -1] = np.nan

@@ -1,8 +1,8 @@
 """Charts of the guards of a campaign's last version of rewards, by policy version.
 
 Guards are statistics that show whether a policy exploits weaknesses of the rewards. A control is a rung that checks
-candidates and is never rewarded. The charts show reward and control, the exploitation
-index and the diversity of the proposals.
+candidates and is never rewarded. The charts show reward and control, the exploitation index and the diversity of the
+proposals.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.guards import GuardEstimate, PolicyGuards, RewardGuards
 from sciagent.domain.safe_text import cut
-from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
+from sciagent.report.parts.charts import COLOURS, LINES, figure, svg, with_chart_settings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.learning import reward_versions
 from sciagent.store.results.evidence import read_watermark
@@ -46,8 +46,12 @@ def policy_charts(policies: Sequence[PolicyGuards]) -> list[tuple[str, str]]:
         ({"exploitation index": index}, "index", "Exploitation index: promised less kept"),
         (diversity, "from 0 to 1", "Diversity: Tanimoto distance to the nearest molecule, and repeats"),
     ]
-    drawn_charts = ((_by_policy(lines, labels, label, caption), caption) for lines, label, caption in charts)
-    return [(chart, caption) for chart, caption in drawn_charts if chart]
+    drawn_charts = []
+    for lines, label, caption in charts:
+        chart = _by_policy(lines, labels, label, caption)
+        if chart:
+            drawn_charts.append((chart, caption))
+    return drawn_charts
 
 
 def _exact(share: float | None, n: int) -> GuardEstimate | None:
@@ -55,7 +59,7 @@ def _exact(share: float | None, n: int) -> GuardEstimate | None:
     return None if share is None else GuardEstimate(value=share, error=None, n=n)
 
 
-@contexted
+@with_chart_settings
 def _by_policy(lines: Mapping[str, Points], labels: Sequence[str], label: str, title: str) -> str:
     """Returns a chart of estimates with standard errors against the policies, in order; empty without an estimate.
 
@@ -64,7 +68,8 @@ def _by_policy(lines: Mapping[str, Points], labels: Sequence[str], label: str, t
     if all(point is None for point in chain.from_iterable(lines.values())):
         return ""
     chart, axes = figure(4.6, 2.9)
-    for (name, points), (colour, marker, dashes) in zip(lines.items(), LINES, strict=False):
+    for name, (colour, marker, dashes) in zip(lines, LINES, strict=False):
+        points = lines[name]
         known = [(place, point) for place, point in enumerate(points) if point is not None]
         look = {"color": COLOURS[colour], "marker": marker, "linestyle": dashes, "markersize": 6, "linewidth": 1.6}
         axes.errorbar(
@@ -88,7 +93,7 @@ def _by_policy(lines: Mapping[str, Points], labels: Sequence[str], label: str, t
     axes.grid(axis="y")
     if len(lines) > 1:
         chart.legend(loc="outside upper left", ncols=2, fontsize=9.5, handlelength=3.2)
-    return svg(chart, f"{title}, by policy", f"policy-{title}")
+    return svg(chart, f"{title}, by policy", salt=f"policy-{title}")
 
 
 class PolicySection(NamedTuple):

@@ -17,12 +17,12 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status import LadderWorth, RungWorth
-from sciagent.domain.display_units import Units, unit_of
+from sciagent.domain.display_units import Units, chosen_unit_of
 from sciagent.domain.evidence import pooled
 from sciagent.domain.quantities import Quantity
 from sciagent.report.parts import charts
 from sciagent.report.parts.candidates import named_order
-from sciagent.report.parts.rung_agreement import SCALE_OF_ITS_METHOD, Pair, RankAgreement, agreement
+from sciagent.report.parts.rung_agreement import PROPERTIES_ON_METHOD_SCALE, Pair, RankAgreement, agreement
 from sciagent.report.parts.wording import window, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results import laws
@@ -41,7 +41,7 @@ class Spending:
     """The spending of a campaign."""
 
     by_rung: dict[str, dict[str, float]]
-    """{rung or `proposer`: {fate: core-seconds}}."""
+    """{rung or `proposer`: {fate: core-seconds}}; a fate is what the cost brought, such as `passed` or `no_answer`."""
     others: dict[tuple[str, str], float]
     """{(rung or `proposer`, resource): amount} of resources other than core-seconds."""
 
@@ -119,7 +119,7 @@ def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
     return list(islice(comparisons(), MAX_RUNG_CHARTS))
 
 
-def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
+def compared_with_imports(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
     """Compares imported values with every rung that measured the same property, over candidates that have both."""
     known = progress_and_comparisons.imported_properties(connection, row)
     named_first = [name for name in named_order(row.spec) if name in known]
@@ -127,7 +127,7 @@ def imported(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
     def comparisons() -> Iterator[Compared]:
         for name in dict.fromkeys([*named_first, *known]):
             for rung in ladder:
-                yield from _compare(connection, row, None, rung, name)
+                yield from _compare(connection, row, lower=None, upper=rung, name=name)
 
     return list(islice(comparisons(), MAX_IMPORTED_CHARTS))
 
@@ -136,8 +136,8 @@ def _compare(
     connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, name: str
 ) -> Iterator[Compared]:
     """Yields a comparison for each pair of levels, with replicates pooled. lower: None for imported values."""
-    unit = unit_of(name, row.units)
-    shared = name not in SCALE_OF_ITS_METHOD
+    unit = chosen_unit_of(name, row.units)
+    shared = name not in PROPERTIES_ON_METHOD_SCALE
     groups = defaultdict[tuple[int, int], list[Pair]](list)
     censored = Counter[tuple[int, int]]()
     for x, y, hit in progress_and_comparisons.replicate_pairs(connection, row, lower, upper, name):
@@ -155,6 +155,7 @@ def _compare(
     x_limits = None if lower is None else limits(row, lower, name)
     y_limits = limits(row, upper, name)
     for (x_level_id, y_level_id), pairs in groups.items():
+        # keeps the ids of this chart apart from those of the other charts on the page
         salt = f"{lower_name}-{upper.name}-{name}-{x_level_id}-{y_level_id}".replace(" ", "-")
         x_values = np.array([pair.x for pair in pairs])
         y_values = np.array([pair.y for pair in pairs])
@@ -170,7 +171,15 @@ def _compare(
             censored=censored[x_level_id, y_level_id],
             figures=agreement(x_values, y_values, shared),
             shared_scale=shared,
-            chart=charts.scatter(pairs, x_label, f"{quantity} at {upper.name}", x_limits, y_limits, salt, shared),
+            chart=charts.scatter(
+                pairs,
+                x_label=x_label,
+                y_label=f"{quantity} at {upper.name}",
+                x_window=x_limits,
+                y_window=y_limits,
+                salt=salt,
+                shared=shared,
+            ),
         )
 
 
@@ -191,7 +200,7 @@ def _calibrated(
     if rung is None or name not in rung.fits:
         return value
     amount, uncertainty = value
-    quantity = rung.fits[name].applied(Quantity(amount, unit, uncertainty))
+    quantity = rung.fits[name].calibrated_quantity(Quantity(amount, unit, uncertainty))
     return quantity.value, quantity.uncertainty
 
 
@@ -258,10 +267,10 @@ class RungProvenance:
     @property
     def gate(self) -> list[str]:
         """Windows of the gate as texts, such as `1.3 ≤ HOMO-LUMO gap ≤ 2.8 eV`."""
-        return [window(edges, name, unit_of(name, self.units)) for name, edges in self.given["gate"].items()]
+        return [window(edges, name, chosen_unit_of(name, self.units)) for name, edges in self.given["gate"].items()]
 
 
-def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[RungProvenance]:
+def rung_provenance(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[RungProvenance]:
     """Returns the provenance of each rung of the ladder."""
     provenance = []
     given = row.shown_spec["ladder"]
@@ -271,12 +280,12 @@ def of_rungs(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
         for versions, _ in evidence:
             for name, version in (versions or {}).items():
                 engines[str(name)].add(str(version))
-        by_name = {name: sorted(known) for name, known in sorted(engines.items())}
+        by_name = {name: sorted(seen_versions) for name, seen_versions in sorted(engines.items())}
         provenance.append(RungProvenance(rung, given[rung.position], row.units, by_name, len(evidence)))
     return provenance
 
 
-def of_reuse(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[tuple[str, str, int]]:
+def reused_by_rung(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[tuple[str, str, int]]:
     """Returns (rung, origin, number) of the answers that cost this campaign nothing."""
     labels: dict[int | None, str] = {r.id: r.name for r in ladder}
     reused = []

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from markupsafe import escape
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.display_units import unit_of
+from sciagent.domain.display_units import chosen_unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.safe_text import cut
 from sciagent.report.analysis.ladder import limits
-from sciagent.report.parts.charts import COLOURS, Window, contexted, draw_limits, figure, svg
+from sciagent.report.parts.charts import COLOURS, Window, draw_limits, figure, svg, with_chart_settings
 from sciagent.report.parts.wording import with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views.candidates import campaign_members
@@ -44,14 +44,16 @@ class NamedPoint(NamedTuple):
     """Its name, or its structure as text."""
 
 
-@contexted
+@with_chart_settings
 def distribution(by_kind: Mapping[str, Sequence[float]], label: str, window: Window, salt: str) -> str:
-    """Draws a stacked histogram of the values, with the limits. by_kind: {kind of the candidates: their values}."""
+    """Draws a stacked histogram of the values, with the limits. by_kind: {kind of the candidates: their values}. salt:
+    as in `svg`."""
     import numpy as np
 
     chart, axes = figure(4.6, 2.9)
     kinds = [kind for kind in KINDS if by_kind.get(kind)]
     values = np.concatenate([by_kind[kind] for kind in kinds])
+    # the number of bars grows with the square root of the number of values
     n_bins = min(BINS, max(MIN_BINS, 2 * int(len(values) ** 0.5)))
     edges = np.histogram_bin_edges(values, bins=n_bins)
     bottom = np.zeros(len(edges) - 1)
@@ -62,32 +64,32 @@ def distribution(by_kind: Mapping[str, Sequence[float]], label: str, window: Win
         axes.bar(
             edges[:-1],
             heights,
-            np.diff(edges),
-            bottom,
+            width=np.diff(edges),
+            bottom=bottom,
             align="edge",
             label=f"{name}, {len(by_kind[kind])}",
             **bar_style,
         )
         bottom += heights
-    draw_limits(axes, window, None)
+    draw_limits(axes, x_window=window, y_window=None)
     axes.set_xlabel(cut(label, 52), fontsize=9.5)
     axes.set_ylabel("candidates", fontsize=9.5)
     axes.yaxis.get_major_locator().set_params(integer=True)
     chart.legend(loc="outside upper left", ncols=2, fontsize=9, handlelength=1.4, columnspacing=1.2)
-    return svg(chart, f"Distribution of {label}", salt)
+    return svg(chart, f"Distribution of {label}", salt=salt)
 
 
-@contexted
+@with_chart_settings
 def pareto(
     points: Sequence[NamedPoint], labels: Sequence[str], windows: Sequence[Window], directions: Sequence[str], salt: str
 ) -> str:
     """Draws two objectives against each other; each point has its name as a title, which browsers show on hover.
 
-    directions: of the two objectives. If both are maximised or minimised, a line joins the candidates that no other
-    one beats in both.
+    points: the best candidate first. directions: of the two objectives. If both are maximised or minimised, a line
+    joins the candidates that no other one beats in both. salt: as in `svg`.
     """
     chart, axes = figure(5.4, 4.4)
-    drawn: dict[str, Any] = {}
+    handles: dict[str, Any] = {}  # for the legend, by label
     for i, point in reversed(list(enumerate(points))):  # the best points are drawn last, on top of the others
         label, colour, _, marker, size = KINDS[point.kind]
         look = {"color": COLOURS[colour], "markersize": size, "clip_on": False, "gid": f"point-{i}"}
@@ -95,19 +97,22 @@ def pareto(
             look["fillstyle"] = "none"
         elif point.kind != "fallen":
             look["markeredgecolor"] = COLOURS["surface"]
-        [drawn[label]] = axes.plot([point.x], [point.y], marker, linestyle="none", **look)
+        (handle,) = axes.plot([point.x], [point.y], marker, linestyle="none", **look)
+        handles[label] = handle
+    # other directions, such as a target, do not say which of two values is better
     line = front(points, directions) if set(directions) <= {"maximise", "minimise"} else []
     if line:
         xs = [x for x, _ in line]
         ys = [y for _, y in line]
         axes.plot(xs, ys, color=COLOURS["ink"], linewidth=1.2, drawstyle="steps-post", zorder=1)
-    draw_limits(axes, windows[0], windows[1])
+    draw_limits(axes, x_window=windows[0], y_window=windows[1])
     axes.set_xlabel(cut(labels[0], 52), fontsize=9.5)
     axes.set_ylabel(cut(labels[1], 52), fontsize=9.5)
     axes.grid(True)
-    order = [label for label, *_ in KINDS.values() if label in drawn]
-    chart.legend([drawn[label] for label in order], order, loc="outside upper left", ncols=2, fontsize=9)
-    text = svg(chart, f"{labels[1]} against {labels[0]}", salt)
+    order = [label for label, *_ in KINDS.values() if label in handles]
+    chart.legend([handles[label] for label in order], order, loc="outside upper left", ncols=2, fontsize=9)
+    text = svg(chart, f"{labels[1]} against {labels[0]}", salt=salt)
+    # each point gets its title in place of the id by which it is found
     return re.sub(r'<g id="point-(\d+)">', lambda m: _titled(points[int(m[1])]), text)
 
 
@@ -203,9 +208,9 @@ def _distribution(
     n = sum(len(values) for values in by_kind.values())
     if n < FEWEST:
         return []
-    label = f"{with_unit(name, unit_of(name, row.units))} at {rung.name}"
+    label = f"{with_unit(name, chosen_unit_of(name, row.units))} at {rung.name}"
     window = limits(row, rung, name)
-    chart = distribution(by_kind, label, window, f"spread-{rung.position}-{name}")
+    chart = distribution(by_kind, label, window, salt=f"spread-{rung.position}-{name}")
     is_limited = any(edge is not None for edge in window or ())
     return [ObjectiveChart(words(name), rung.name, n, chart, limited=is_limited)]
 
@@ -231,7 +236,7 @@ def _front(
         points.append(NamedPoint(values[x_name], values[y_name], candidate.kind, label))
     chart = pareto(
         points,
-        labels=[f"{with_unit(name, unit_of(name, row.units))} at {rung.name}" for name in (x_name, y_name)],
+        labels=[f"{with_unit(name, chosen_unit_of(name, row.units))} at {rung.name}" for name in (x_name, y_name)],
         windows=[limits(row, rung, name) for name in (x_name, y_name)],
         directions=[objective["direction"] for objective in objectives],
         salt=f"pareto-{rung.position}",
@@ -243,7 +248,8 @@ def _front(
 def thinned(candidates: Sequence[ObjectiveValues], most: int) -> Sequence[ObjectiveValues]:
     """Returns all candidates if there are at most `most`, else `most` of them, in the same order.
 
-    The first sixth of `most` are the best candidates; the others are taken at equal distances in the order.
+    candidates: the best first. The first sixth of `most` are the best candidates; the others are taken at equal
+    distances in the order.
     """
     if len(candidates) <= most:
         return candidates

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.proposing.prediction_scores import PredictionRecord, answered, read, stated_in
+from sciagent.campaign.proposing.prediction_scores import PredictionRecord, answered, read_predictions, stated_in
 from sciagent.domain.answers.status import ProposerResults
-from sciagent.domain.display_units import Units, unit_of
+from sciagent.domain.display_units import Units, chosen_unit_of
 from sciagent.domain.properties import properties
 from sciagent.domain.rung_position import Tier
 from sciagent.report.parts.wording import after_number, cost, many, words
@@ -60,9 +60,10 @@ def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, 
         fields["costs"].update(turns.costs)
     for group in proposal_counts(connection, row):
         fields = fields_of(group.proposer)
-        kind = "duplicates" if group.status == "duplicate" else group.status
+        # the other statuses are names of fields
+        field_of_status = "duplicates" if group.status == "duplicate" else group.status
         fields["proposals"] += group.n
-        fields[kind] += group.n
+        fields[field_of_status] += group.n
         if group.readable:
             fields["readable"] += group.n
     paid_positions = [rung.position for rung in rungs(connection, row.id) if rung.tier != Tier.FAST]
@@ -105,10 +106,12 @@ def progress(
     if len(among) < 2:
         return {}
     terminal = next(rung for rung in rungs(connection, row.id) if rung.name == row.spec["terminal"])
-    steps = {who or PEOPLE: own for who, own in progress_by_proposer(connection, row, terminal).items()}
+    steps_by_proposer = {
+        proposer or PEOPLE: steps for proposer, steps in progress_by_proposer(connection, row, terminal).items()
+    }
     with_cost = [figures.proposer for figures in among if figures.costs.get("core_seconds")]
-    drawn = [proposer for proposer in with_cost if proposer in steps]
-    return {proposer: steps[proposer] for proposer in drawn[:MAX_LINES]}
+    drawn = [proposer for proposer in with_cost if proposer in steps_by_proposer]
+    return {proposer: steps_by_proposer[proposer] for proposer in drawn[:MAX_LINES]}
 
 
 MAX_BINS = 10  # bins over a proposer's episodes
@@ -118,13 +121,17 @@ def in_words(name: str, value: float, error: float, units: Units) -> str:
     """Returns a prediction, given in the canonical unit, as `HOMO-LUMO gap 4.2 ± 0.3 eV`, in the unit that the campaign
     chose."""
     value, error = stated_in(name, value, error, units)
-    return f"{words(name)} {value:.4g} ± {error:.2g}{after_number(unit_of(name, units))}"
+    return f"{words(name)} {value:.4g} ± {error:.2g}{after_number(chosen_unit_of(name, units))}"
 
 
 def listed(predicted: Any, units: Units) -> list[str]:
     """Returns the predictions of a proposal in words; those of unknown properties are left out."""
     known = properties()
-    return [in_words(name, *stated, units) for name, stated in read(predicted).items() if name in known]
+    texts = []
+    for name, (value, error) in read_predictions(predicted).items():
+        if name in known:
+            texts.append(in_words(name, value, error, units))
+    return texts
 
 
 class Bin(NamedTuple):
@@ -149,8 +156,8 @@ class PredictionAccuracy:
 
 
 SortKey = tuple[bool, int, str, str]
-"""(whether the rung is not the terminal one, its position with a minus sign, property, proposer), in the order
-wanted."""
+"""(whether the rung is not the terminal one, its position with a minus sign, property, proposer). Sorted by it, the
+scores of the terminal rung come first, then those of the highest rung."""
 
 
 def prediction_scores(connection: Connection, row: CampaignRow) -> list[PredictionAccuracy]:
@@ -159,12 +166,13 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
     accuracies: dict[SortKey, PredictionAccuracy] = {}
     bins: dict[tuple[SortKey, int], Bin] = {}
     episode_ranges = episode_numbers(connection, row)
-    for rung, name, prediction, *numbers in answered(connection, row, predictions_made(connection, row)):
+    predictions = predictions_made(connection, row)
+    for rung, name, prediction, value, error, answer in answered(connection, row, predictions):
         proposer = prediction.proposer or PEOPLE
         key = (rung.name != row.spec["terminal"], -rung.position, name, proposer)
         if key not in accuracies:
-            accuracies[key] = PredictionAccuracy(rung.name, name, unit_of(name, row.units), proposer)
-        first, last = episode_ranges.get(proposer, (0, 0))
+            accuracies[key] = PredictionAccuracy(rung.name, name, chosen_unit_of(name, row.units), proposer)
+        first, last = episode_ranges.get(proposer, (0, 0))  # numbers of the proposer's first and last episode
         width = math.ceil((last - first + 1) / MAX_BINS)
         bin_first = first
         if prediction.episode is not None:
@@ -172,8 +180,8 @@ def prediction_scores(connection: Connection, row: CampaignRow) -> list[Predicti
         if (key, bin_first) not in bins:
             bin_last = min(bin_first + width - 1, last)
             bins[key, bin_first] = Bin(bin_first, bin_last, PredictionRecord())
-        accuracies[key].record.add(*numbers)
-        bins[key, bin_first].record.add(*numbers)
+        accuracies[key].record.add(value, error, answer)
+        bins[key, bin_first].record.add(value, error, answer)
     for key, bin_first in sorted(bins):
         accuracies[key].bins.append(bins[key, bin_first])
     return [accuracies[key] for key in sorted(accuracies)]

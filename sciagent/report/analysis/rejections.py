@@ -148,6 +148,7 @@ def sessions(connection: Connection, row: CampaignRow) -> list[tuple[Any, str, A
     """Returns (time, event, payload) of the start and end of each driver of the campaign."""
     events = []
     for kind in ("driver_started", "ended"):
-        for at, payload in campaign_queries.events(connection, row, kind, limit=50)[1]:
+        _, latest = campaign_queries.events(connection, row, kind, limit=50)
+        for at, payload in latest:
             events.append((at, words(kind), payload))
     return sorted(events, key=lambda event: event[0])

@@ -83,7 +83,8 @@ def _values(cards: Sequence[Card], prop: Property) -> list[float]:
     for card in cards:
         measured = chain.from_iterable(answer.measured for answer in card.answers)
         of_property = [each.quantity.value for each in measured if each.property == prop.name]
-        values += of_property[-1:]
+        if of_property:
+            values.append(of_property[-1])
     return values
 
 
@@ -116,9 +117,13 @@ def answers(
     pairs: comparisons of rungs with the next rung. measured: comparisons of imported values with rungs. judged:
     agreement of language models that judge with the values.
     """
-    answered = [_found(row, status, passages, best), _sure(row, status, table, pairs, best, judged, measured)]
+    answered = [
+        _found(row, status, passages, best),
+        _sure(row, status, table, pairs=pairs, best=best, judged=judged, measured=measured),
+    ]
     if subject_of(row.spec["subject"]).synthesis:
-        answered.append(QuestionAnswered("Can it be made?", *synthesis(best)))
+        can_be_made = synthesis(best)
+        answered.append(QuestionAnswered("Can it be made?", can_be_made.figure, can_be_made.lines))
     answered.append(_cost(status, spending, row))
     answered.append(_thrown_away(rejections, unread))
     return answered
@@ -206,8 +211,8 @@ def _sure(
     if table.contradicted_misses:
         candidates = many(table.contradicted_misses, "candidate")
         lines.append(f"{candidates} missed a limit although a measured value lies inside it.")
-    last = [p for p in pairs if p.upper == row.spec.get("terminal") and p.figures.spearman is not None]
-    for comparison in last[:2]:
+    with_terminal = [p for p in pairs if p.upper == row.spec.get("terminal") and p.figures.spearman is not None]
+    for comparison in with_terminal[:2]:
         figures = comparison.figures
         interval = "" if figures.low is None else f" [{figures.low:.2f}, {figures.high:.2f}]"
         ranks = f"{comparison.lower} ranks {comparison.property} as {comparison.upper} does with Spearman"

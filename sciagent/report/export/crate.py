@@ -28,7 +28,7 @@ from sciagent import __version__
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import UsageError
-from sciagent.report.analysis.ladder import RungProvenance, of_rungs
+from sciagent.report.analysis.ladder import RungProvenance, rung_provenance
 from sciagent.report.export import parquet
 from sciagent.report.export.spreadsheets import series_files, write_csv
 from sciagent.report.page.html_page import page
@@ -135,7 +135,8 @@ def imported_files(connection: Connection, row: CampaignRow) -> list[ImportedFil
             for answer in answers.get(candidate.id, ()):
                 for measured in answer.measured:
                     group = (answer.source, measured.property, measured.level)
-                    rows_by_group.setdefault(group, []).append(_cells(candidate.text, measured.quantity))
+                    cells = _cells(candidate.text, measured.quantity)
+                    rows_by_group.setdefault(group, []).append(cells)
         last_seq = page[-1].seq
     files = []
     for number, (group, rows) in enumerate(rows_by_group.items(), start=1):
@@ -285,18 +286,18 @@ class _Crate:
     def fill(self, authors: Sequence[Author], license_url: str) -> Any:
         """Returns the whole crate, an `ROCrate`."""
         people = self._describe(authors, license_url)
-        provenance = of_rungs(self.connection, self.row, rungs(self.connection, self.row.id))
+        provenance = rung_provenance(self.connection, self.row, rungs(self.connection, self.row.id))
         spec = self._text(SPEC_FILE, self.row.source, "The campaign as it was given", "application/yaml")
-        self._rerun(provenance)
+        self._write_rerun(provenance)
         evidence = self._tables()
         self._text("report.html", page(self.connection, self.row, self.artifacts), "The report", "text/html")
         results = [evidence, *self._geometries(), *self._series()]
         self.crate.mainEntity = evidence
-        for rung_provenance in provenance:
-            action = self._rung_action(rung_provenance)
+        for provenance_of_rung in provenance:
+            action = self._rung_action(provenance_of_rung)
             action["object"] = spec
-            action["result"] = _plain(results)
-            action["agent"] = _plain(people)
+            action["result"] = _one_or_list(results)
+            action["agent"] = _one_or_list(people)
             self.crate.root_dataset.append_to("mentions", action)
         return self.crate
 
@@ -320,7 +321,7 @@ class _Crate:
             self._entity(author.orcid or f"#author-{number}", "Person", name=author.name)
             for number, author in enumerate(authors)
         ]
-        self.crate.root_dataset["author"] = _plain(people)
+        self.crate.root_dataset["author"] = _one_or_list(people)
         return people
 
     def _rung_action(self, provenance: RungProvenance) -> Any:
@@ -338,10 +339,10 @@ class _Crate:
             startTime=self.row.created_at.isoformat(),
             endTime=self.row.updated_at.isoformat(),
         )
-        action["instrument"] = _plain(tools)
+        action["instrument"] = _one_or_list(tools)
         return action
 
-    def _rerun(self, provenance: Sequence[RungProvenance]) -> None:
+    def _write_rerun(self, provenance: Sequence[RungProvenance]) -> None:
         """Writes what is needed to run the campaign again: input files, imported values, versions, and the commands."""
         files = input_files(self.row)
         imports = imported_files(self.connection, self.row)
@@ -392,7 +393,7 @@ class _Crate:
             )
             for column in export_rows.columns(self.connection, self.row)
         ]
-        entities["evidence"]["variableMeasured"] = _plain(measured)
+        entities["evidence"]["variableMeasured"] = _one_or_list(measured)
         return entities["evidence"]
 
     def _geometries(self) -> list[Any]:
@@ -454,6 +455,6 @@ class _Crate:
         return self.crate.add_file(path, dest_path=name, properties=about | {"contentSize": str(path.stat().st_size)})
 
 
-def _plain(entities: Sequence[Any]) -> Any:
+def _one_or_list(entities: Sequence[Any]) -> Any:
     """Returns a list; for one of length 1, its only item (section 4 of the specification)."""
     return entities[0] if len(entities) == 1 else list(entities)

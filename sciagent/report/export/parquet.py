@@ -121,36 +121,50 @@ def evidence_rows(connection: Connection, row: CampaignRow, as_of: int | None = 
     """
     import pyarrow as pa
 
-    fields = [
-        pa.field(name, getattr(pa, kind)(), metadata={"description": text}) for name, kind, text in EVIDENCE_COLUMNS
-    ]
-    return ArrowRows(pa.schema(fields, metadata=table_metadata(row, "evidence")), _evidence(connection, row, as_of))
+    fields = []
+    for name, type_name, text in EVIDENCE_COLUMNS:
+        arrow_type = getattr(pa, type_name)()
+        fields.append(pa.field(name, arrow_type, metadata={"description": text}))
+    schema = pa.schema(fields, metadata=table_metadata(row, "evidence"))
+    return ArrowRows(schema, _evidence(connection, row, as_of))
 
 
 def _evidence(connection: Connection, row: CampaignRow, as_of: int | None) -> Iterator[Mapping[str, Any]]:
     """Yields the cells of each row of the evidence, by the names of EVIDENCE_COLUMNS; missing cells are null."""
     for entry in entries(connection, row, ()):
-        for a in entry.answers:
-            if as_of is not None and a.watermark > as_of:
+        for answer in entry.answers:
+            if as_of is not None and answer.watermark > as_of:
                 continue
             base = {
-                "evidence": a.key, "candidate": entry.candidate.key, "text": entry.candidate.text, "rung": a.rung,
-                "verifier": a.verifier, "verifier_version": a.version, "outcome": a.outcome, "reason": a.reason,
-                "replicate": a.replicate, "revision": a.revision, "attempt": a.attempt_id, "campaign": a.campaign,
-                "source": a.source, "who": a.who, "at": a.at.isoformat(),
-                "versions": json.dumps(dict(a.versions or {}), sort_keys=True),
-                "cost": json.dumps(a.cost, sort_keys=True), "watermark": a.watermark,
-            }  # fmt: skip
-            if not a.measured:
+                "evidence": answer.key,
+                "candidate": entry.candidate.key,
+                "text": entry.candidate.text,
+                "rung": answer.rung,
+                "verifier": answer.verifier,
+                "verifier_version": answer.version,
+                "outcome": answer.outcome,
+                "reason": answer.reason,
+                "replicate": answer.replicate,
+                "revision": answer.revision,
+                "attempt": answer.attempt_id,
+                "campaign": answer.campaign,
+                "source": answer.source,
+                "who": answer.who,
+                "at": answer.at.isoformat(),
+                "versions": json.dumps(dict(answer.versions or {}), sort_keys=True),
+                "cost": json.dumps(answer.cost, sort_keys=True),
+                "watermark": answer.watermark,
+            }
+            if not answer.measured:
                 yield base
-            for m in a.measured:
-                q = m.quantity
-                lv = m.level
+            for measured in answer.measured:
+                quantity = measured.quantity
+                level = measured.level
                 yield base | {
-                    "property": m.property,
-                    "censoring": str(q.censoring),
-                    **{name: getattr(q, name) for name in ("value", "uncertainty", "unit", "n", "as_typed")},
-                    **{name: getattr(lv, name) for name in ("method", "basis", "phase", "geometry")},
+                    "property": measured.property,
+                    "censoring": str(quantity.censoring),
+                    **{name: getattr(quantity, name) for name in ("value", "uncertainty", "unit", "n", "as_typed")},
+                    **{name: getattr(level, name) for name in ("method", "basis", "phase", "geometry")},
                 }
 
 
@@ -160,7 +174,8 @@ def proposal_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
 
     types = {"id": pa.int64(), "turn": pa.int64()}  # all others are texts
     fields = [pa.field(name, types.get(name, pa.string())) for name in PROPOSAL_COLUMNS]
-    return ArrowRows(pa.schema(fields, metadata=table_metadata(row, "proposals")), proposals(connection, row))
+    schema = pa.schema(fields, metadata=table_metadata(row, "proposals"))
+    return ArrowRows(schema, proposals(connection, row))
 
 
 # {table: function that returns its rows}

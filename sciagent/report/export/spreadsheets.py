@@ -139,7 +139,8 @@ def _columns(
         yield SheetColumn(name, DESCRIPTIONS.get(name, ""), lambda entry: entry.fixed[name])
     for column in measured:
         if name in (_label(column), f"{column.rung}.{column.property}", column.property):
-            yield from _measured(column, is_complete or _is_censored(connection, row, column))
+            with_censoring = is_complete or _is_censored(connection, row, column)
+            yield from _measured(column, with_censoring)
 
 
 def _objectives_first(row: CampaignRow, measured: Sequence[MeasuredColumn]) -> list[MeasuredColumn]:
@@ -253,13 +254,13 @@ def write_excel(
     import xlsxwriter
 
     wanted = chosen_columns(connection, row, asked)
-    lines = []
+    lines = []  # (candidate id, structure as text, cells)
     for entry in entries(connection, row, columns(connection, row), hits=hits):
         lines.append((entry.candidate.id, entry.candidate.text, [column.cell(entry) for column in wanted]))
         if len(lines) > MAX_ROWS:
             raise UsageError(f"a worksheet holds {MAX_ROWS} candidates; write a .csv or .parquet file, or take --hits")
     ranks = {id_: rank for rank, id_ in enumerate(ids_best_first(connection, row, hits))}
-    lines.sort(key=lambda line: ranks[line[0]])
+    lines.sort(key=lambda line: ranks[line[0]])  # by the candidate's rank
     options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
     with xlsxwriter.Workbook(str(path), options) as book:
         book.set_properties({"title": row.name, "comments": f"sciagent {__version__}, spec {row.spec_hash}"})
@@ -289,6 +290,7 @@ def _candidates(
         for place, cell in enumerate(cells, start=first_place):
             sheet.write(line_number, place, cell[:_MAX_CELL_TEXT] if isinstance(cell, str) else cell)
     sheet.freeze_panes(1, first_place + 1)
+    # first line and column, last line and column; a sheet without rows has a filter over one empty line
     sheet.autofilter(0, 0, max(len(lines), 1), max(len(headings) - 1, 0))
 
 
@@ -298,6 +300,7 @@ def _insert_picture(sheet: Any, line_number: int, text: str) -> None:
     if image is None:
         return
     sheet.set_row_pixels(line_number, PICTURE_HEIGHT + 4)
+    # object_position 1: the picture moves with its cell and has the cell's size
     options = {"image_data": io.BytesIO(image), "x_offset": 2, "y_offset": 2, "object_position": 1}
     sheet.insert_image(line_number, 0, "structure.png", options | {"description": text})
 
@@ -346,7 +349,8 @@ def write_series(
     """Writes the series of all candidates, or of the hits, into a folder. Returns the number of files."""
     n_files = 0
     for page in candidate_pages(connection, row, PAGE_ROWS, hits):
-        n_files += len(list(series_files(connection, row, artifacts, page, folder)))
+        written = list(series_files(connection, row, artifacts, page, folder))  # each file is written as it is yielded
+        n_files += len(written)
     return n_files
 
 

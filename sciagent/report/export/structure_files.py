@@ -21,7 +21,7 @@ from sciagent import __version__
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import MOLECULE_KIND
-from sciagent.domain.quantities import Censoring, show
+from sciagent.domain.quantities import Censoring, value_text
 from sciagent.errors import SciagentError, UsageError
 from sciagent.report.parts.export_rows import FIXED_COLUMNS, Entry, MeasuredColumn, columns, entries, geometry, nested
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -283,7 +283,7 @@ def _block(entry: Entry, atoms: Any, source: str, number: int) -> str:
     lines = [f"# {candidate.text}, key {candidate.key}", f"# {candidate.standing}; cell: {source}"]
     for (rung, name), measured in entry.values.items():
         quantity = measured.quantity
-        amount = show(quantity.value, quantity.uncertainty, quantity.unit)
+        amount = value_text(quantity.value, quantity.uncertainty, quantity.unit)
         lines.append(f"# {rung}.{name} = {quantity.censoring.sign}{amount} [{measured.level.label}]")
     text = str(CifWriter(AseAtomsAdaptor.get_structure(atoms)))
     name = _UNSAFE_IN_BLOCK_NAME.sub("_", candidate.name or candidate.formula)[:60]

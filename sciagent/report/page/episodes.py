@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.proposing.prediction_scores import crps, read, stated_in
-from sciagent.domain.display_units import Units, shown_quantity, unit_of
+from sciagent.campaign.proposing.prediction_scores import crps, read_predictions, stated_in
+from sciagent.domain.display_units import Units, chosen_unit_of, quantity_in_chosen_unit
 from sciagent.domain.properties import properties
 from sciagent.domain.rung_position import Tier
 from sciagent.report.analysis.proposers import in_words
@@ -176,7 +176,7 @@ def selection(connection: Connection, row: CampaignRow) -> tuple[int, list[Shown
     Shown are the episodes of the best candidates and the latest ones, as far as the page has room."""
     max_episodes = MAX_LATEST + MAX_OF_BEST
     chosen = [*episodes_behind_the_best(connection, row, MAX_OF_BEST), *latest_episodes(connection, row, max_episodes)]
-    by_id = {begun.id: begun for begun in chosen}
+    by_id = {begun.id: begun for begun in chosen}  # an episode may be chosen twice
     room = PageRoom()
     shown = list[ShownEpisode]()
     for begun in list(by_id.values())[:max_episodes]:
@@ -209,7 +209,7 @@ def _episode(connection: Connection, row: CampaignRow, begun: EpisodeStart, room
         predictions = _predictions(proposal, answers, row.units)
         shown = _shown_proposal(proposal, member, ladder, predictions, room)
         by_turn.setdefault(proposal.turn_id, []).append(shown)
-    outcome = episode_outcomes(connection, row, [begun.id]).get(begun.id, EpisodeOutcome(0, 0, 0))
+    outcome = episode_outcomes(connection, row, [begun.id]).get(begun.id, EpisodeOutcome(turns=0, new=0, hits=0))
     why = room.cut(begun.ended_why, limit=300)
     opening = []
     for message in begun.settings.get("opening") or ():
@@ -245,6 +245,7 @@ def _turn(turn: sa.RowMapping, proposals: list[ShownProposal], room: PageRoom) -
     thinking = room.cut(message.get("thinking"))
     whole_content = str(message.get("content") or "")
     content = room.cut(whole_content)
+    # a model without a format for calls writes a call as the JSON text of its answer
     is_call = bool(calls) and whole_content.lstrip().startswith("{")
     return ShownTurn(
         turn,
@@ -290,17 +291,17 @@ def _shown_proposal(
     return ShownProposal(cut, room.cut(became, 300), kind, drawing, predictions)
 
 
-def _predictions(p: EpisodeProposal, answers: Answers, units: Units) -> list[str]:
+def _predictions(proposal: EpisodeProposal, answers: Answers, units: Units) -> list[str]:
     """Returns each prediction, in the unit that the campaign chose, with the answer to it."""
     texts = []
-    for name, (value, error) in read(p.predicted).items():
+    for name, (value, error) in read_predictions(proposal.predicted).items():
         if name not in properties():
             continue
         text = in_words(name, value, error, units)
-        unit = after_number(unit_of(name, units))
+        unit = after_number(chosen_unit_of(name, units))
         value, error = stated_in(name, value, error, units)
-        answered = "; not answered yet" if p.status == "new" else ""
-        answer_and_rung = answers.get((p.candidate_id or 0, name))
+        answered = "; not answered yet" if proposal.status == "new" else ""
+        answer_and_rung = answers.get((proposal.candidate_id or 0, name))  # no candidate has the id 0
         if answer_and_rung is not None:
             answer, rung = answer_and_rung
             answered = f"; {rung} answered {answer:.4g}{unit} (CRPS {crps(value, error, answer):.2g}{unit})"
@@ -312,7 +313,9 @@ def _answers(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], proposed: Sequence[EpisodeProposal]
 ) -> Answers:
     """Returns the answers of paid rungs on the candidates with predictions, in the units of the campaign."""
-    candidate_ids = list({p.candidate_id for p in proposed if p.candidate_id is not None and read(p.predicted)})
+    candidate_ids = list(
+        {p.candidate_id for p in proposed if p.candidate_id is not None and read_predictions(p.predicted)}
+    )
     answers: Answers = {}
     if not candidate_ids:
         return answers
@@ -320,6 +323,6 @@ def _answers(
     for rung in paid_rungs:
         for candidate_id, values in rung_values(connection, candidate_ids, rung).items():
             for name, quantity in (values or {}).items():
-                shown = shown_quantity(name, quantity, row.units)
+                shown = quantity_in_chosen_unit(name, quantity, row.units)
                 answers[candidate_id, name] = (shown.value, rung.name)
     return answers

@@ -34,7 +34,7 @@ from sciagent.report.parts import candidates, charts, rung_agreement, wording
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, all_rungs, rungs
 from sciagent.store.database.ledger import ArtifactStore, Ledger
-from sciagent.store.results.evidence import know_properties
+from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import campaign_counts, progress_and_comparisons
 from sciagent.store.views.campaign_queries import amendments, directives, events, funnel
 from sciagent.store.views.episodes import episode_count
@@ -48,7 +48,7 @@ VIEWER = "3Dmol-min.js"  # the script that shows molecules in three dimensions
 
 def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = candidates.MAX_CARDS) -> str:
     """Returns the report of a campaign as HTML. top: number of best candidates that get a card."""
-    know_properties(connection)
+    register_ledger_properties(connection)
     return environment().get_template("report.html.j2").render(**_contents(connection, row, artifacts, top))
 
 
@@ -63,13 +63,13 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     cards = candidates.cards(connection, row, decisive_rungs, artifacts, top)
     table = candidates.table(connection, row, decisive_rungs)
     rung_pairs = ladder.compared(connection, row, decisive_rungs)
-    import_pairs = ladder.imported(connection, row, decisive_rungs)
+    import_pairs = ladder.compared_with_imports(connection, row, decisive_rungs)
     rejected = rejections.rejections(connection, row, decisive_rungs)
     unread = rejections.unread(connection, row)
     active_proposers = [p for p in proposers.results(connection, row) if p.proposals or p.turns]
     terminal = summary.terminal(row, passages)
     scores = proposers.prediction_scores(connection, row)
-    geometries = {card.candidate.key[:12]: card.geometry for card in cards if card.geometry}
+    geometries = {card.candidate.key[: candidates.KEY_DIGITS]: card.geometry for card in cards if card.geometry}
     answers = summary.answers(
         row,
         status,
@@ -80,7 +80,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         pairs=rung_pairs,
         rejections=rejected,
         unread=unread,
-        judged=rung_agreement.opinions(connection, row),
+        judged=rung_agreement.judge_agreements(connection, row),
         measured=import_pairs,
     )
     only_proposer = active_proposers[0] if len(active_proposers) == 1 else None
@@ -109,8 +109,8 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "rejections": rejected,
         "unread": unread,
         "blocks": events(connection, row, "safety_blocked", limit=50),
-        "rungs": ladder.of_rungs(connection, row, rungs_with_controls),
-        "reused": ladder.of_reuse(connection, row, rungs_with_controls),
+        "rungs": ladder.rung_provenance(connection, row, rungs_with_controls),
+        "reused": ladder.reused_by_rung(connection, row, rungs_with_controls),
         "amendments": amendments(connection, row),
         "directives": [d for d in directives(connection, row) if d["verb"] != "amend"],
         "sessions": rejections.sessions(connection, row),
@@ -118,6 +118,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "data": {"rows": table.rows, "pictures": table.pictures, "named": table.named, "geometries": geometries},
         "funnel_chart": charts.funnel(passages),
         "cost_chart": charts.costs(spent.by_rung),
+        # an empty text stands for the whole campaign
         "progress_chart": charts.progress(
             {"": progress_and_comparisons.progress(connection, row, terminal.rung)}, row.has_limits
         ),
@@ -137,20 +138,27 @@ def _learning(scores: list[proposers.PredictionAccuracy]) -> list[tuple[str, str
     for score in scores:
         if score.record.n >= MIN_ANSWERS:
             points = [((b.first + b.last) / 2, b.record.crps) for b in score.bins]
-            groups.setdefault((score.rung, score.property, score.unit), {})[score.proposer] = points
-    shown = [(key, lines) for key, lines in groups.items() if any(len(points) > 1 for points in lines.values())]
-    return [
-        (rung, name, charts.learning(lines, wording.with_unit("mean CRPS", unit), str(place)))
-        for place, ((rung, name, unit), lines) in enumerate(shown[:MAX_LEARNING])
-    ]
+            lines = groups.setdefault((score.rung, score.property, score.unit), {})
+            lines[score.proposer] = points
+    shown = list[tuple[str, str, str]]()
+    for (rung, name, unit), lines in groups.items():
+        has_a_line = any(len(points) > 1 for points in lines.values())
+        if has_a_line and len(shown) < MAX_LEARNING:
+            label = wording.with_unit("mean CRPS", unit)
+            chart = charts.learning(lines, label, salt=str(len(shown)))
+            shown.append((rung, name, chart))
+    return shown
 
 
-def policy(scripts: tuple[str, ...] = ("report.js", VIEWER)) -> str:
+def content_security_policy(scripts: tuple[str, ...] = ("report.js", VIEWER)) -> str:
     """Returns a content security policy: no requests, only these scripts, and inline styles, which SVG needs."""
-    digests = [base64.b64encode(hashlib.sha256(asset(name).encode()).digest()).decode() for name in scripts]
-    hashes = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+    hashes = []
+    for name in scripts:
+        digest = hashlib.sha256(asset(name).encode()).digest()
+        hashes.append(f"'sha256-{base64.b64encode(digest).decode()}'")
+    script_sources = " ".join(hashes) or "'none'"
     return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
+        f"default-src 'none'; script-src {script_sources}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -174,7 +182,12 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.globals |= {"asset": asset, "policy": policy, "version": __version__, "now": lambda: datetime.now(UTC)}
+    templates.globals |= {
+        "asset": asset,
+        "policy": content_security_policy,
+        "version": __version__,
+        "now": lambda: datetime.now(UTC),
+    }
     templates.filters |= {"when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC")}
     templates.filters |= {"source": Markup, "file_of": file_of}
     templates.filters |= dict(inspect.getmembers(wording, inspect.isfunction))
@@ -187,10 +200,9 @@ WRITING_SHARE = 0.03  # largest share of the time for writing reports
 
 def write_report(ledger: Ledger, name: str, path: Path, top: int | None = None) -> None:
     """Writes the report of the campaign in its current state. Raises UnknownNameError."""
-    from sciagent.report.parts.candidates import MAX_CARDS
-
     with ledger.read() as connection:
-        text = page(connection, campaigns.get(connection, name), ledger.artifacts, top or MAX_CARDS)
+        row = campaigns.get(connection, name)
+        text = page(connection, row, ledger.artifacts, top=top or candidates.MAX_CARDS)
     replace_text(path, text)
 
 
@@ -209,7 +221,7 @@ def replace_text(path: Path, text: str) -> None:
         raise
 
 
-def checked(path: Path) -> Path:
+def checked_report_path(path: Path) -> Path:
     """Returns the path. Raises UsageError if a report cannot be written there."""
     if path.suffix.lower() not in (".html", ".htm"):
         raise UsageError(f'{path}: the report is an HTML file; give a name that ends in ".html"')
@@ -232,7 +244,6 @@ def checked_folder(folder: Path) -> Path:
 def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
     """Writes a page per episode and a list that links to them. Returns the number of episodes. Raises UnknownNameError
     if there is no such campaign. At most one episode is in memory."""
-    from sciagent.report.page.episodes import every
 
     def write(file: str, template: str, **more: Any) -> None:
         replace_text(folder / file, environment().get_template(template).render(campaign=name, **more))
@@ -244,7 +255,7 @@ def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
         files = ["", *(f"{n:04d}.html" for n in range(1, number + 1)), ""]
         folder.mkdir(exist_ok=True)
         lines = []
-        for n, episode in enumerate(every(connection, row), start=1):
+        for n, episode in enumerate(episodes.every(connection, row), start=1):
             write(files[n], "episode_page.html.j2", shown=episode, before=files[n - 1], after=files[n + 1])
             lines.append((files[n], episode._replace(turns=[]), episode.tokens, episode.seconds))
         write("index.html", "episode_list.html.j2", lines=lines)

@@ -97,11 +97,11 @@ def cards(
     shown_cards = []
     fits = fits_by_rung(ladder)
     for rank, candidate in enumerate(ranked, start=1):
-        own = answers.get(candidate.id, [])
+        own_answers = answers.get(candidate.id, [])
         from_files = imported.get(candidate.id, [])
-        highest = at_highest_rung(pooled_by_rung(own, fits))
+        highest = at_highest_rung(pooled_by_rung(own_answers, fits))
         status_text, kind, contradicted = _standing(row, candidate, ladder, from_files)
-        first_series = islice(stored_series(artifacts, own), MAX_SERIES)
+        first_series = islice(stored_series(artifacts, own_answers), MAX_SERIES)
         shown_cards.append(
             Card(
                 rank,
@@ -110,13 +110,13 @@ def cards(
                 kind,
                 contradicted,
                 drawing=depicted(candidate),
-                geometry=_shown_geometry(artifacts, candidate, own),
+                geometry=_shown_geometry(artifacts, candidate, own_answers),
                 series=[series_chart(stored) for stored in first_series],
                 headline=[highest[name] for name in objective_names if name in highest],
                 imported=all_values(from_files),
                 margins={margin.property: margin for margin in margins(row, highest, errors)},
                 origin=origin_of(connection, candidate),
-                answers=[*own, *from_files],
+                answers=[*own_answers, *from_files],
             )
         )
     return shown_cards
@@ -127,7 +127,10 @@ def _shown_geometry(
 ) -> Mapping[str, str] | None:
     """Returns the field geometry of `Card`: from an answer, else as proposed. answers: of the candidate's rungs."""
     found = geometry(artifacts, answers, MAX_GEOMETRY) or subject_of(candidate.kind).geometry(candidate.payload)
-    return {"text": found[0], "format": found[1]} if found else None
+    if not found:
+        return None
+    text, file_format = found
+    return {"text": text, "format": file_format}
 
 
 def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
@@ -334,6 +337,7 @@ def _near_limits(
             if margin.repeatability and margin.margin <= margin.repeatability:
                 n_near_edge += 1
                 break
+        # None: whether the margin is clear is not known
         if any(margin.is_clear() is False for margin in of_hit):
             n_doubtful += 1
         if any(margin.method for margin in of_hit):

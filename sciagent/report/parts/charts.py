@@ -1,8 +1,8 @@
 """The charts of a report: outcomes of the candidates (`funnel`), cost by rung (`costs`), `progress` against cost, the
 score of predictions (`learning`), and rung against rung (`scatter`).
 
-Matplotlib draws them with `figure`, `svg` and `contexted`, which the other charts of reports use, too. The page gets
-SVG with the colours of its style sheet, real text, and ids that are unique on the page.
+Matplotlib draws them with `figure`, `svg` and `with_chart_settings`, which the other charts of reports use, too. The
+page gets SVG with the colours of its style sheet, real text, and ids that are unique on the page.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def svg(chart: Figure, title: str, salt: str) -> str:
             chart.set_layout_engine("none")
         canvas.print_svg(buffer, metadata={"Date": None, "Creator": None, "Type": None, "Format": None})
     text = buffer.getvalue()
-    text = text[text.index("<svg") :]  # without the XML declaration
+    # removed are parts that the page has itself or does not need: declaration, styles, comments, ids and fonts
+    text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
     text = re.sub(r"#[0-9a-f]{6}\b", _css_colour, text)
@@ -108,7 +109,7 @@ def _css_colour(code: re.Match[str]) -> str:
     return _CSS_VARIABLES.get(code.group(), code.group())
 
 
-def contexted(draw: Callable[..., str]) -> Callable[..., str]:
+def with_chart_settings(draw: Callable[..., str]) -> Callable[..., str]:
     """Decorates a drawing function so that it uses the settings of this module, not the machine's matplotlibrc."""
 
     @functools.wraps(draw)
@@ -121,7 +122,7 @@ def contexted(draw: Callable[..., str]) -> Callable[..., str]:
     return inner
 
 
-@contexted
+@with_chart_settings
 def funnel(passages: Sequence[Passage]) -> str:
     """Draws one bar per rung, all of the same length, with the share and number of candidates by outcome.
 
@@ -143,7 +144,7 @@ def funnel(passages: Sequence[Passage]) -> str:
     _rung_axis(axes, [f"{cut(passage.rung.name, 22)}\nn = {passage.came}" for passage in passages])
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100 %"])
-    return svg(chart, "What became of the candidates at each rung", "funnel")
+    return svg(chart, "What became of the candidates at each rung", salt="funnel")
 
 
 def _write_counts(axes: Any, place: int, counts: Sequence[int], widths: Sequence[float]) -> None:
@@ -153,13 +154,14 @@ def _write_counts(axes: Any, place: int, counts: Sequence[int], widths: Sequence
     left = 0.0
     for n, width in zip(counts, widths, strict=True):
         text = str(n)
+        # estimated for bold digits of the font size above, with the margins of the box
         width_of_text = 0.016 + 0.014 * len(text)
         if width > width_of_text:
             axes.text(left + width / 2, place, text, **look)
         left += width
 
 
-@contexted
+@with_chart_settings
 def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
     """Draws one bar per rung; its length is the cost. by_rung: {rung: {fate: core-seconds}}.
 
@@ -171,6 +173,7 @@ def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
     chart, axes = figure(6.0, 1.25 + 0.56 * len(by_rung))
     bars = []
     for costs_by_fate in by_rung.values():
+        # jobs without an answer have the colour and label of errors
         bars.append({name.replace("no_answer", "errors"): cost / factor for name, cost in costs_by_fate.items()})
     _bars(chart, axes, bars, columns=3)
     lengths = [sum(parts.values()) for parts in bars]
@@ -180,7 +183,7 @@ def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
     _rung_axis(axes, [cut(name, 22) for name in by_rung])
     axes.set(xlim=(0, max(lengths) * 1.24), xlabel=f"{unit} booked")
     axes.grid(axis="x")
-    return svg(chart, f"Where the cost went, in {unit}, by rung and by what came of it", "costs")
+    return svg(chart, f"Where the cost went, in {unit}, by rung and by what came of it", salt="costs")
 
 
 def _bars(chart: Any, axes: Any, bars: Sequence[Mapping[str, float]], columns: int = 6) -> None:
@@ -229,7 +232,7 @@ LINES = (
 )
 
 
-@contexted
+@with_chart_settings
 def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> str:
     """Draws hits, or the best utility so far, against the booked cost, for the campaign or for at most six proposers.
 
@@ -245,7 +248,8 @@ def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> 
     for (name, steps), style in zip(lines.items(), LINES, strict=False):
         points = _reached(steps, counts_hits, factor)
         if points:
-            _line(axes, points, style if name else CAMPAIGN_LINE, name, drawstyle="steps-post")
+            style_of_line = style if name else CAMPAIGN_LINE
+            _line(axes, points, style_of_line, name, drawstyle="steps-post")
             highest = max(highest, max(y for _, y in points))
     axes.set(xlim=(0, cost / factor * 1.02), ylim=(0, highest * 1.12))
     axes.set_xlabel(f"{unit} booked for the proposer" if is_by_proposer else f"{unit} booked, all rungs")
@@ -253,7 +257,7 @@ def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> 
     if is_by_proposer:
         _legend_above(chart, axes)
         title = f"{title}, by proposer"
-    return svg(chart, title, f"progress-{is_by_proposer}")
+    return svg(chart, title, salt=f"progress-{is_by_proposer}")
 
 
 def _label_reached(axes: Any, counts_hits: bool) -> str:
@@ -279,11 +283,11 @@ def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) ->
     return points
 
 
-@contexted
+@with_chart_settings
 def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, salt: str) -> str:
     """Draws the mean prediction score over the episodes of each proposer; 0 is best.
 
-    lines: {proposer: points (episode, score)}. label: of the y axis."""
+    lines: {proposer: points (episode, score)}. label: of the y axis. salt: as in `svg`."""
     chart, axes = figure(6.0, 3.0)
     for (name, points), style in zip(lines.items(), LINES, strict=False):
         _line(axes, points, style, name)
@@ -295,7 +299,7 @@ def learning(lines: Mapping[str, Sequence[tuple[float, float]]], label: str, sal
     axes.set_ylabel(label)
     axes.grid(axis="y")
     _legend_above(chart, axes)
-    return svg(chart, f"{label} by episode", f"learning-{salt}")
+    return svg(chart, f"{label} by episode", salt=f"learning-{salt}")
 
 
 def _line(axes: Any, points: Sequence[tuple[float, float]], style: Any, name: str, drawstyle: str = "default") -> None:
@@ -319,19 +323,22 @@ Window = tuple[float | None, float | None] | None
 """(low, high) in the unit of an axis; None for an edge or a window that is not given."""
 
 
-@contexted
+@with_chart_settings
 def scatter(
     pairs: Sequence[Pair], x_label: str, y_label: str, x_window: Window, y_window: Window, salt: str, shared: bool
 ) -> str:
     """Draws a property at two levels, a point per candidate. Triangles are hits, dashed lines are limits.
 
-    shared: whether the levels share a scale; a dotted line then marks equal values.
+    shared: whether the levels share a scale; a dotted line then marks equal values. salt: as in `svg`.
     """
     chart, axes = figure(4.3, 3.9)
+    # a fixed seed, so that the same report has the same points
     drawn = pairs if len(pairs) <= MAX_POINTS else random.Random(1).sample(pairs, MAX_POINTS)
     edge_colour = COLOURS["surface"] if len(drawn) < MAX_WITH_EDGES else "none"
     look = {"markeredgecolor": edge_colour, "markeredgewidth": 0.7}
-    for is_hit, marker, size, colour, label in ((False, "o", 6.5, "passed", "not a hit"), (True, "^", 9, "hit", "hit")):
+    # (whether hits, marker, its size, colour, label)
+    groups = ((False, "o", 6.5, "passed", "not a hit"), (True, "^", 9, "hit", "hit"))
+    for is_hit, marker, size, colour, label in groups:
         group = [pair for pair in drawn if pair.hit is is_hit]
         if not group:
             continue
@@ -348,7 +355,7 @@ def scatter(
     axes.grid(True)
     if any(pair.hit for pair in drawn):
         axes.legend(fontsize=9, loc="best", handletextpad=0.2)
-    return svg(chart, f"{y_label} against {x_label}", salt)
+    return svg(chart, f"{y_label} against {x_label}", salt=salt)
 
 
 def _draw_error_bars(axes: Any, pairs: Sequence[Pair]) -> None:

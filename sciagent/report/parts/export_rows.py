@@ -1,4 +1,5 @@
-"""The rows of exports: candidates with their values, and proposals. They are read in pages, so never all are in memory.
+"""The rows of exports: candidates with their values, and proposals. They are read in pages, so that memory never
+holds all of them.
 
 `columns` and `entries` give the table of candidates, `proposals` that of the proposals; `write_jsonl` writes either.
 `geometry` reads the last geometry that a candidate's evidence has stored.
@@ -99,7 +100,8 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
     lv = t.level.c
     cc = t.campaign_candidate.c
     sources = [(rung.name, rung.fits, is_of_rung(rung)) for rung in rungs(connection, row.id)]
-    for label, fits, condition in [*sources, (IMPORTED, {}, e.verifier == IMPORT_VERIFIER)]:
+    sources.append((IMPORTED, {}, e.verifier == IMPORT_VERIFIER))
+    for label, fits, condition in sources:
         query = (
             sa.select(p.name, p.unit, p.description, lv.label)
             .distinct()
@@ -111,10 +113,12 @@ def columns(connection: Connection, row: CampaignRow) -> list[MeasuredColumn]:
             .where(cc.campaign_id == row.id, condition)
             .order_by(p.name, lv.label)
         )
-        found = connection.execute(query).all()
-        n_levels = Counter(name for name, _, _, _ in found)
-        for name, canonical_unit, description, raw_level in found:
-            level = fits[name].level_of(raw_level) if name in fits else raw_level
+        rows = connection.execute(query).all()
+        n_levels = Counter(name for name, _, _, _ in rows)
+        for name, canonical_unit, description, raw_level in rows:
+            level = raw_level
+            if name in fits:  # the rung's values are calibrated
+                level = fits[name].level_of(raw_level)
             column_name = name if n_levels[name] == 1 else f"{name}@{level}"
             unit = row.units.get(name, canonical_unit)
             measured.append(MeasuredColumn(label, name, unit, level, column_name, description))
@@ -130,8 +134,8 @@ def entries(
     start, unless hits are wanted; -1 for all.
     """
     ladder = rungs(connection, row.id)
-    labels = {rung.position: rung.name for rung in ladder}
-    names = {(column.rung, column.property, column.level): column.name for column in wanted}
+    rung_labels = {rung.position: rung.name for rung in ladder}
+    column_names = {(column.rung, column.property, column.level): column.name for column in wanted}
     fields = name_fields(connection, row.id)
     fits = fits_by_rung(ladder)
     for page in candidate_pages(connection, row, PAGE_ROWS, hits, last):
@@ -140,16 +144,18 @@ def entries(
         imported = imported_answers(connection, ids, row.units)
         for candidate in page:
             from_files = (answer._replace(rung=IMPORTED) for answer in imported.get(candidate.id, ()))
-            own_answers = [*answers.get(candidate.id, ()), *from_files]
+            all_answers = [*answers.get(candidate.id, ()), *from_files]
             values = {}
-            for answer in pooled_by_rung(own_answers, fits):
+            for answer in pooled_by_rung(all_answers, fits):
                 for measured in answer.measured:
                     source = (answer.rung, measured.property, measured.level.label)
-                    if source in names:
-                        values[answer.rung, names[source]] = measured
+                    if source in column_names:
+                        values[answer.rung, column_names[source]] = measured
+            # `smiles` and `rung` are no attributes of a candidate
             fixed = {name: getattr(candidate, name, None) for name in FIXED_COLUMNS}
-            fixed |= {"smiles": smiles_of(candidate.kind, candidate.text), "rung": labels.get(candidate.position)}
-            yield Entry(candidate, own_answers, values, name_cells(candidate.names, fields), fixed)
+            fixed["smiles"] = smiles_of(candidate.kind, candidate.text)
+            fixed["rung"] = rung_labels.get(candidate.position)
+            yield Entry(candidate, all_answers, values, name_cells(candidate.names, fields), fixed)
 
 
 def nested(entry: Entry) -> dict[str, dict[str, Any]]:

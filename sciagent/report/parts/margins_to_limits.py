@@ -15,15 +15,15 @@ from typing import Protocol
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.shown_values import MEASURED, LimitMargin, MethodFigures
-from sciagent.domain.display_units import unit_of
+from sciagent.domain.display_units import chosen_unit_of
 from sciagent.domain.evidence import Measured, file_of, pooled, pooled_measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import Property, properties
-from sciagent.domain.quantities import Censoring, Quantity, convert, express, spread_in_canonical_unit
+from sciagent.domain.quantities import Censoring, Quantity, from_canonical, spread_in_canonical_unit, to_canonical
 from sciagent.domain.rung_calibration import Fit, Fits
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.report.parts.rung_agreement import FEWEST, SCALE_OF_ITS_METHOD
+from sciagent.report.parts.rung_agreement import MIN_PAIRS, PROPERTIES_ON_METHOD_SCALE
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import progress_and_comparisons
@@ -48,22 +48,23 @@ class MethodErrors:
         """Returns the errors that hold for a value of a rung, in the unit of the value; None if nothing is known."""
         prop = properties()[measured.property]
         fit = self.fits.get(rung, {}).get(prop.name)
-        figures = self.measured.get((rung, prop.name))
+        errors = self.measured.get((rung, prop.name))
         if fit:
-            figures = _left_out(fit, prop)
-        elif figures is None:
+            errors = _leave_one_out_error(fit, prop)
+        elif errors is None:
             declared = [error for error in self.declared.get(rung, ()) if error.holds_for(prop.name, measured.level)]
             if not declared:
                 return None
-            figures = _as_declared(declared[0])
-        return _in_unit(figures, prop, measured.quantity)
+            errors = _as_declared(declared[0])
+        return _in_unit(errors, prop, measured.quantity)
 
 
 def method_errors(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> MethodErrors:
     """Returns the errors of the rungs for the properties of the objectives."""
     wanted = [objective["property"] for objective in row.spec.get("objectives", ())]
     imported = set(progress_and_comparisons.imported_properties(connection, row))
-    comparable = [name for name in wanted if name in imported and name not in SCALE_OF_ITS_METHOD]
+    # an energy on the scale of a method has no common zero with experiment
+    comparable = [name for name in wanted if name in imported and name not in PROPERTIES_ON_METHOD_SCALE]
     from_measured: dict[tuple[str, str], MethodFigures] = {}
     for name in comparable:
         for rung in ladder:
@@ -84,7 +85,7 @@ def margins(
     highest: values in the campaign's units, by property. An objective without limits and a value that is only a bound
     have no distance.
     """
-    found = []
+    limit_margins = []
     for objective in row.spec.get("objectives", ()):
         limits = [edge for edge in objective.get("accept") or () if edge is not None]
         if not limits or objective["property"] not in highest:
@@ -96,7 +97,7 @@ def margins(
             continue  # a function of a notebook defines it, and this process does not have that function
         quantity = measured.quantity
         prop = properties()[objective["property"]]
-        found.append(
+        limit_margins.append(
             LimitMargin(
                 property=prop.name,
                 rung=answer.rung,
@@ -107,17 +108,17 @@ def margins(
                 method=errors.figures(answer.rung, measured),
             )
         )
-    return tuple(found)
+    return tuple(limit_margins)
 
 
 def _margin(quantity: Quantity, prop: Property, accept: Sequence[float | None]) -> float:
     """Returns the distance from the nearest limit; negative outside. accept: (low, high) in the canonical unit."""
     edges: list[float | None] = []
     for edge in accept:
-        in_unit = None if edge is None else express(Quantity(edge, prop.unit), prop, quantity.unit).value
+        in_unit = None if edge is None else from_canonical(Quantity(edge, prop.unit), prop, quantity.unit).value
         edges.append(in_unit)
     if _is_falling(prop, quantity.unit):
-        edges.reverse()
+        edges.reverse()  # the lower limit of the energy is the upper limit of the wavelength
     low, high = edges
     distances = []
     if low is not None:
@@ -138,26 +139,30 @@ def _mean(replicates: progress_and_comparisons.Replicates) -> float:
 def _from_measured(connection: Connection, row: CampaignRow, rung: RungRow, name: str) -> MethodFigures | None:
     """Returns the errors over the candidates that have a measured value, replicates pooled; None for too few."""
     pairs = []
-    for imported, of_rung, _ in progress_and_comparisons.replicate_pairs(connection, row, None, rung, name):
+    # lower=None: the rung's values are compared with imported values
+    candidate_pairs = progress_and_comparisons.replicate_pairs(
+        connection, row, lower=None, upper=rung, property_name=name
+    )
+    for imported, of_rung, _ in candidate_pairs:
         if not imported.is_censored and not of_rung.is_censored:
             pairs.append((imported.level_id, _mean(imported), _mean(of_rung)))
     level_ids = {level_id for level_id, _, _ in pairs}
     experimental = progress_and_comparisons.experimental_levels(connection, sorted(level_ids))
     errors = [computed - measured for level_id, measured, computed in pairs if level_id in experimental]
-    if len(errors) < FEWEST:
+    if len(errors) < MIN_PAIRS:
         return None
     return MethodFigures(
         n=len(errors),
         mean_error=fmean(errors),
         mean_absolute_error=fmean(abs(error) for error in errors),
-        unit=unit_of(name, row.units),
+        unit=chosen_unit_of(name, row.units),
         chemistry="candidates of this campaign",
         reference="experiment",
         source=MEASURED,
     )
 
 
-def _left_out(fit: Fit, prop: Property) -> MethodFigures:
+def _leave_one_out_error(fit: Fit, prop: Property) -> MethodFigures:
     """Returns the leave-one-out error of a calibration, in the canonical unit."""
     return MethodFigures(
         n=fit.n,
@@ -183,25 +188,29 @@ def _as_declared(error: MethodError) -> MethodFigures:
     return MethodFigures(**{name: getattr(error, name) for name in MethodFigures.model_fields})
 
 
-def _in_unit(figures: MethodFigures, prop: Property, at: Quantity) -> MethodFigures:
-    """Returns errors in the unit of a value. An error is a difference near this value: the same difference of energies
-    is another difference of wavelengths elsewhere."""
-    if at.unit == figures.unit:
-        return figures
-    canonical = convert(at, prop)
-    value_in_old_unit = express(canonical, prop, figures.unit).value
+def _in_unit(errors: MethodFigures, prop: Property, value: Quantity) -> MethodFigures:
+    """Returns errors in the unit of a value.
+
+    They are converted as differences near this value: a difference of 0.1 eV is a longer or a shorter difference of
+    wavelengths, depending on the energy.
+    """
+    if value.unit == errors.unit:
+        return errors
+    canonical = to_canonical(value, prop)
+    value_in_old_unit = from_canonical(canonical, prop, errors.unit).value
 
     def converted(error: float) -> float:
-        """Returns the size of an error in the unit of the value."""
-        size = spread_in_canonical_unit(value_in_old_unit, abs(error), figures.unit, prop)
-        return express(replace(canonical, uncertainty=size), prop, at.unit).uncertainty or 0.0
+        """Returns the size of an error, without its sign, in the unit of the value."""
+        size = spread_in_canonical_unit(value_in_old_unit, abs(error), errors.unit, prop)
+        return from_canonical(replace(canonical, uncertainty=size), prop, value.unit).uncertainty or 0.0
 
-    mean_error = converted(figures.mean_error)
-    turns_sign = _is_falling(prop, at.unit) != _is_falling(prop, figures.unit)
-    if (figures.mean_error < 0) != turns_sign:
+    mean_error = converted(errors.mean_error)
+    turns_sign = _is_falling(prop, value.unit) != _is_falling(prop, errors.unit)
+    is_negative = (errors.mean_error < 0) != turns_sign
+    if is_negative:
         mean_error = -mean_error
-    absolute = converted(figures.mean_absolute_error)
-    return figures.model_copy(update={"mean_error": mean_error, "mean_absolute_error": absolute, "unit": at.unit})
+    absolute = converted(errors.mean_absolute_error)
+    return errors.model_copy(update={"mean_error": mean_error, "mean_absolute_error": absolute, "unit": value.unit})
 
 
 def _is_falling(prop: Property, unit: str) -> bool:
@@ -217,11 +226,16 @@ class Judged(Protocol):
     """A candidate with its verdict, as columns of the table campaign_candidate."""
 
     @property
-    def position(self) -> int: ...
+    def position(self) -> int:
+        """Position of the rung that gave the verdict."""
+
     @property
-    def reason(self) -> str | None: ...
+    def reason(self) -> str | None:
+        """Reason of the verdict."""
+
     @property
-    def detail(self) -> str | None: ...
+    def detail(self) -> str | None:
+        """The verdict in words, with the property and its value."""
 
 
 def contradiction(row: CampaignRow, candidate: Judged, hit: bool, imported: Sequence[EvidenceAnswer]) -> str | None:
@@ -231,8 +245,8 @@ def contradiction(row: CampaignRow, candidate: Judged, hit: bool, imported: Sequ
 
     A value contradicts a hit if it lies outside the limits of an objective by more than its standard uncertainty; an
     unknown uncertainty counts as 0. A value contradicts a miss if it lies inside the limits that the candidate missed.
-    A value that was computed (its level has a basis or a geometry) does not contradict an energy whose scale depends on
-    the method.
+    A computed value (its level has a basis or a geometry) of an energy whose scale depends on the method contradicts
+    nothing.
     """
     limits = _limits(row) if hit else _missed_limits(row, candidate)
     where_it_lies = _outside if hit else _inside
@@ -240,11 +254,12 @@ def contradiction(row: CampaignRow, candidate: Judged, hit: bool, imported: Sequ
     for measured in pooled_measured(answer.measured for answer in imported):
         if measured.property not in limits or _is_of_another_scale(measured):
             continue
-        quantity = convert(measured.quantity, properties()[measured.property])
+        quantity = to_canonical(measured.quantity, properties()[measured.property])
         where = where_it_lies(quantity, limits[measured.property])
         if where is not None:
-            files = dict.fromkeys(file_of(answer.source) for answer in imported if _holds(answer, measured))
-            origin = f"{', '.join(files)}, {measured.level.label}"
+            files = [file_of(answer.source) for answer in imported if _holds(answer, measured)]
+            each_file_once = ", ".join(dict.fromkeys(files))
+            origin = f"{each_file_once}, {measured.level.label}"
             value = stated_value(measured)
             texts.append(f"{measured.property} = {value} ({origin}) lies {where}")
     return "; ".join(texts) or None
@@ -272,7 +287,7 @@ def _missed_limits(row: CampaignRow, candidate: Judged) -> dict[str, Window]:
 
 def _is_of_another_scale(measured: Measured) -> bool:
     """Returns whether a value is a computed energy whose zero and scale depend on the method."""
-    return measured.property in SCALE_OF_ITS_METHOD and bool(measured.level.basis or measured.level.geometry)
+    return measured.property in PROPERTIES_ON_METHOD_SCALE and bool(measured.level.basis or measured.level.geometry)
 
 
 def _outside(quantity: Quantity, window: Window) -> str | None:
@@ -284,8 +299,8 @@ def _outside(quantity: Quantity, window: Window) -> str | None:
 
 
 def _inside(quantity: Quantity, window: Window) -> str | None:
-    """Returns words if the value lies inside the window; None if it does not, or if it is a bound that leaves it
-    open."""
+    """Returns words if the value lies inside the window; None if it lies outside, or if the value is only a bound and
+    may lie on either side."""
     return "inside the limits that were missed" if window.misses(quantity) is None else None
 
 
@@ -302,4 +317,4 @@ def stated_value(measured: Measured) -> str:
 def _holds(answer: EvidenceAnswer, measured: Measured) -> bool:
     """Returns whether an answer has a value of the same property at the same level."""
     wanted = (measured.property, measured.level)
-    return any((own.property, own.level) == wanted for own in answer.measured)
+    return any((value.property, value.level) == wanted for value in answer.measured)

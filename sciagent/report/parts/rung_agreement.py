@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 OPINIONS = frozenset({JUDGED_SCORE.name, JUDGED_MARGIN.name})
 MAX_CANDIDATES = 5000  # for the agreement of rungs in an audit, or of a judge
-FEWEST = 5  # smallest number of pairs for a figure
-# The zero and the scale of these energies depend on the method, so two levels are compared by rank alone.
-SCALE_OF_ITS_METHOD = frozenset({"homo", "lumo", "homo_lumo_gap", "total_energy", "singlet_triplet_gap"})
+MIN_PAIRS = 5  # pairs of values that a correlation or an error needs
+# the zero and the scale of these energies depend on the method, so two levels are compared by rank alone
+PROPERTIES_ON_METHOD_SCALE = frozenset({"homo", "lumo", "homo_lumo_gap", "total_energy", "singlet_triplet_gap"})
 
 
 class Pair(NamedTuple):
@@ -62,8 +62,8 @@ class RankAgreement:
 def agreement(x: Array, y: Array, shared_scale: bool) -> RankAgreement:
     """Returns the agreement of two levels. x, y: (n,) values of the same candidates at the levels, in one unit."""
     n = len(x)
-    if n < FEWEST:
-        return RankAgreement(n, None, None, None, None, None)
+    if n < MIN_PAIRS:
+        return RankAgreement(n, spearman=None, low=None, high=None, mae=None, bias=None)
     rho = spearman(x, y)
     low = None
     high = None
@@ -99,32 +99,35 @@ def interval(rho: float, n: int, z: float = 1.959964) -> tuple[float, float] | N
     return math.tanh(centre - half), math.tanh(centre + half)
 
 
-def opinions(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, ...]:
+def judge_agreements(connection: Connection, row: CampaignRow) -> tuple[JudgeAgreement, ...]:
     """Returns the agreement of each judge with the terminal rung above it, over the candidates that both answered.
 
-    The two are values of different properties. So the score, in [0, 1], is compared with the utility, in (0, 1], of the
-    terminal rung's values. The rank correlation shows whether the judge orders candidates as the terminal rung does,
-    and the bias, score minus utility, whether its scores are too high. The candidates are not a random sample, since
-    candidates that a judge or a gate rejected were not verified.
+    Judge and terminal rung give values of different properties. So the score, in [0, 1], is compared with the utility,
+    in (0, 1], of the terminal rung's values. The rank correlation shows whether the judge orders candidates as the
+    terminal rung does. The bias, score minus utility, shows whether the judge's scores are too high. The candidates are
+    not a random sample, since candidates that a judge or a gate rejected were not verified.
     """
     ladder = rungs(connection, row.id)
-    terminal = next(r for r in ladder if r.name == row.spec["terminal"])
+    terminal = next(rung for rung in ladder if rung.name == row.spec["terminal"])
     below = ladder[: terminal.position]
-    judges = [r for r in below if has_measured(connection, r, JUDGED_SCORE.name)]
+    judges = [rung for rung in below if has_measured(connection, rung, JUDGED_SCORE.name)]
     if not judges:
         return ()
-    objectives = [
-        _objective(objective) for objective in row.spec.get("objectives", ()) if objective["property"] not in OPINIONS
-    ]
+    stated = row.spec.get("objectives", ())
+    objectives = [_objective(objective) for objective in stated if objective["property"] not in OPINIONS]
     ids = laws.ids_with_answers_at(connection, row.id, terminal.position, MAX_CANDIDATES)
-    settled = {i: utility(objectives, values) for i, values in exact_values(connection, terminal, ids).items()}
-    answers = []
+    terminal_values = exact_values(connection, terminal, ids)
+    utilities = {id_: utility(objectives, values) for id_, values in terminal_values.items()}
+    compared = []
     for judge in judges:
-        values = exact_values(connection, judge, ids)
-        scores = {id_: own[JUDGED_SCORE.name] for id_, own in values.items() if JUDGED_SCORE.name in own}
-        pairs = [(worth, scores[id_]) for id_, worth in settled.items() if worth is not None and id_ in scores]
-        answers.append(_compared(judge.name, terminal.name, pairs))
-    return tuple(answers)
+        judged_values = exact_values(connection, judge, ids)
+        pairs = []
+        for id_, terminal_utility in utilities.items():
+            score = judged_values.get(id_, {}).get(JUDGED_SCORE.name)
+            if terminal_utility is not None and score is not None:
+                pairs.append((terminal_utility, score))
+        compared.append(_compared(judge.name, terminal.name, pairs))
+    return tuple(compared)
 
 
 def decided_by_opinion(row: CampaignRow) -> bool:
@@ -139,17 +142,25 @@ def _compared(judge: str, terminal: str, pairs: list[tuple[float, float]]) -> Ju
 
     utilities, scores = np.array(pairs, dtype=float).reshape(-1, 2).T
     figures = agreement(utilities, scores, shared_scale=True)
-    same = {name: getattr(figures, name) for name in ("n", "spearman", "low", "high", "bias")}
-    return JudgeAgreement(rung=judge, against=terminal, words=_words(judge, terminal, figures), **same)
+    return JudgeAgreement(
+        rung=judge,
+        against=terminal,
+        words=_words(judge, terminal, figures),
+        n=figures.n,
+        spearman=figures.spearman,
+        low=figures.low,
+        high=figures.high,
+        bias=figures.bias,
+    )
 
 
 def _words(judge: str, terminal: str, figures: RankAgreement) -> str:
+    """Returns the agreement in words."""
     n = figures.n
     bias = figures.bias
     if bias is None:
-        return (
-            f"how far {judge} can be trusted is not known: {n} candidates with an answer of {terminal}, {FEWEST} needed"
-        )
+        have = f"{n} candidates with an answer of {terminal}, {MIN_PAIRS} needed"
+        return f"how far {judge} can be trusted is not known: {have}"
     off = f"its score lies {abs(bias):.2f} {'above' if bias > 0 else 'below'} the utility on average, n = {n}"
     if figures.spearman is None:
         return f"{judge} or {terminal} calls all candidates equally good; {off}"
@@ -159,10 +170,14 @@ def _words(judge: str, terminal: str, figures: RankAgreement) -> str:
 
 def exact_values(connection: Connection, rung: RungRow, ids: Sequence[int]) -> dict[int, dict[str, float]]:
     """Returns {candidate id: {property: pooled value in its canonical unit}}, without censored values."""
-    return {
-        i: {name: q.value for name, q in (values or {}).items() if q.censoring is Censoring.NONE}
-        for i, values in rung_values(connection, ids, rung).items()
-    }
+    exact = {}
+    for id_, quantities in rung_values(connection, ids, rung).items():
+        exact[id_] = {
+            name: quantity.value
+            for name, quantity in (quantities or {}).items()
+            if quantity.censoring is Censoring.NONE
+        }
+    return exact
 
 
 def _objective(canonical: Mapping[str, Any]) -> Objective:
@@ -170,10 +185,10 @@ def _objective(canonical: Mapping[str, Any]) -> Objective:
     accept = canonical["accept"]
     ramp = canonical.get("ramp")
     return Objective(
-        canonical["property"],
-        Direction(canonical["direction"]),
-        Window(*accept) if accept else None,
-        canonical.get("scale", 1.0),
-        (ramp[0], ramp[1]) if ramp else None,
-        canonical["weight"],
+        property=canonical["property"],
+        direction=Direction(canonical["direction"]),
+        accept=Window(*accept) if accept else None,
+        scale=canonical.get("scale", 1.0),
+        ramp=(ramp[0], ramp[1]) if ramp else None,
+        weight=canonical["weight"],
     )

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.safe_text import cut
-from sciagent.domain.series import MAX_BYTES, MEDIA_TYPE, CurveRole, Series, SeriesCurve, read_series
+from sciagent.domain.series import MAX_BYTES, MEDIA_TYPE, CurveRole, Series, SeriesColumn, SeriesCurve, read_series
 from sciagent.errors import SciagentError
-from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
+from sciagent.report.parts.charts import COLOURS, LINES, figure, svg, with_chart_settings
 from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.views.candidates import EvidenceAnswer
 
@@ -65,25 +65,32 @@ def series_chart(stored: StoredSeries) -> SeriesChart:
     return SeriesChart(stored.answer.rung, stored.series.title, drawn_series(stored.series, f"series-{salt}"))
 
 
-@contexted
+@with_chart_settings
 def drawn_series(series: Series, salt: str) -> str:
     """Returns the series as an `svg` element. salt: makes the ids unique on the page."""
     with_values = [curve for curve in series.curves if curve.y is not None]
-    axes_of_values = list(dict.fromkeys(series.column(curve.y or "").axis for curve in with_values))
-    chart, first = figure(4.4, 0.8 + 1.9 * max(1, len(axes_of_values)))
-    panels = [first]
-    if len(axes_of_values) > 1:
+    axes_of_values = list(dict.fromkeys(_value_column(series, curve).axis for curve in with_values))
+    n_panels = max(1, len(axes_of_values))
+    chart, only_panel = figure(width=4.4, height=0.8 + 1.9 * n_panels)
+    panels = [only_panel]
+    if n_panels > 1:
         chart.clear()
-        panels = list(chart.subplots(len(axes_of_values), sharex=True))
-    for name, axes in zip(axes_of_values, panels, strict=False):
-        own = [curve for curve in with_values if series.column(curve.y or "").axis == name]
-        _draw_values(series, own, axes)
+        panels = list(chart.subplots(n_panels, sharex=True))
+    for name, axes in zip(axes_of_values, panels, strict=False):  # without values there is still one panel, for marks
+        curves_of_axis = [curve for curve in with_values if _value_column(series, curve).axis == name]
+        _draw_values(series, curves_of_axis, axes)
         axes.set_ylabel(cut(series.axis(name).label, 40), fontsize=9)
     for curve in series.curves:
         if curve.y is None:  # marks at places of the x axis, without values
             _draw_marks(series, curve, panels[-1])
     _finish(series, chart, panels)
     return svg(chart, series.title, salt)
+
+
+def _value_column(series: Series, curve: SeriesCurve) -> SeriesColumn:
+    """Returns the column with the values of a curve, which must not be a row of marks."""
+    assert curve.y is not None
+    return series.column(curve.y)
 
 
 def _finish(series: Series, chart: Any, panels: Sequence[Any]) -> None:
@@ -118,7 +125,7 @@ def _draw_values(series: Series, curves: Sequence[SeriesCurve], axes: Any) -> No
             colour, marker, dashes = next(styles)
             style = _style_without_role(colour, marker, dashes)
         _draw_line(series, curve, axes, style)
-        heights += series.column(curve.y or "").values
+        heights += _value_column(series, curve).values
     for curve in differences:
         _draw_difference(series, curve, axes, min(heights, default=0.0), max(heights, default=0.0))
 
@@ -133,7 +140,7 @@ def _draw_difference(series: Series, curve: SeriesCurve, axes: Any, floor: float
     level = 0.0
     if height:
         gap = 0.08 * height
-        highest_difference = max(series.column(curve.y or "").values, default=0.0)
+        highest_difference = max(_value_column(series, curve).values, default=0.0)
         level = floor - gap - highest_difference
     axes.axhline(level, color=COLOURS["muted"], linewidth=0.5, zorder=1)
     _draw_line(series, curve, axes, STYLES[CurveRole.DIFFERENCE], level)
@@ -149,7 +156,7 @@ def _style_without_role(colour: str, marker: str, dashes: Any) -> Any:
 def _draw_line(series: Series, curve: SeriesCurve, axes: Any, style: Any, level: float = 0.0) -> None:
     """Draws a curve, moved up by `level`, with a band of its uncertainties; few points have markers."""
     x = np.array(series.column(curve.x).values)
-    y = np.array(series.column(curve.y or "").values) + level
+    y = np.array(_value_column(series, curve).values) + level
     if not len(x):
         return
     if curve.error is not None:
@@ -184,7 +191,8 @@ def thinned(x: Array, y: Array) -> tuple[Array, Array]:
     if len(x) <= DRAWN:
         return x, y
     indices = []
-    for stretch in np.array_split(np.arange(len(x)), DRAWN // 2):
+    n_stretches = DRAWN // 2  # with two points each
+    for stretch in np.array_split(np.arange(len(x)), n_stretches):
         lowest = int(stretch[y[stretch].argmin()])
         highest = int(stretch[y[stretch].argmax()])
         indices += sorted({lowest, highest})

@@ -16,25 +16,29 @@ from typing import Any
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Measured
 from sciagent.domain.properties import properties
-from sciagent.domain.quantities import show
+from sciagent.domain.quantities import value_text
 from sciagent.domain.safe_text import one_line
 
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 MAX_SETTING = 400  # characters of one setting that are shown
-MISSED = {"below_window", "above_window", "not_measured"}
-_STATED = re.compile(r"(\w+) [=<>] ")
+MISSED = {"below_window", "above_window", "not_measured"}  # reasons of a verdict that missed a limit
+_STATED = re.compile(r"(\w+) [=<>] ")  # the property with which the detail of such a verdict begins
 
 
 def missed_property(reason: str | None, detail: str | None) -> str:
     """Returns the property whose limits a verdict missed, by its reason and detail; empty for another reason."""
-    found = _STATED.match(detail or "") if reason in MISSED else None
-    return found[1] if found else ""
+    stated = _STATED.match(detail or "") if reason in MISSED else None
+    return stated[1] if stated else ""
 
 
-def value(m: Measured, unit: bool = True) -> str:
-    """Returns a text such as `4.12 ± 0.05 eV`; `± ?` marks an unknown uncertainty, no `±` an exact value."""
-    q = m.quantity
-    text = q.censoring.sign + show(q.value, q.uncertainty, unit_sign(q.unit) if unit else "1", q.as_typed)
+def value(measured: Measured, unit: bool = True) -> str:
+    """Returns a text such as `4.12 ± 0.05 eV`; `± ?` marks an unknown uncertainty, and an exact value has no `±`.
+
+    unit: whether the text has the unit.
+    """
+    q = measured.quantity
+    shown_unit = unit_sign(q.unit) if unit else "1"  # the unit 1 is not written
+    text = q.censoring.sign + value_text(q.value, q.uncertainty, shown_unit, q.as_typed)
     return text if q.uncertainty is not None else f"{text} (± ?)"
 
 
@@ -43,6 +47,7 @@ def words(name: str) -> str:
     return _NAMES.get(name, name.replace("_", " "))
 
 
+# a name before a sign or words that follow properties in a verdict
 _PROPERTY = re.compile(r"\b([a-z][a-z0-9_]*)(?= (?:=|≤|≥|was not measured))")
 
 
@@ -50,7 +55,12 @@ def titled(detail: str) -> str:
     """Returns the reason of a verdict, `homo_lumo_gap = 3.1 eV, gate homo_lumo_gap ≤ 2.8 eV`, with the properties in
     words."""
     known = properties()
-    return _PROPERTY.sub(lambda match: words(match[1]) if match[1] in known else match[1], detail)
+
+    def in_words(match: re.Match[str]) -> str:
+        name = match[1]
+        return words(name) if name in known else name
+
+    return _PROPERTY.sub(in_words, detail)
 
 
 _NAMES = {
@@ -90,6 +100,7 @@ def after_number(unit: str) -> str:
 
 
 def with_unit(name: str, unit: str) -> str:
+    """Returns a property with its unit, such as `S1 energy / eV`; without a unit for the unit 1."""
     return words(name) if unit == "1" else f"{words(name)} / {unit_sign(unit)}"
 
 
@@ -134,7 +145,9 @@ def cost_unit(total: float) -> tuple[str, float]:
     """Returns the unit for costs of up to `total` core-seconds, and the unit in core-seconds."""
     if total < 300:
         return "core-seconds", 1.0
-    return ("core-minutes", 60.0) if total < 3 * 3600 else ("core-hours", 3600.0)
+    if total < 3 * 3600:
+        return "core-minutes", 60.0
+    return "core-hours", 3600.0
 
 
 def change(path: str, old: Any, new: Any) -> str:
@@ -161,12 +174,16 @@ def number(value: float) -> str:
 
 def amounts(costs: Mapping[str, float], without: str = "") -> str:
     """Returns a text such as `12 345 LLM tokens, 0.5 money (EUR)`. without: a resource to leave out."""
-    units = {name: RESOURCE_UNITS.get(name, "1") for name in costs}
-    return ", ".join(
-        f"{number(amount)} {words(name)}" + ("" if units[name] in ("1", "s") else f" ({units[name]})")
-        for name, amount in sorted(costs.items())
-        if name != without
-    )
+    texts = []
+    for name, amount in sorted(costs.items()):
+        if name == without:
+            continue
+        text = f"{number(amount)} {words(name)}"
+        unit = RESOURCE_UNITS.get(name, "1")
+        if unit not in ("1", "s"):  # seconds are in the name of the resource
+            text += f" ({unit})"
+        texts.append(text)
+    return ", ".join(texts)
 
 
 def many(n: int, singular: str, plural: str | None = None) -> str:
@@ -215,8 +232,10 @@ def diagnostics_line(diagnostics: Mapping[str, object]) -> str:
     """
     facts = [(name, value) for name, value in diagnostics.items() if name != UNCERTAINTY_KIND]
     shown = [one_line(f"{name}: {_text(value)}", MAX_CHARACTERS) for name, value in facts[:MAX_FACTS]]
-    more = len(facts) - len(shown)
-    return "; ".join([*shown, f"and {more} more"] if more > 0 else shown)
+    n_more = len(facts) - len(shown)
+    if n_more > 0:
+        shown.append(f"and {n_more} more")
+    return "; ".join(shown)
 
 
 def _text(value: object, depth: int = 0) -> str:

@@ -19,8 +19,8 @@ def advantages(rewards: Group, states: Sequence[Sequence[Hashable]], weight: flo
     states: (siblings, turns) the anchor state in which each turn began. A turn whose state no other sibling met has no
     second part. Shape (siblings, turns). Raises ValueError if the shapes differ.
     """
-    turns_by_state: dict[Hashable, list[tuple[int, float | None]]] = defaultdict(list)  # sibling, return-to-go
     to_go = [returns(episode) for episode in rewards]
+    turns_by_state: dict[Hashable, list[tuple[int, float | None]]] = defaultdict(list)  # sibling, return-to-go
     for sibling, (values, states_of_episode) in enumerate(zip(to_go, states, strict=True)):
         for value, state in zip(values, states_of_episode, strict=True):
             turns_by_state[state].append((sibling, value))
@@ -30,12 +30,13 @@ def advantages(rewards: Group, states: Sequence[Sequence[Hashable]], weight: flo
         turns = zip(outcome_advantages, to_go[sibling], states[sibling], strict=True)
         for outcome_advantage, value, state in turns:
             others = [other_value for other, other_value in turns_by_state[state] if other != sibling]
-            sums.append(plus(outcome_advantage, _among(value, others, weight)))
+            state_advantage = _above_mean(value, others, weight)
+            sums.append(plus(outcome_advantage, state_advantage))
         result.append(sums)
     return result
 
 
-def _among(value: float | None, others: Sequence[float | None], weight: float) -> float | None:
+def _above_mean(value: float | None, others: Sequence[float | None], weight: float) -> float | None:
     """Returns the weighted advantage of a return over the mean of the others; 0 without others, None if undecided."""
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Credit by what the group would lose: candidates that a sibling proposes too earn an episode nothing.
+"""Credit by what the group would lose: a candidate that a sibling proposes, too, earns an episode nothing.
 
 This serves another aim than the other estimators: the worth of what a group found together, not the sum over its
 siblings. What the others found does not depend on this episode, so that subtracting it adds no bias.
@@ -47,7 +47,11 @@ def worth(finds: Iterable[Find], weight: Weight = one_by_rank) -> float | None:
         values[find.key, find.families] = find.value
     best_first = sorted(values.items(), key=lambda item: (-item[1], item[0]))
     counts = FamilyCounts()
-    return math.fsum(weight(counts.add(families)) * value for (_, families), value in best_first)
+    weighted = []
+    for (_, families), value in best_first:
+        rank_in_family = counts.add(families)
+        weighted.append(weight(rank_in_family) * value)
+    return math.fsum(weighted)
 
 
 def advantages(
@@ -59,38 +63,42 @@ def advantages(
     units of worth; the costs from a turn on are compared with nothing, since each episode pays for its own.
     Raises ValueError if the shapes differ.
     """
-    flat = [list(chain.from_iterable(episode)) for episode in finds]
+    finds_of_siblings = [list(chain.from_iterable(episode)) for episode in finds]
     result: list[list[float | None]] = []
-    for place, (episode, paid) in enumerate(zip(finds, costs, strict=True)):
+    for sibling, (episode, episode_costs) in enumerate(zip(finds, costs, strict=True)):
         others = []
-        for other, found in enumerate(flat):
-            if other != place:
-                others.extend(found)
-        own: list[float | None] = []
-        for turn, (_, spent) in enumerate(zip(episode, returns(paid), strict=True)):
+        for other, other_finds in enumerate(finds_of_siblings):
+            if other != sibling:
+                others.extend(other_finds)
+        costs_to_go = returns(episode_costs)
+        episode_advantages: list[float | None] = []
+        for turn, (_, cost_to_go) in enumerate(zip(episode, costs_to_go, strict=True)):
             before = list(chain.from_iterable(episode[:turn]))
             later = list(chain.from_iterable(episode[turn:]))
             lost = _lost([*others, *before], later, weight)
-            own.append(None if lost is None or spent is None else lost - spent)
-        result.append(own)
+            episode_advantages.append(None if lost is None or cost_to_go is None else lost - cost_to_go)
+        result.append(episode_advantages)
     return result
 
 
 def _lost(rest: Sequence[Find], later: Sequence[Find], weight: Weight) -> float | None:
-    """Returns how much more `rest` is worth together with `later`; families without a candidate of `later` cancel."""
-    touched = _touched(rest, later)
-    touched_rest = [find for find in rest if touched.intersection(find.families)]
-    together = worth([*touched_rest, *later], weight)
-    without = worth(touched_rest, weight)
+    """Returns how much more `rest` is worth together with `later`.
+
+    Candidates of `rest` whose families `later` does not change are left out, since their worth cancels.
+    """
+    changed_families = _changed_families(rest, later)
+    changed_rest = [find for find in rest if changed_families.intersection(find.families)]
+    together = worth([*changed_rest, *later], weight)
+    without = worth(changed_rest, weight)
     return None if together is None or without is None else together - without
 
 
-def _touched(rest: Sequence[Find], later: Sequence[Find]) -> set[str]:
-    """Returns the families of `later`, and all families that candidates of `rest` share with one of them."""
-    touched = set(chain.from_iterable(find.families for find in later))
+def _changed_families(rest: Sequence[Find], later: Sequence[Find]) -> set[str]:
+    """Returns the families of `later`, and all families that candidates of `rest` have together with one of them."""
+    changed = set(chain.from_iterable(find.families for find in later))
     while True:
-        joined = [find.families for find in rest if touched.intersection(find.families)]
-        more = set(chain.from_iterable(joined)) - touched
+        joined = [find.families for find in rest if changed.intersection(find.families)]
+        more = set(chain.from_iterable(joined)) - changed
         if not more:
-            return touched
-        touched.update(more)
+            return changed
+        changed.update(more)

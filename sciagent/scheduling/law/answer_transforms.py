@@ -13,15 +13,16 @@ from sciagent.scheduling.array_types import Array
 
 CLIP = 6.0  # largest standardised value
 MAX_KNOTS = 512  # largest number of values by which ranks are interpolated
-MAX_RANKED = 40_000  # largest number of values that are ranked; of more, a sample is
+MAX_RANKED = 40_000  # largest number of values that are ranked; of more values, a sample is ranked
 
 
 @dataclass(frozen=True)
 class ScoreTransform:
     """The mean of the rank's normal quantile and the standardised value clipped at ±6.
 
-    The first is invariant under monotone distortions; the second keeps distances in the tails. knots: (m,) known
-    values, ascending; quantiles: (m,) normal quantiles of their ranks.
+    The quantile is invariant under monotone distortions; the clipped value keeps distances in the tails.
+
+    knots: (m,) known values, ascending. quantiles: (m,) normal quantiles of their ranks.
     """
 
     knots: Array
@@ -40,7 +41,8 @@ class ScoreTransform:
             values = np.concatenate([values[sample], [values.min(), values.max()]])
         values = np.sort(values)
         knots, first, count = np.unique(values, return_index=True, return_counts=True)
-        quantiles = ndtri((first + count / 2) / len(values))
+        mean_ranks = first + count / 2
+        quantiles = ndtri(mean_ranks / len(values))
         if len(knots) > MAX_KNOTS:
             keep = np.unique(np.linspace(0, len(knots) - 1, MAX_KNOTS).round().astype(int))
             knots = knots[keep]
@@ -86,14 +88,14 @@ class TruthTransform:
         if math.isfinite(low) and math.isfinite(high):
             centre = (low + high) / 2
             scale = max(_distance(seen, centre), (high - low) / 2)
-            return cls(centre, scale, 1, (low - centre) / scale, (high - centre) / scale)
+            return cls(centre, scale, sign=1, low=(low - centre) / scale, high=(high - centre) / scale)
         if math.isfinite(low):
-            return cls.of(seen, low, 1)
+            return cls.of(seen, threshold=low, sign=1)
         if math.isfinite(high):
-            return cls.of(seen, high, -1)
+            return cls.of(seen, threshold=high, sign=-1)
         known = seen[~np.isnan(seen)]
         centre = float(np.median(known)) if len(known) else 0.0
-        return cls(centre, _distance(seen, centre), 1, -math.inf, math.inf)
+        return cls(centre, _distance(seen, centre), sign=1, low=-math.inf, high=math.inf)
 
     def __call__(self, values: Array) -> Array:
         return self.sign * (values - self.centre) / self.scale
@@ -104,19 +106,20 @@ class TruthTransform:
 
     def state(self) -> dict[str, float | None]:
         """Returns the fields as JSON, with None for infinity."""
-        return {k: (v if math.isfinite(v) else None) for k, v in asdict(self).items()}
+        return {name: (value if math.isfinite(value) else None) for name, value in asdict(self).items()}
 
     @classmethod
     def restored(cls, state: Mapping[str, float | None]) -> TruthTransform:
-        ends = {"low": -math.inf, "high": math.inf}
-        values = {k: (ends[k] if v is None else v) for k, v in state.items()}
+        """Returns the transform of a state from `state`."""
+        infinite = {"low": -math.inf, "high": math.inf}
+        values = {name: (infinite[name] if value is None else value) for name, value in state.items()}
         return cls(values["centre"], values["scale"], int(values["sign"]), values["low"], values["high"])
 
     def inverse(self, y: Array) -> Array:
         """Returns values in the rung's own unit."""
         return self.centre + self.sign * self.scale * y
 
-    def from_limit(self, y: Array) -> Array:
+    def distance_from_limit(self, y: Array) -> Array:
         """Returns (n,) distances from the nearest limit of a hit; 0 without limits."""
         distances = [np.abs(y - limit) for limit in (self.low, self.high) if math.isfinite(limit)]
         if not distances:
@@ -143,16 +146,16 @@ class TruthTransform:
         if math.isinf(self.low) and math.isinf(self.high):
             return float((((y - mean) / sd) ** 2 / 2 + np.log(sd)).sum())
         chance = np.clip(self.chance(mean, sd), 1e-9, 1 - 1e-9)
-        hit = (y >= self.low) & (y <= self.high)
-        return float(-np.log(np.where(hit, chance, 1 - chance)).sum())
+        is_hit = (y >= self.low) & (y <= self.high)
+        return float(-np.log(np.where(is_hit, chance, 1 - chance)).sum())
 
 
 def between(mean: Array, sd: Array, low: float, high: float) -> Array:
     """Returns the probability that N(mean, sd²) lies between low and high, from the tail that does not cancel."""
     above = (low - mean) / sd
     below = (high - mean) / sd
-    flipped = above > 0
-    chance: Array = np.where(flipped, ndtr(-above) - ndtr(-below), ndtr(below) - ndtr(above))
+    is_in_upper_tail = above > 0
+    chance: Array = np.where(is_in_upper_tail, ndtr(-above) - ndtr(-below), ndtr(below) - ndtr(above))
     return chance
 
 

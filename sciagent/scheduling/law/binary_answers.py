@@ -20,11 +20,10 @@ from sciagent.scheduling.law.gaussian_process import CENTRES, JITTER, Hyper, Row
 
 MIN_ANSWERS = 4  # answers that must have at most two values, one on each side of the limit
 SLACK = 1e-9  # for answers at the limit, which are hits
-MAX_SWEEPS = 60  # of expectation propagation over all answers
-TURNS = 3  # between hidden answers and hyper-parameters
-SETTLED_CHANGE = (
-    1e-3  # change of a sweep, in standard deviations of the hidden value, at which the answers have settled
-)
+MAX_SWEEPS = 60  # sweeps of expectation propagation over all answers
+TURNS = 3  # times that hidden answers and then hyper-parameters are found
+# change of a sweep, in standard deviations of the hidden value, below which the answers have settled
+SETTLED_CHANGE = 1e-3
 DAMPING = 0.7  # fraction of each step, since all answers are replaced at once
 MIN_PRECISION = 1e-6  # precision of an answer that tells nothing
 
@@ -52,13 +51,16 @@ def choices_of(answers: Array) -> tuple[float, float]:
     high = float(answers.max())
     if low < high:
         return low, high
-    away = 2 * abs(low) or 1.0
-    return (low - away, low) if is_yes(answers)[0] else (low, low + away)
+    distance = 2 * abs(low) or 1.0  # between the answers; 1 if all lie at the limit
+    return (low - distance, low) if is_yes(answers)[0] else (low, low + distance)
 
 
 def fit_hyper_to_hidden(rows: Rows, expected: Array, start: Hyper | None = None) -> Hyper:
-    """Returns likely hyper-parameters, by turns with the hidden answers: at its fixed point the gradient is that of the
-    evidence by expectation propagation. rows, expected: as in `hidden_answers`."""
+    """Returns likely hyper-parameters. rows, expected: as in `hidden_answers`.
+
+    Hidden answers and hyper-parameters are found by turns. Where they no longer change, the gradient is the gradient of
+    the evidence by expectation propagation.
+    """
     hyper = start or Hyper(CENTRES)
     for _ in range(TURNS):
         hyper = fit_hyper(hidden_answers(hyper, rows, expected), hyper)

@@ -35,7 +35,7 @@ Real = TypeVar("Real", bound=np.floating[Any])
 
 OFFSET = 4.0  # prior variance of the mean, in transformed units
 CENTRES = np.log([0.7, 0.4, 1.5, 0.5, 0.3])  # a1, a2, l, a3, noise: medians of their log-normal priors
-WIDTH = 0.7  # standard deviation of these priors, in logarithms
+WIDTH = 0.7  # standard deviation of the priors, in logarithms
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,11 @@ def squared_distance(z: NDArray[Real], w: NDArray[Real]) -> NDArray[Real]:
 
 
 def _squared(product: NDArray[Real], z: NDArray[Real], w: NDArray[Real]) -> NDArray[Real]:
-    """Returns `squared_distance`, from the product z·w. The product is overwritten, since passes over (n, m) numbers
-    dominate the time of a forecast."""
+    """Returns `squared_distance`, from the product z·w.
+
+    The product is overwritten, since a new array would take another pass over (n, m) numbers, and such passes dominate
+    the time of a forecast.
+    """
     product *= -2
     product += (z**2).sum(1)[:, None]
     product += (w**2).sum(1)
@@ -71,7 +74,7 @@ def _squared(product: NDArray[Real], z: NDArray[Real], w: NDArray[Real]) -> NDAr
     return product
 
 
-def _near(squared: NDArray[Real], length: float, scale: float) -> NDArray[Real]:
+def _local_term(squared: NDArray[Real], length: float, scale: float) -> NDArray[Real]:
     """Returns scale² exp(-squared / 2 length²); overwrites `squared`."""
     squared *= -0.5 / length**2
     np.exp(squared, out=squared)
@@ -95,7 +98,7 @@ def answers_covariance(hyper: Hyper, z: NDArray[Real], w: NDArray[Real]) -> tupl
     far += OFFSET
     if not z.shape[1]:
         return far, None
-    return far, _near(_squared(product, z, w), length, a2)
+    return far, _local_term(_squared(product, z, w), length, a2)
 
 
 def add_structure(hyper: Hyper, k: NDArray[Real], similarity: Array | None) -> NDArray[Real]:
@@ -126,7 +129,9 @@ def slopes_of(hyper: Hyper, z: Array, w: Array, weights: Array, near: NDArray[Re
     return gradient
 
 
-def parts(hyper: Hyper, z: Array, distance: Array, product: Array, similarity: Array | None) -> tuple[Array, Array]:
+def covariance_and_derivatives(
+    hyper: Hyper, z: Array, distance: Array, product: Array, similarity: Array | None
+) -> tuple[Array, Array]:
     """Returns K without noise, (n, n), and its derivatives by the first four log_values, (4, n, n)."""
     a1, a2, length, a3, _ = hyper.values
     linear = a1**2 * product
@@ -179,7 +184,7 @@ class Process:
             k[np.diag_indices(len(noise))] += noise
             self._lower = cholesky(k, lower=True)
             self._weights = cho_solve((self._lower, True), rows.y)
-            self._second: Array | None = None
+            self._second: Array | None = None  # only with a basis: the factor of the matrix `inside`
             half = solve_triangular(self._lower, np.eye(len(noise)), lower=True)
             precision = (half**2).sum(0)
             self.leave_one_out = (rows.y - self._weights / precision, 1 / precision)
@@ -216,34 +221,40 @@ class Process:
         return gradient
 
     def foretell(self, z: Array, similarity: Array | None = None) -> tuple[Array, Array, Array]:
-        """Returns mean, variance and slopes together, for many rows. Without a basis in single precision, which halves
-        the time: the noise keeps the matrix well-conditioned, and no result changes by a thousandth of the noise."""
+        """Returns mean, variance and slopes together, for many rows.
+
+        Without a basis they are computed in single precision, which halves the time. The noise keeps the matrix
+        well-conditioned, so that no result changes by a thousandth of the noise.
+        """
         mean = np.empty(len(z))
-        spread = np.empty(len(z))
+        posterior_variance = np.empty(len(z))
         gradient = np.zeros_like(z)
         precision: Any = np.float32 if self._second is None else np.float64
         w = self._z.astype(precision)
         lower = self._lower.astype(precision)
         for part in _pieces(len(z)):
-            some = z[part].astype(precision)
-            k, near = answers_covariance(self.hyper, some, w)
+            k, near = answers_covariance(self.hyper, z[part].astype(precision), w)
             if near is not None:
                 k += near
                 gradient[part] = slopes_of(self.hyper, z[part], self._z, self._weights, near)
             add_structure(self.hyper, k, None if similarity is None else similarity[part])
             mean[part] = k @ self._weights
             if self._second is None:
-                known = (solve_triangular(lower, k.T, lower=True, check_finite=False) ** 2).sum(0)
+                explained = (solve_triangular(lower, k.T, lower=True, check_finite=False) ** 2).sum(0)
             else:
-                inner = k @ self._explains
-                known = np.einsum("ij,ij->i", inner, inner)
-            spread[part] = np.maximum(variance(self.hyper, z[part], self.structure) - known, 1e-8)
-        return mean, spread, gradient
+                inner = k @ self._explained_root
+                explained = np.einsum("ij,ij->i", inner, inner)
+            prior_variance = variance(self.hyper, z[part], self.structure)
+            posterior_variance[part] = np.maximum(prior_variance - explained, 1e-8)
+        return mean, posterior_variance, gradient
 
     @cached_property
-    def _explains(self) -> Array:
-        """(m, m) such that |k @ _explains|² is the variance that the answers explain, with a basis. One product
-        replaces two triangular solves, in a third of the time at 200 rows, two thirds at 900."""
+    def _explained_root(self) -> Array:
+        """(m, m) such that |k @ _explained_root|² is the variance that the answers explain, with a basis.
+
+        One product with it replaces two triangular solves. It takes a third of their time at 200 rows, and two thirds
+        at 900.
+        """
         eye = np.eye(len(self._lower))
         doubted = solve_triangular(self._second, eye, lower=True)
         values, vectors = np.linalg.eigh(eye - doubted.T @ doubted)
@@ -258,8 +269,9 @@ def _pieces(n: int) -> Iterator[slice]:
 
 
 MAX_FIT_ROWS = 250
-STEP = 0.05  # of the differences of gradients, in logarithms
+STEP = 0.05  # step of the finite differences of gradients, in logarithms
 LEAST_CURVATURE = 0.5  # the posterior is at most as wide as twice the prior: 1 / WIDTH**2 is 2
+# limits of the logarithms: four standard deviations of the priors
 LOWEST = CENTRES - 4 * WIDTH
 HIGHEST = CENTRES + 4 * WIDTH
 LONGEST_MOVE = 0.7  # from hyper-parameters that were fitted to fewer rows to the maximum, along an axis
@@ -276,12 +288,12 @@ def log_posterior(rows: Rows) -> Callable[[Array], tuple[float, Array]]:
 
     def loss(log_values: Array) -> tuple[float, Array]:
         hyper = Hyper(log_values)
-        k, derivatives = parts(hyper, rows.z, distance, product, rows.similarity)
+        k, derivatives = covariance_and_derivatives(hyper, rows.z, distance, product, rows.similarity)
         k[np.diag_indices(n)] += hyper.noise + rows.extra + JITTER
         try:
             factor = cho_factor(k, lower=True)
         except np.linalg.LinAlgError:
-            return 1e10, np.zeros(5)
+            return 1e10, np.zeros(5)  # worse than any other point
         inverse = cho_solve(factor, np.eye(n))
         weights = inverse @ rows.y
         inner = inverse - np.outer(weights, weights)

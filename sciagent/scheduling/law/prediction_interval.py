@@ -5,7 +5,8 @@ larger. The width of the interval is therefore the 90 % quantile of the law's le
 predicted standard deviation. The variance is kept, since hits are in the tails.
 
 A campaign verifies the most promising candidates, and the law continues what it learned there in nearly straight lines
-to all others. How far real relations bend is not among its answers, so the slope of these lines is doubted.
+to all others. The verified answers do not show how far real relations bend outside their range, so the slope of these
+lines is doubted.
 
 Source: split conformal intervals scaled by a predicted spread, Lei et al., J. Am. Stat. Assoc. 113, 1094 (2018), with
 leave-one-out residuals as in the jackknife+, Barber et al., Ann. Stat. 49, 486 (2021). Their guarantees do not hold
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from sciagent.scheduling.law.answer_transforms import TruthTransform
 
 
-INSIDE = 0.9
+INSIDE = 0.9  # probability of an answer inside its interval
 NORMAL = 1.6449  # half-width of the 90 % interval of a normal, in standard deviations
 NORMAL_ROWS = 30.0  # weight of the normal, in rows, since few errors say little about the quantile
 BEND = 0.25  # standard deviation of the relative slope outside the range of what was verified
@@ -59,7 +60,7 @@ class Reach:
     low: float
     """Lower end of the predicted means for which the half-width was learned."""
     high: float
-    """Upper end of these means."""
+    """Upper end of the predicted means for which the half-width was learned."""
     size: float
     """Half-width from `low` to `high`."""
 
@@ -69,15 +70,15 @@ class Reach:
         return cls(-np.inf, np.inf, NORMAL)
 
     @classmethod
-    def of(cls, mean: Array, away: Array) -> Reach:
-        """Learns the half-width. mean: (n,) leave-one-out means; away: (n,) absolute errors, in predicted sd.
+    def of(cls, mean: Array, errors: Array) -> Reach:
+        """Learns the half-width. mean: (n,) leave-one-out means; errors: (n,) absolute errors, in predicted sd.
 
-        size = (n q + 30 * 1.6449) / (n + 30), where q is the 90 % quantile of `away`. It is shrunk to the normal's,
+        size = (n q + 30 * 1.6449) / (n + 30), where q is the 90 % quantile of the errors. It is shrunk to the normal's,
         since at 20 rows q is the second or third largest error and would change with every answer. 80 % of the means
         lie from low to high.
         """
-        n = len(away)
-        size = (n * float(np.quantile(away, INSIDE)) + NORMAL_ROWS * NORMAL) / (n + NORMAL_ROWS)
+        n = len(errors)
+        size = (n * float(np.quantile(errors, INSIDE)) + NORMAL_ROWS * NORMAL) / (n + NORMAL_ROWS)
         low, high = np.quantile(mean, [1 - INSIDE, INSIDE])
         return cls(float(low), float(high), size)
 
@@ -86,7 +87,7 @@ class Reach:
         is_inside = (mean >= self.low) & (mean <= self.high)
         return np.where(is_inside, self.size, max(self.size, NORMAL))
 
-    def bend(self, mean: Array) -> Array:
-        """Returns (n,) standard deviations of the mean from the doubt about slopes outside."""
+    def sd_by_slope_doubt(self, mean: Array) -> Array:
+        """Returns (n,) standard deviations that the doubt about slopes gives to these means; 0 from `low` to `high`."""
         distance_outside = np.maximum(self.low - mean, mean - self.high)
         return BEND * np.maximum(distance_outside, 0.0)

@@ -37,18 +37,18 @@ class Hint:
     """Standard deviation about the line, in the deciding rung's unit."""
 
 
-def made_up(hints: Sequence[Hint], scores: Array) -> Array:
-    """Returns (6, c) rows to append to `scores`, (n, c); no rows while a rung has too few answers."""
+def hint_rows(hints: Sequence[Hint], scores: Array) -> Array:
+    """Returns (6, c) artificial rows to append to `scores`, (n, c); no rows while a rung has too few answers."""
     if not hints:
         return np.empty((0, scores.shape[1]))
     rows = np.full((2 * len(QUANTILES), scores.shape[1]), np.nan)
     for number, hint in enumerate(hints):
-        seen = scores[:, hint.column]
-        seen = seen[~np.isnan(seen)]
-        if len(seen) < FEWEST:
+        answers = scores[:, hint.column]
+        answers = answers[~np.isnan(answers)]
+        if len(answers) < FEWEST:
             return np.empty((0, scores.shape[1]))
-        # shifted and with alternating signs per hint, so that the rows correlate no properties
-        inputs = np.roll(np.quantile(seen, QUANTILES), number)
+        # shifted and with alternating signs per hint, so that the rows do not correlate the properties of two hints
+        inputs = np.roll(np.quantile(answers, QUANTILES), number)
         signs = np.array([1.0, -1.0]) if number % 2 == 0 else np.array([-1.0, 1.0])
         rows[:, hint.column] = np.repeat(inputs, 2)
         line = hint.slope * rows[:, hint.column] + hint.intercept
@@ -56,13 +56,16 @@ def made_up(hints: Sequence[Hint], scores: Array) -> Array:
     return rows
 
 
-def hinted(
+def with_hint_rows(
     hints: Sequence[Hint], scores: Array, errors: NDArray[np.float32] | None, decided: int
 ) -> tuple[Array, NDArray[np.float32] | None]:
-    """Returns scores and errors, (n, c), with the artificial rows appended while `decided`, real answers, is small."""
+    """Returns scores and errors, (n, c), with the artificial rows appended while real answers are few.
+
+    decided: number of candidates with an answer of every deciding rung.
+    """
     if not hints or decided >= UNTIL:
         return scores, errors
-    rows = made_up(hints, scores)
+    rows = hint_rows(hints, scores)
     all_scores = np.vstack([scores, rows])
     if errors is None:
         return all_scores, None
@@ -70,11 +73,12 @@ def hinted(
 
 
 class Padded:
-    """A similarity in which rows from `n` on are similar only to themselves."""
+    """A similarity in which the rows from `n` on, which are artificial, are similar only to themselves."""
 
     def __init__(self, of: Similarity) -> None:
         self._of = of
         self.n = 0
+        """Number of real rows; whoever uses the similarity sets it."""
 
     def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         """Returns (n, m) similarities, as `Similarity.between`."""

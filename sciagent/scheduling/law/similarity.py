@@ -47,8 +47,11 @@ def radial(x: NDArray[Real], y: NDArray[Real]) -> NDArray[Real]:
 
 
 def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
-    """Returns (n, m) Tanimoto similarities between rows of zeros and ones. The few rows of `right` become dense over
-    their columns, which is four times as fast as a sparse product."""
+    """Returns (n, m) Tanimoto similarities between rows of zeros and ones.
+
+    The few rows of `right` are written as a dense matrix over the columns that they have, which is four times as fast
+    as a sparse product.
+    """
     columns, places = np.unique(right.indices, return_inverse=True)
     right_rows = np.repeat(np.arange(right.shape[0]), np.diff(right.indptr))
     dense_right = np.zeros((len(columns), right.shape[0]), dtype=np.float32)
@@ -67,7 +70,7 @@ def tanimoto(left: csr_matrix, right: csr_matrix) -> Array:
     rows = max(PART // max(right.shape[0], 1), 1)
     for start in range(0, len(likeness), rows):
         part = slice(start, start + rows)
-        common = shared_left[part] @ dense_right  # exact, since these are whole numbers
+        common = shared_left[part] @ dense_right  # exact in single precision, since these are whole numbers
         union = left_sizes[part, None] + right_sizes
         union -= common
         np.maximum(union, 1.0, out=union)
@@ -164,8 +167,13 @@ def _unary(counts: Mapping[int, int]) -> list[int]:
     """Returns the columns of a structure: a count c of a feature takes c columns, at most MAX_COUNT."""
     folded: dict[int, int] = {}
     for feature, n in counts.items():
-        folded[feature % WIDTH] = folded.get(feature % WIDTH, 0) + n
-    return [feature * MAX_COUNT + level for feature, n in folded.items() for level in range(min(n, MAX_COUNT))]
+        folded_feature = feature % WIDTH
+        folded[folded_feature] = folded.get(folded_feature, 0) + n
+    columns = list[int]()
+    for feature, n in folded.items():
+        first = feature * MAX_COUNT
+        columns += range(first, first + min(n, MAX_COUNT))
+    return columns
 
 
 def _room(array: NDArray[Number], n: int) -> NDArray[Number]:
@@ -178,18 +186,19 @@ def _room(array: NDArray[Number], n: int) -> NDArray[Number]:
 
 
 Order = NDArray[np.uint64]
-"""(n,) the hash of each candidate's key; rows with the smallest are selected first."""
+"""(n,) the hash of each candidate's key; rows with the smallest hashes are selected first."""
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # the constants of splitmix64, whose output is uniform
 _MIX = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def order_of(keys: Iterable[str]) -> Order:
     """Returns (n,) hashes of keys."""
-    return np.array([int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) for key in keys], dtype=np.uint64)
+    digests = [blake2b(key.encode(), digest_size=8).digest() for key in keys]
+    return np.array([int.from_bytes(digest) for digest in digests], dtype=np.uint64)
 
 
-def completed(order: Order | None, n: int) -> Order:
-    """Returns (n,) the order with hashes of the row numbers for rows without a key.
+def with_row_hashes(order: Order | None, n: int) -> Order:
+    """Returns (n,) the hashes of the order, and hashes of the row numbers for the rows that it lacks.
 
     Source: Steele, Lea, Flood, OOPSLA 2014, doi:10.1145/2660193.2660195 (splitmix64).
     """
@@ -201,7 +210,7 @@ def completed(order: Order | None, n: int) -> Order:
     return np.concatenate([known, x ^ (x >> np.uint64(31))])
 
 
-def earliest(order: Order, n: int) -> RowIndices:
+def smallest_hashes(order: Order, n: int) -> RowIndices:
     """Returns the positions of the n smallest hashes in ascending order; all positions if there are no more than n."""
     if len(order) <= n:
         return np.arange(len(order))

@@ -30,11 +30,12 @@ class BestRung(RungRule):
         reasons = {self.first_rung: "ranked by this rung alone", self._terminal: "best of those that wait"}
         for target, reason in reasons.items():
             is_first = target == self.first_rung
-            stage = [at for at in waiting if (at.rung <= self.first_rung) == is_first]
+            # the candidates that have not been ranked, or, for the terminal rung, those that have been
+            stage = [entry for entry in waiting if (entry.rung <= self.first_rung) == is_first]
             if not stage:
                 continue
-            rows = np.concatenate([at.rows for at in stage])
-            score = np.concatenate([at.score for at in stage])
+            rows = np.concatenate([entry.rows for entry in stage])
+            score = np.concatenate([entry.score for entry in stage])
             order = np.argsort(rows, kind="stable")
             merged = replace(waiting[target], rows=rows[order], score=score[order])
             for i in merged.best(merged.places(slots - len(purchases))):

@@ -20,15 +20,15 @@ from sciagent.scheduling.rules.rung_rule_base import PaidLadder, RungRule, Sched
 class Exhaustive(RungRule):
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []
-        for at in reversed(waiting):  # the highest rung first, so that answers come sooner
-            for taken, row in enumerate(at.rows[: slots - len(purchases)].tolist()):
-                if at.remaining is not None:
+        for entry in reversed(waiting):  # the highest rung first, so that answers come sooner
+            for taken, row in enumerate(entry.rows[: slots - len(purchases)].tolist()):
+                if entry.remaining is not None:
                     n_earlier = taken  # candidates that need a place before this one
-                    if at.undecided is not None:
-                        n_earlier = max(n_earlier, int(np.searchsorted(at.undecided, row)))
-                    if n_earlier >= at.remaining:
+                    if entry.undecided is not None:
+                        n_earlier = max(n_earlier, int(np.searchsorted(entry.undecided, row)))
+                    if n_earlier >= entry.remaining:
                         break
-                purchases.append(Purchase(row, at.rung, -float(row), why="exhaustive: next in order"))
+                purchases.append(Purchase(row, entry.rung, index=-float(row), why="exhaustive: next in order"))
         return purchases
 
     def ends_with(self, remaining: int | None) -> bool:

@@ -29,22 +29,22 @@ class Halving(RungRule):
 
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []
-        for k in range(len(waiting) - 1, -1, -1):
-            at = waiting[k]
-            places = at.places(slots - len(purchases))
+        for k in range(len(waiting) - 1, -1, -1):  # the highest rung first
+            entry = waiting[k]
+            places = entry.places(slots - len(purchases))
             answered = 0
             if k > 0:
                 answered = waiting[k - 1].started - waiting[k - 1].running
-                places = min(places, math.floor(answered / self._eta) - at.started)
-            for taken, i in enumerate(at.best(max(places, 0))):
+                places = min(places, math.floor(answered / self._eta) - entry.started)
+            for taken, i in enumerate(entry.best(max(places, 0))):
                 why = "halving: next in order at the first paid rung"
                 if k > 0:
-                    place = at.started + taken + 1
+                    place = entry.started + taken + 1
                     why = (
                         f"halving: best of those waiting; place {place} on {answered} answers below, eta {self._eta:g}"
                     )
-                index = float(np.nan_to_num(at.score[i], nan=UNSCORED))
-                purchases.append(Purchase(int(at.rows[i]), at.rung, index, why=why))
+                index = float(np.nan_to_num(entry.score[i], nan=UNSCORED))
+                purchases.append(Purchase(int(entry.rows[i]), entry.rung, index, why=why))
         return purchases
 
     def leaves(self, rung: PaidIndex) -> bool:

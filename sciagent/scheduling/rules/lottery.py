@@ -26,17 +26,18 @@ class Lottery(RungRule):
 
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []
-        for at in reversed(waiting):  # the highest rung first, so that answers come sooner
-            rows = at.rows
+        for entry in reversed(waiting):  # the highest rung first, so that answers come sooner
+            rows = entry.rows
             chance = 1.0
             why = "lottery: the next rung of all"
-            if at.rung == self._terminal:
+            if entry.rung == self._terminal:
                 chance = self._chance
                 why = f"lottery: drawn with a chance of {chance:g}"
-                if at.lots is not None:
-                    rows = rows[at.lots < chance]
-            for row in np.sort(rows)[: at.places(slots - len(purchases))].tolist():
-                purchases.append(Purchase(row, at.rung, -float(row), chance, why))
+                if entry.lots is not None:
+                    rows = rows[entry.lots < chance]
+            # in order of arrival
+            for row in np.sort(rows)[: entry.places(slots - len(purchases))].tolist():
+                purchases.append(Purchase(row, entry.rung, index=-float(row), propensity=chance, why=why))
         return purchases
 
     def leaves(self, rung: PaidIndex) -> bool:

@@ -38,17 +38,19 @@ from sciagent.scheduling.candidate_indices import (
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.dynamic_programme import PRICES, solve_price
 from sciagent.scheduling.law.answer_transforms import TruthTransform
-from sciagent.scheduling.law.prior_relations import Padded, hinted, made_up
+from sciagent.scheduling.law.prior_relations import Padded, hint_rows, with_hint_rows
 from sciagent.scheduling.law.similarity import Order, Similarity
 from sciagent.scheduling.law.stacked_law import Law, Stack
 from sciagent.scheduling.payoff import Aims, Errors, Fit, expected_answers, questions
-from sciagent.scheduling.rules.warm_up import MIN_WARM_UP, first_candidates, still_learning, whole_ladders
+from sciagent.scheduling.rules.warm_up import MIN_WARM_UP, first_candidates, whole_ladders, with_unfinished_ladders
 
 # largest fraction of the spend for lessons: before a rung with few answers beside a terminal one, and before others
 EARLY_LESSON_SHARE = 0.04
 LATER_LESSON_SHARE = 0.01
-FEW_ANSWERS = 6  # a rung with fewer answers beside a terminal one has few,
-FEW_ANSWERS_COST = 0.3  # if they cost less together than this fraction of a terminal verification
+# a rung has few answers beside a terminal one if they are fewer than FEW_ANSWERS, and if together they have cost less
+# than this fraction of a terminal verification
+FEW_ANSWERS = 6
+FEW_ANSWERS_COST = 0.3
 
 
 @dataclass
@@ -58,7 +60,9 @@ class Lessons:
     spent: float = 0.0
     """Their cost so far, in the unit of the pool's costs."""
 
-    def added(self, pool: CandidatePool, batch: Sequence[Purchase], rungs: Sequence[PaidIndex]) -> list[Purchase]:
+    def with_lessons(
+        self, pool: CandidatePool, batch: Sequence[Purchase], rungs: Sequence[PaidIndex]
+    ) -> list[Purchase]:
         """Returns the batch with lessons added before its terminal purchases. The rung with the fewest answers beside
         a terminal one gets a lesson first. No lesson is added to a candidate with a higher rung: the law would learn
         that only good candidates have the lesson's answer."""
@@ -80,7 +84,8 @@ class Lessons:
         row = purchase.of
         terminal_cost = float(pool.costs[row, -1])
         lessons = []
-        for j in sorted(rungs, key=lambda rung: n_answers[rung]):
+        fewest_first = sorted(rungs, key=lambda rung: n_answers[rung])
+        for j in fewest_first:
             cost = float(pool.costs[row, j])
             has_few = n_answers[j] < FEW_ANSWERS and n_answers[j] * cost < FEW_ANSWERS_COST * terminal_cost
             share = EARLY_LESSON_SHARE if has_few else LATER_LESSON_SHARE
@@ -92,6 +97,7 @@ class Lessons:
 
 
 _ByLaw = tuple[Law, CandidateGroup]
+"""A law, and a group of candidates as the law values it."""
 
 # largest cost of a feature: as a fraction of the terminal rung's cost, and for all candidates, of the budget
 FREE_LIMITS = 0.001, 0.03
@@ -136,7 +142,7 @@ class Priced:
         self._rng = np.random.default_rng(seed)
         self._sample_rng = np.random.default_rng([seed, 1])  # separate, so that samples do not change the law
         self.truths: tuple[TruthTransform, ...] | None = None
-        self._padded = None if similarity is None else Padded(similarity)
+        self._padded = None if similarity is None else Padded(similarity)  # for the artificial rows of hints
         self._stack = Stack(self._padded, earlier)
         self.laws: list[Law] = []
         self._lessons = Lessons()
@@ -154,7 +160,7 @@ class Priced:
         self.lasts = 0.0
         """Minimum duration of a batch, in seconds; set by the campaign, since computing the next batch takes time."""
         self.index = np.empty(0)
-        """(n,) payoff per unit of cost when last evaluated, or predicted (see `indices`); NaN if never."""
+        """(n,) payoff per unit of cost when last evaluated, or predicted (see `candidate_indices`); NaN if never."""
         self.expected = np.empty(0)
         """(n,) expected payoff of a terminal verification, when last evaluated."""
         self.value = np.empty(0)
@@ -176,7 +182,7 @@ class Priced:
         calls."""
         purchases: list[Purchase] = []
         open_rows = pool.open
-        for j in self.free(pool):
+        for j in self.rungs_for_everyone(pool):
             lacking = open_rows[~pool.closed[open_rows, j] & (pool.costs[open_rows, j] <= left)]
             n_places = MAX_FEATURES_AT_ONCE - len(purchases)
             purchases += [Purchase(row, j, math.inf) for row in lacking[:n_places].tolist()]
@@ -187,9 +193,11 @@ class Priced:
         payoff = float(self.expected[row])
         cost = float(self.purchases[row] @ pool.costs[row])
         p_hit = payoff if self.aims.kind == "hits" else None
-        return Valuation(payoff, p_hit, cost, float(self.value[row]), float(self.index[row]))
+        return Valuation(
+            payoff=payoff, p_hit=p_hit, cost=cost, value=float(self.value[row]), index=float(self.index[row])
+        )
 
-    def free(self, pool: CandidatePool) -> list[PaidIndex]:
+    def rungs_for_everyone(self, pool: CandidatePool) -> list[PaidIndex]:
         """Returns the very cheap rungs, without the rungs above a more expensive deciding rung, since a candidate that
         runs them would skip the deciding rung."""
         rows = np.flatnonzero(pool.in_play)
@@ -207,24 +215,28 @@ class Priced:
         free = [j for j in pool.paid if is_within(j, TRUSTED_LIMITS if j in trusted else FREE_LIMITS)]
         if not free and is_within(pool.paid[0], LOWEST_RUNG_LIMITS):
             free = [pool.paid[0]]
-        expensive_deciding = {pool.rungs[column] for column in self._deciding_columns} - set(free)
-        return [j for j in free if not any(0 <= deciding < j for deciding in expensive_deciding)]
+        deciding = {pool.rungs[column] for column in self._deciding_columns}
+        # a rung with the index -1 is not bought, since its answers are known of every candidate
+        expensive_deciding = [rung for rung in deciding if rung >= 0 and rung not in free]
+        lowest_deciding = min(expensive_deciding, default=pool.paid[-1])
+        return [j for j in free if j <= lowest_deciding]
 
     def _whole_ladder_purchases(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Returns whole ladders for some candidates, until there are enough terminal answers for a law. A candidate
         whose ladder costs more than what is left makes room for another. Answers of an earlier campaign replace at
         most the smallest number of whole ladders, since they may all lie at one end."""
-        if self.truths is not None or len(made_up(self.aims.hints, pool.scores)):
+        if self.truths is not None or len(hint_rows(self.aims.hints, pool.scores)):
             self._warm_up_rows = []  # from now on their missing rungs are valued like any others
             return []
-        self._warm_up_rows = still_learning(pool, left, self._warm_up_rows)
-        free = self.free(pool)
+        self._warm_up_rows = with_unfinished_ladders(pool, left, self._warm_up_rows)
+        free = self.rungs_for_everyone(pool)
         rows = np.flatnonzero(pool.in_play)
         n_affordable = 0.0
         if len(rows):
             ladder_costs = pool.costs[rows[:: math.ceil(len(rows) / COST_SAMPLE)]].sum(1)
             n_affordable = min(self.budget / float(np.median(ladder_costs)), len(rows))
-        n_wanted = whole_ladders(len(rows), len(pool.paid) - 1 - len(free), n_affordable)
+        n_paid_below = len(pool.paid) - 1 - len(free)
+        n_wanted = whole_ladders(candidates=len(rows), paid=n_paid_below, affordable=n_affordable)
         n_earlier = min(self._n_decided(pool.scores[: self._earlier]), MIN_WARM_UP)
         n_own = self._n_decided(pool.scores[self._earlier :])
         n_lacking = n_wanted - n_own - n_earlier - len(self._warm_up_rows)
@@ -255,20 +267,21 @@ class Priced:
         an open candidate or without a law."""
         n_decided = self._n_decided(pool.scores)
         known_scores, known_errors = self._expected_answers(pool, n_decided)
-        scores, errors = hinted(self.aims.hints, known_scores, known_errors, n_decided)
+        scores, errors = with_hint_rows(self.aims.hints, known_scores, known_errors, n_decided)
         has_artificial_rows = len(scores) > len(pool.scores)
-        if not len(pool.open) or not (n_decided or has_artificial_rows):
+        can_fit = n_decided > 0 or has_artificial_rows
+        if not len(pool.open) or not can_fit:
             return []
         if self.truths is None and self._n_decided(pool.scores[self._earlier :]) < len(self._warm_up_rows):
             return []  # most of the candidates of the warm-up are still running
         truths = self._set_unit(scores, n_decided)
         if self._padded is not None:
             self._padded.n = len(pool.scores)
-        free = self.free(pool)
+        free = self.rungs_for_everyone(pool)
         paid = [j for j in pool.paid if j not in free]
         n_answers = sum(int(pool.answered(j).sum()) for j in paid)
         is_refitted = self._stack.is_due(n_answers)
-        self.laws = self._stack.fit(questions(self.aims, truths, scores, errors), n_answers, pool.order)
+        self.laws = self._stack.fit(questions(self.aims, truths, scores, errors), answers=n_answers, order=pool.order)
         self._grow(pool)
         evaluated, by_law = self._evaluate_some(pool, is_refitted)
         self.price = self._solve_price(pool, evaluated, by_law, left)
@@ -276,8 +289,8 @@ class Priced:
         order = np.argsort(-self.index[evaluated.rows], kind="stable")
         self._ranked = np.array([evaluated.rows[order], rungs[order]])
         self._n_taken = 0
-        batch = self.further(pool, self._batch_size(pool, left))
-        return self._lessons.added(pool, batch, paid[:-1])
+        batch = self.next_in_ranking(pool, self._batch_size(pool, left))
+        return self._lessons.with_lessons(pool, batch, paid[:-1])
 
     def _batch_size(self, pool: CandidatePool, left: float) -> int:
         """Returns how many purchases of the ranking are made before the law is updated; at least 1."""
@@ -301,8 +314,8 @@ class Priced:
             n_purchases = max(n_purchases, n_by_duration)
         return max(1, n_purchases)
 
-    def further(self, pool: CandidatePool, n: int) -> list[Purchase]:
-        """Returns the next n purchases of the last ranking, for purchases that the budget refuses."""
+    def next_in_ranking(self, pool: CandidatePool, n: int) -> list[Purchase]:
+        """Returns the next n purchases of the last ranking, which replace purchases that the budget refuses."""
         end = self._n_taken + n
         rows, rungs = self._ranked[:, self._n_taken : end].tolist()
         self._n_taken = end
@@ -315,9 +328,9 @@ class Priced:
         """Sets the laws from all answers with the current hyper-parameters; no law without an answer to each aim."""
         n_decided = self._n_decided(pool.scores)
         self.laws = []
-        if n_decided or len(made_up(self.aims.hints, pool.scores)):
+        if n_decided or len(hint_rows(self.aims.hints, pool.scores)):
             scores, errors = self._expected_answers(pool, n_decided)
-            hinted_scores, _ = hinted(self.aims.hints, scores, errors, n_decided)
+            hinted_scores, _ = with_hint_rows(self.aims.hints, scores, errors, n_decided)
             fit = self._fit_temporary(self._set_unit(hinted_scores, n_decided), n_decided, pool.order)
             self.laws = fit(scores, errors)
 
@@ -347,18 +360,20 @@ class Priced:
     def _fit_temporary(
         self, truths: Sequence[TruthTransform], decided: int, order: Order | None, structure: bool = True
     ) -> Fit:
-        """Returns a function that fits temporary laws with the same hyper-parameters."""
+        """Returns a function that fits temporary laws with the present hyper-parameters. structure: whether one of the
+        laws has structure."""
 
         def fit(scores: Array, errors: Errors | None) -> list[Law]:
             if self._padded is not None:
                 self._padded.n = len(scores)
             stack = Stack(self._padded if structure else None, self._earlier)
             stack.restore(self._stack.state())
-            scores, errors = hinted(self.aims.hints, scores, errors, decided)
+            scores, errors = with_hint_rows(self.aims.hints, scores, errors, decided)
             lacks_answers = np.isnan(scores[:, self._deciding_columns]).all(0).any()
             if lacks_answers:
                 return []
-            return stack.fit(questions(self.aims, truths, scores, errors), 0, order)
+            # 0 answers: too few for a new fit of hyper-parameters
+            return stack.fit(questions(self.aims, truths, scores, errors), answers=0, order=order)
 
         return fit
 
@@ -449,14 +464,16 @@ class Priced:
         each rung that some of them lack. The difference is the value of the rung."""
         if self.truths is None or not self.laws:
             return 0.0, {}
-        known_rows = pool.open[pool.open < len(self.index)]
+        known_rows = pool.open[pool.open < len(self.index)]  # later rows have not been evaluated yet
         best_first = np.argsort(-np.nan_to_num(self.index[known_rows], nan=-np.inf), kind="stable")
         best_rows = np.sort(known_rows[best_first[:N_JUDGED]])
         truths = self.truths
         payoff = self.aims.payoff(self.truths, pool.scores)
 
         def worth(*barred: PaidIndex) -> float:
-            valued = groups(pool, best_rows, self.aims, truths, payoff, self._heaviest.chains, frozenset(barred))
+            """Returns the value of the best candidates if these rungs cannot be bought."""
+            chains = self._heaviest.chains
+            valued = groups(pool, best_rows, self.aims, truths, payoff, chains, barred=frozenset(barred))
             return float(sum(group.worth(self.price).sum() for group in valued))
 
         deciding = {pool.rungs[column] for column in self._deciding_columns}

@@ -26,10 +26,11 @@ class Random(RungRule):
         self._seed = seed
 
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
-        shown = [at.rows[:WINDOW] for at in waiting]
+        shown = [entry.rows[:WINDOW] for entry in waiting]
         rng = np.random.default_rng([self._seed, _digest(shown)])
         rows: list[list[int]] = [rung_rows.tolist() for rung_rows in shown]
-        places = [len(at.rows) if at.remaining is None else at.remaining for at in waiting]  # jobs that may still start
+        # by rung: jobs that it may still start
+        places = [len(entry.rows) if entry.remaining is None else entry.remaining for entry in waiting]
         purchases: list[Purchase] = []
         while len(purchases) < slots:
             drawable: list[tuple[int, int]] = []  # rung, and position in its rows
@@ -41,7 +42,8 @@ class Random(RungRule):
             k, i = drawable[int(rng.integers(len(drawable)))]
             places[k] -= 1
             why = f"random: drawn from {len(drawable)} that could run"
-            purchases.append(Purchase(rows[k].pop(i), waiting[k].rung, 0.0, 1 / len(drawable), why))
+            propensity = 1 / len(drawable)
+            purchases.append(Purchase(rows[k].pop(i), waiting[k].rung, index=0.0, propensity=propensity, why=why))
         return purchases
 
 

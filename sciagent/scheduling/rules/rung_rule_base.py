@@ -1,6 +1,6 @@
 """Schedulers that run the ladder one rung at a time: a rule selects the next candidates of each rung.
 
-Also the base class of the settings of all schedulers, which make the rule.
+The base class of the settings of all schedulers, which make the rule, is here as well.
 """
 
 from __future__ import annotations
@@ -137,9 +137,8 @@ class SchedulerSpec(Part, ABC):
 def waiting_in(pool: CandidatePool) -> list[Waiting]:
     """Returns one entry per rung of the pool."""
     k = pool.closed.shape[1]
-    next_rung = np.where(pool.closed, np.arange(1, k + 1), 0).max(
-        1, initial=0
-    )  # (n,) the rung after the last tried one
+    # (n,) the rung after the last one that was tried
+    next_rung = np.where(pool.closed, np.arange(1, k + 1), 0).max(1, initial=0)
     waits = ~(pool.out | pool.pending)
     is_undecided = ~pool.out
     ladder = []
@@ -150,5 +149,15 @@ def waiting_in(pool: CandidatePool) -> list[Waiting]:
         running = int((pool.pending & (next_rung == j + 1)).sum())
         started = int(pool.closed[:, j].sum()) if pool.started is None else pool.started[j]
         lots = None if pool.lots is None else pool.lots[rows]
-        ladder.append(Waiting(PaidIndex(j), rows, pool.score[rows], remaining, started, running, undecided, lots))
+        entry = Waiting(
+            rung=PaidIndex(j),
+            rows=rows,
+            score=pool.score[rows],
+            remaining=remaining,
+            started=started,
+            running=running,
+            undecided=undecided,
+            lots=lots,
+        )
+        ladder.append(entry)
     return ladder

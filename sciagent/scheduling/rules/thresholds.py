@@ -19,14 +19,14 @@ from sciagent.scheduling.rules.rung_rule_base import UNSCORED, PaidLadder, RungR
 class Thresholds(RungRule):
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []
-        for at in waiting:
-            for i in at.best(at.places(slots - len(purchases))):
+        for entry in waiting:
+            for i in entry.best(entry.places(slots - len(purchases))):
                 index = UNSCORED
                 why = "thresholds: passed the cheaper rungs"
-                if not math.isnan(at.score[i]):
-                    index = float(at.score[i])
+                if not math.isnan(entry.score[i]):
+                    index = float(entry.score[i])
                     why += f"; score {index:.3f}"
-                purchases.append(Purchase(int(at.rows[i]), at.rung, index, why=why))
+                purchases.append(Purchase(int(entry.rows[i]), entry.rung, index, why=why))
         return purchases
 
 

@@ -14,11 +14,11 @@ import numpy as np
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool
 
-# terminal answers before the first law
+# number of terminal answers before the first law: a fraction of the candidates, between two limits
 MIN_WARM_UP = 2
 MAX_WARM_UP = 4
-EXTRA_PER_PAID_RUNG = 8  # added to the largest number for each paid rung, whose value must be learned
-WARM_UP_SHARE_OF_CANDIDATES = 0.005  # the number between the limits: a small campaign cannot waste any
+EXTRA_PER_PAID_RUNG = 8  # added to MAX_WARM_UP for each paid rung, whose value must be learned
+WARM_UP_SHARE_OF_CANDIDATES = 0.005  # small, since a small campaign cannot waste any
 MAX_BUDGET_SHARE = 0.1  # largest fraction of the budget for more than MAX_WARM_UP whole ladders
 
 
@@ -33,9 +33,14 @@ def whole_ladders(candidates: float, paid: int, affordable: float) -> int:
     return max(MIN_WARM_UP, n_ladders)
 
 
-def still_learning(pool: CandidatePool, left: float, chosen: Sequence[int]) -> list[int]:
+def with_unfinished_ladders(pool: CandidatePool, left: float, chosen: Sequence[int]) -> list[int]:
     """Returns the chosen candidates whose ladder is not at its end and costs no more than what is left."""
-    return [i for i in chosen if pool.pending[i] or (not pool.out[i] and _missing_cost(pool, i) <= left)]
+    unfinished = []
+    for row in chosen:
+        is_affordable = not pool.out[row] and _missing_cost(pool, row) <= left
+        if pool.pending[row] or is_affordable:
+            unfinished.append(row)
+    return unfinished
 
 
 def first_candidates(
@@ -79,7 +84,8 @@ def _select_spread(answers: Array, rows: RowIndices, n: int, rng: np.random.Gene
         drawn: RowIndices = rng.permutation(rows)[:n]
         return drawn
     filled = np.where(np.isnan(answers), np.nanmedian(answers, axis=0), answers)
-    ranks = np.argsort(np.argsort(filled, axis=0), axis=0)
+    order_of_answers = np.argsort(filled, axis=0)
+    ranks = np.argsort(order_of_answers, axis=0)
     centred = ranks - ranks.mean(0)
     _, _, components = np.linalg.svd(centred, full_matrices=False)
     order = np.argsort(centred @ components[0], kind="stable")

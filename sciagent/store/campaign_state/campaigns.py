@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain import derived_properties as derived
 from sciagent.domain.answers.status import DriverState
-from sciagent.domain.display_units import Units, shown_spec
+from sciagent.domain.display_units import Units, spec_in_chosen_units
 from sciagent.domain.evidence import Computation
 from sciagent.domain.properties import properties
 from sciagent.domain.rung_calibration import Fits, in_use
@@ -77,7 +77,7 @@ class CampaignRow:
     @property
     def shown_spec(self) -> dict[str, Any]:
         """The spec with objectives and gates in the units that the campaign chose."""
-        return shown_spec(self.spec, self.units)
+        return spec_in_chosen_units(self.spec, self.units)
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,7 @@ def find(connection: Connection, name: str) -> CampaignRow | None:
     row = connection.execute(sa.select(*columns).where(t.campaign.c.name == name)).mappings().one_or_none()
     if row is None:
         return None
+    # this process may not know the derived properties of the campaign yet
     for stated in row["spec"].get("derived", ()):
         derived.register(stated["property"], stated["unit"])
     return CampaignRow(**dict(row) | {"state": CampaignState(row["state"])})
@@ -239,7 +240,7 @@ def owner_is_dead(owner: str) -> bool:
         if host != socket.gethostname():
             return False
         process = psutil.Process(int(pid))
-        # the system used the pid again; the start times of one process differ by rounding only
+        # the system may have used the pid again; the start times of one and the same process differ by rounding only
         is_another_process = abs(process.create_time() - float(started_at)) > 1.0
         return is_another_process or bool(process.status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -249,14 +250,14 @@ def owner_is_dead(owner: str) -> bool:
 
 
 def driver_of(connection: Connection, campaign_id: int) -> DriverState | None:
-    """The state of the current driver, or of the last one if it died; None if there is neither."""
+    """The state of the current driver, or of the last one if it died with its lease; None if nobody has the lease."""
     c = t.campaign.c
     row = connection.execute(sa.select(c.driver, c.driver_until).where(c.id == campaign_id)).one()
     owner = row.driver
     until = row.driver_until
     if not owner or until is None:
         return None
-    parts = owner.rsplit(":", 3)
+    parts = owner.rsplit(":", 3)  # as `new_owner` makes it
     host = parts[0]
     pid = parts[1] if len(parts) > 1 else "?"
     alive = until > db_now(connection) and not owner_is_dead(owner)
@@ -271,7 +272,8 @@ def take_driver(
     c = t.campaign.c
     query = sa.select(c.name, c.driver, c.driver_until).where(c.id == campaign_id).with_for_update()
     name, holder, until = connection.execute(query).one()
-    if holder and until and until > now and not owner_is_dead(holder):
+    has_lease = holder and until and until > now
+    if has_lease and not owner_is_dead(holder):
         raise DriverHeldError(
             f'campaign "{name}" is being driven by {holder.rsplit(":", 2)[0]} (host:pid) until {until:%H:%M:%S} UTC; '
             "stop that process, or wait until its lease ends"
@@ -299,7 +301,10 @@ def renew_driver(connection: Connection, lease: DriverLease, wall_seconds: float
 
 
 def check_driver(connection: Connection, lease: DriverLease) -> None:
-    """Raises StaleLeaseError if the lease was lost. Call it in a write transaction, before any write."""
+    """Raises StaleLeaseError if the lease was lost. Call it in a write transaction, before any write.
+
+    It locks the campaign's row, so that no other driver can take the lease until the commit.
+    """
     c = t.campaign.c
     query = sa.select(c.driver_fence).where(c.id == lease.campaign_id).with_for_update(key_share=True)
     if connection.execute(query).scalar_one() != lease.fence:
@@ -313,7 +318,7 @@ def release_driver(connection: Connection, lease: DriverLease) -> None:
     connection.execute(sa.update(t.campaign).where(is_held).values(driver=None, driver_until=None))
 
 
-def host(connection: Connection, campaign_id: int, hosted: bool) -> bool:
+def set_hosted(connection: Connection, campaign_id: int, hosted: bool) -> bool:
     """Set whether a dispatcher is to drive the campaign; returns whether that changed anything."""
     c = t.campaign.c
     changed = sa.update(t.campaign).where(c.id == campaign_id, c.hosted != hosted).values(hosted=hosted)
@@ -354,7 +359,7 @@ def campaigns_with_rung(connection: Connection, candidate_id: int, computation: 
 
 
 def wake(connection: Connection, campaign_id: int, at: datetime | None = None) -> None:
-    """Let a dispatcher take up the campaign if it is waiting. at: time from which on; None for now."""
+    """Let a dispatcher drive the campaign again if it is waiting. at: the time from which; None for now."""
     c = t.campaign.c
     update = sa.update(t.campaign).where(c.id == campaign_id, c.state == CampaignState.WAITING)
     connection.execute(update.values(wakes_at=at or db_now(connection)))
@@ -367,7 +372,7 @@ OPTION_REFUSED = "option_refused"  # a model's server refused an option of the r
 
 
 def log_event(connection: Connection, campaign_id: int | None, kind: str, payload: Mapping[str, Any]) -> None:
-    """Append an event to the log."""
+    """Append an event to the log. campaign_id: None for an event of no campaign."""
     values = {"campaign_id": campaign_id, "kind": kind, "payload": dict(payload), "at": db_now(connection)}
     connection.execute(sa.insert(t.event).values(values))
 

@@ -38,7 +38,7 @@ class Directive:
     at: datetime
 
 
-def reason(text: str) -> str:
+def checked_reason(text: str) -> str:
     """The reason that a person gave, as one line. Raises UsageError if it is empty or too long."""
     line = " ".join(text.split())
     if not line:
@@ -64,14 +64,14 @@ def write(
     rung_id: int | None = None,
     payload: Mapping[str, Any] | None = None,
 ) -> int:
-    """Append a directive; returns its id. The lock makes the ids of a campaign visible in order."""
+    """Append a directive; returns its id. The lock of the campaign makes its directives visible in the order of ids."""
     watermarks.lock(connection, campaign_id)
     new = sa.insert(t.directive).values(campaign_id=campaign_id, candidate_id=candidate_id, rung_id=rung_id, verb=verb)
     new = new.values(payload=dict(payload or {}), who=who[:200], why=why[:MAX_REASON_LENGTH], at=db_now(connection))
     campaigns.wake(connection, campaign_id)
     id_ = int(connection.execute(new.returning(_D.id)).scalar_one())
-    payload_of_audit: dict[str, object] = {"candidate": candidate_id, "why": why[:MAX_REASON_LENGTH]}
-    audit.append(connection, who, str(verb), "directive", id_, campaign_id=campaign_id, **payload_of_audit)
+    audit_payload: dict[str, object] = {"candidate": candidate_id, "why": why[:MAX_REASON_LENGTH]}
+    audit.append(connection, who, str(verb), "directive", id_, campaign_id=campaign_id, **audit_payload)
     return id_
 
 
@@ -107,8 +107,8 @@ def steering_of_many(
         .where(_D.campaign_id == campaign_id, among(connection, _D.candidate_id, candidate_ids))
         .order_by(_D.id)
     )
-    for id_, *directive in connection.execute(query):
-        by_candidate[id_].append(tuple(directive))
+    for id_, verb, position, who, why in connection.execute(query):
+        by_candidate[id_].append((verb, position, who, why))
     states = {}
     for id_, directives in by_candidate.items():
         states[id_] = fold_directives(directives) if directives else _NO_STEERING
@@ -116,6 +116,7 @@ def steering_of_many(
 
 
 def _read(connection: Connection, *conditions: Any) -> list[Directive]:
+    """The oldest directives that meet the conditions, at most 1000."""
     query = (
         sa.select(_D.id, _D.verb, _D.candidate_id, t.rung.c.name, _D.payload, _D.who, _D.why, _D.at)
         .select_from(t.directive.outerjoin(t.rung, t.rung.c.id == _D.rung_id))
@@ -123,4 +124,4 @@ def _read(connection: Connection, *conditions: Any) -> list[Directive]:
         .order_by(_D.id)
         .limit(1000)
     )
-    return [Directive(i, Verb(verb), *rest) for i, verb, *rest in connection.execute(query)]
+    return [Directive(id_, Verb(verb), *rest) for id_, verb, *rest in connection.execute(query)]

@@ -16,8 +16,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.results.evidence import read_watermark
 
-_J = t.trajectory.c
-_U = t.turn.c
+_TRAJECTORY = t.trajectory.c
+_TURN = t.turn.c
 RUNNING = "running"
 ENDED = "ended"
 Purpose = Literal["campaign", "rollout", "evaluation", "demonstration"]
@@ -58,7 +58,7 @@ class SampledRow:
     kept: int | None = None
     """Number of tokens of earlier turns with which the prompt begins."""
     prompt_ids: Sequence[int] | None = None
-    """The tokens of the prompt after the kept ones."""
+    """The tokens of the prompt that follow the kept ones."""
     output_ids: Sequence[int] | None = None
     logprobs: Sequence[float] | None = None
     """Log-probability of each output token, in the distribution that `sampling` names under `logprobs`."""
@@ -87,7 +87,7 @@ class NewTurn:
     tool_set_id: int | None = None
     policy_id: int | None = None
     untrainable: str | None = NOT_SAMPLED
-    """Why no policy gradient may use the turn; None: one may."""
+    """Why no policy gradient may use the turn; None if it may be used."""
 
 
 def open_(
@@ -108,7 +108,7 @@ def open_(
     group_id, sibling: the group of rollouts, and the number of the episode in it, from 0. policy_version: the name of
     the model that is asked.
     """
-    query = sa.select(_J.id).where(_J.campaign_id == campaign_id, _J.number == number)
+    query = sa.select(_TRAJECTORY.id).where(_TRAJECTORY.campaign_id == campaign_id, _TRAJECTORY.number == number)
     existing_id = connection.execute(query).scalar()
     if existing_id is not None:
         return int(existing_id)
@@ -116,19 +116,23 @@ def open_(
     new = new.values(settings=dict(settings), state=RUNNING, started_at=db_now(connection))
     new = new.values(purpose=purpose, group_id=group_id, sibling=sibling, code_version=code_version())
     new = new.values(policy_version=None if policy_version is None else policy_version[:200])
-    return int(connection.execute(new.returning(_J.id)).scalar_one())
+    return int(connection.execute(new.returning(_TRAJECTORY.id)).scalar_one())
 
 
 def running_trajectories(connection: Connection, campaign_id: int) -> list[TrajectoryRow]:
     """The trajectories of the campaign's own proposers that have not ended, oldest first."""
-    query = sa.select(_J.id, _J.number, _J.seed, _J.settings).where(_J.campaign_id == campaign_id, _J.state == RUNNING)
-    query = query.where(_J.purpose == "campaign")
-    return [TrajectoryRow(*row) for row in connection.execute(query.order_by(_J.number)).all()]
+    query = sa.select(_TRAJECTORY.id, _TRAJECTORY.number, _TRAJECTORY.seed, _TRAJECTORY.settings).where(
+        _TRAJECTORY.campaign_id == campaign_id, _TRAJECTORY.state == RUNNING
+    )
+    query = query.where(_TRAJECTORY.purpose == "campaign")
+    return [TrajectoryRow(*row) for row in connection.execute(query.order_by(_TRAJECTORY.number)).all()]
 
 
 def last_number(connection: Connection, campaign_id: int) -> int:
     """The highest number of the campaign's trajectories; -1 if there is none."""
-    number = connection.execute(sa.select(sa.func.max(_J.number)).where(_J.campaign_id == campaign_id)).scalar()
+    number = connection.execute(
+        sa.select(sa.func.max(_TRAJECTORY.number)).where(_TRAJECTORY.campaign_id == campaign_id)
+    ).scalar()
     return -1 if number is None else int(number)
 
 
@@ -136,10 +140,12 @@ def proposals_by_proposer(connection: Connection, campaign_id: int) -> dict[str,
     """{name of a proposer: number of its proposals}, without proposals of people."""
     p = t.proposal.c
     query = (
-        sa.select(_J.proposer, sa.func.count(p.id))
-        .select_from(t.trajectory.join(t.turn, _U.trajectory_id == _J.id).join(t.proposal, p.turn_id == _U.id))
-        .where(_J.campaign_id == campaign_id)
-        .group_by(_J.proposer)
+        sa.select(_TRAJECTORY.proposer, sa.func.count(p.id))
+        .select_from(
+            t.trajectory.join(t.turn, _TURN.trajectory_id == _TRAJECTORY.id).join(t.proposal, p.turn_id == _TURN.id)
+        )
+        .where(_TRAJECTORY.campaign_id == campaign_id)
+        .group_by(_TRAJECTORY.proposer)
     )
     return {name: n for name, n in connection.execute(query)}
 
@@ -147,19 +153,24 @@ def proposals_by_proposer(connection: Connection, campaign_id: int) -> dict[str,
 def end(connection: Connection, trajectory_id: int, why: str) -> None:
     """End a trajectory."""
     values = {"state": ENDED, "ended_at": db_now(connection), "ended_why": why}
-    connection.execute(sa.update(t.trajectory).where(_J.id == trajectory_id).values(values))
+    connection.execute(sa.update(t.trajectory).where(_TRAJECTORY.id == trajectory_id).values(values))
 
 
 def last_turn(connection: Connection, trajectory_id: int) -> tuple[int, Mapping[str, Any]]:
     """Number and cursor of the last turn; (-1, {}) if there is none."""
-    query = sa.select(_U.number, _U.cursor).where(_U.trajectory_id == trajectory_id).order_by(_U.number.desc()).limit(1)
+    query = (
+        sa.select(_TURN.number, _TURN.cursor)
+        .where(_TURN.trajectory_id == trajectory_id)
+        .order_by(_TURN.number.desc())
+        .limit(1)
+    )
     row = connection.execute(query).one_or_none()
-    return (-1, {}) if row is None else (int(row[0]), dict(row[1] or {}))
+    return (-1, {}) if row is None else (int(row.number), dict(row.cursor or {}))
 
 
 def turns(connection: Connection, trajectory_id: int) -> list[Any]:
     """All turns in order, as rows of the table."""
-    query = sa.select(t.turn).where(_U.trajectory_id == trajectory_id).order_by(_U.number)
+    query = sa.select(t.turn).where(_TURN.trajectory_id == trajectory_id).order_by(_TURN.number)
     return list(connection.execute(query).mappings())
 
 
@@ -173,10 +184,10 @@ def write_turn(connection: Connection, trajectory_id: int, new: NewTurn, waterma
         watermark = watermarks.note_of_trajectory(connection, trajectory_id)
     values: dict[str, Any] = {"trajectory_id": trajectory_id, "at": db_now(connection), "watermark": watermark}
     values |= vars(new) | {"policy_version": new.policy_version[:200]}
-    del values["sampled"], values["asked"]
+    del values["sampled"], values["asked"]  # they are no columns; their fields are
     if new.sampled is not None:
         values |= vars(new.sampled)
     if new.asked is not None:
         values |= {"asked_watermark": new.asked.watermark, "asked_at": new.asked.at}
     values = {name: value for name, value in values.items() if value is not None}  # NULL, not the JSON value null
-    return int(connection.execute(sa.insert(t.turn).values(values).returning(_U.id)).scalar_one())
+    return int(connection.execute(sa.insert(t.turn).values(values).returning(_TURN.id)).scalar_one())

@@ -51,7 +51,7 @@ class Likeness:
 
 
 class RelaxedStructure(NamedTuple):
-    """A relaxed structure that a rung has left of a candidate."""
+    """A relaxed structure of a candidate, written by a rung."""
 
     candidate_id: int
     formula: str
@@ -80,20 +80,20 @@ def relaxed_structures(
     computation: Computation,
     media_type: str,
 ) -> list[RelaxedStructure]:
-    """Returns the structures that a rung has left of the candidates that it let go on, in their order of arrival.
+    """Returns the relaxed structures of the candidates that a rung let go on, in the order of the candidates' arrival.
 
     Candidates with a likeness are left out: one finding on a candidate suffices, and a person may have waived it.
     """
     has_likeness = sa.exists().where(_L.campaign_id == campaign_id, _L.candidate_id == _C.id)
     query = _structures(campaign_id, position, computation, media_type)
     query = query.where(among(connection, _C.id, candidate_ids), ~has_likeness).order_by(_E.replicate, _E.id, _A.id)
-    first: dict[int, RelaxedStructure] = {}
+    structure_of: dict[int, RelaxedStructure] = {}
     for row in connection.execute(query):
-        first.setdefault(row.candidate_id, RelaxedStructure(*row))  # the first replicate counts
-    arrived = {
-        stands.candidate_id: stands.seq for stands in standings.standings_of(connection, campaign_id, list(first))
-    }
-    return sorted(first.values(), key=lambda structure: arrived[structure.candidate_id])
+        structure_of.setdefault(row.candidate_id, RelaxedStructure(*row))  # the first replicate counts
+    seq_of = {}
+    for standing in standings.standings_of(connection, campaign_id, list(structure_of)):
+        seq_of[standing.candidate_id] = standing.seq
+    return sorted(structure_of.values(), key=lambda structure: seq_of[structure.candidate_id])
 
 
 def similar_structures(
@@ -110,17 +110,19 @@ def similar_structures(
 ) -> list[RelaxedStructure]:
     """Returns at most `most` structures of other candidates of the campaign, in the order of their evidence.
 
-    These candidates have the same formula, and the rung at `position` let them go on. windows: limits that the values
-    of their evidence meet. without: ids of candidates that are left out. Candidates that a person has promoted although
-    they are like this candidate are left out, too.
+    These candidates have the same formula, and the rung at `position` let them go on. Candidates that a person has
+    promoted although they are like this candidate are left out.
+
+    windows: limits that the values of their evidence meet. without: ids of further candidates that are left out.
     """
     q = t.quantity.c
     query = _structures(campaign_id, position, computation, media_type)
     query = query.where(t.is_no_molecule, _C.formula == structure.formula, _C.id != structure.candidate_id)
-    promoted = sa.exists().where(
+    # the likeness had dropped such a candidate, so it went on only because a person promoted it
+    is_like_this = sa.exists().where(
         _L.campaign_id == campaign_id, _L.candidate_id == _C.id, _L.of_id == structure.candidate_id
     )
-    query = query.where(~promoted)
+    query = query.where(~is_like_this)
     if without:
         query = query.where(~among(connection, _C.id, sorted(without)))
     for window in windows:
@@ -131,7 +133,7 @@ def similar_structures(
 
 
 def _structures(campaign_id: int, position: Position, computation: Computation, media_type: str) -> sa.Select[Any]:
-    """Returns a query for the structures that a rung has left of the candidates of a campaign that went on.
+    """Returns a query for the relaxed structures, written by a rung, of the campaign's candidates that went on.
 
     A candidate went on if it is beyond the rung, or if it passed the rung and is settled there. A candidate that a
     person has vetoed, or that was dropped after a crash, does not count. The membership is no join, since SQLite would

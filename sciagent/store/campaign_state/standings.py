@@ -153,14 +153,14 @@ def waiting_candidates(
     conditions = (_CC.campaign_id == campaign_id, _CC.standing == Standing.OPEN, _CC.position == position)
     query = sa.select(_CC.candidate_id, _CC.seq, _CC.score).where(*conditions)
     if not by_score:
-        return [(*row,) for row in connection.execute(query.order_by(_CC.seq).limit(limit))]
+        return [tuple(row) for row in connection.execute(query.order_by(_CC.seq).limit(limit))]
     # two queries, since only then an index gives the order on both databases
     scored = query.where(_CC.score.is_not(None)).order_by(_CC.score.desc(), _CC.seq).limit(limit)
     rows = list(connection.execute(scored))
     if len(rows) < limit:
         unscored = query.where(_CC.score.is_(None)).order_by(_CC.seq).limit(limit - len(rows))
         rows += connection.execute(unscored)
-    return [(*row,) for row in rows]
+    return [tuple(row) for row in rows]
 
 
 def count_at(connection: Connection, campaign_id: int, positions: Sequence[int], at_most: int) -> int:
@@ -171,8 +171,8 @@ def count_at(connection: Connection, campaign_id: int, positions: Sequence[int],
 
 def count_up_to(connection: Connection, at_most: int, *conditions: sa.ColumnElement[bool]) -> int:
     """Number of standings that meet the conditions; counting stops at `at_most`."""
-    some = sa.select(sa.literal(1)).select_from(t.campaign_candidate).where(*conditions).limit(at_most).subquery()
-    return int(connection.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
+    query = sa.select(sa.literal(1)).select_from(t.campaign_candidate).where(*conditions).limit(at_most)
+    return int(connection.execute(sa.select(sa.func.count()).select_from(query.subquery())).scalar_one())
 
 
 def best_scored(connection: Connection, campaign_id: int, n: int, part: CandidatePart = WHOLE) -> list[Any]:

@@ -43,9 +43,10 @@ def note(connection: Connection, campaign_id: int) -> int:
 
 def note_of_trajectory(connection: Connection, trajectory_id: int) -> int:
     """Locks the campaign of a trajectory, and returns the present watermark as `note` does."""
-    j = t.trajectory.c
-    query = sa.select(t.campaign.c.id).join(t.trajectory, j.campaign_id == t.campaign.c.id)
-    connection.execute(query.where(j.id == trajectory_id).with_for_update(key_share=True, of=t.campaign))
+    trajectory = t.trajectory.c
+    query = sa.select(t.campaign.c.id).join(t.trajectory, trajectory.campaign_id == t.campaign.c.id)
+    query = query.where(trajectory.id == trajectory_id)
+    connection.execute(query.with_for_update(key_share=True, of=t.campaign))
     return read_watermark(connection)
 
 
@@ -74,12 +75,12 @@ def has_grown(connection: Connection, campaign_id: int, watermark: int) -> bool:
 
     A version of that watermark does not contain these rows, even if no evidence was recorded since.
     """
-    u = t.turn.c
-    j = t.trajectory.c
+    turn = t.turn.c
+    trajectory = t.trajectory.c
     g = t.rollout_group.c
-    turns = sa.select(u.id).join(t.trajectory, j.id == u.trajectory_id)
+    turns = sa.select(turn.id).join(t.trajectory, trajectory.id == turn.trajectory_id)
     later_rows = [
-        turns.where(j.campaign_id == campaign_id, u.watermark >= watermark),
+        turns.where(trajectory.campaign_id == campaign_id, turn.watermark >= watermark),
         sa.select(g.id).where(g.campaign_id == campaign_id, g.snapshot_watermark >= watermark),
     ]
     for table in (t.decision, t.calibration, t.likeness):
@@ -106,6 +107,7 @@ def current_fits(connection: Connection, campaign_id: int, as_of: int | None = N
     if as_of is not None:
         query = query.where(c.watermark < as_of)
     by_rung: dict[int, dict[str, Fit]] = {}
+    # in order of id, so that the last fit replaces the others
     for rung_id, name, kind, *numbers in connection.execute(query.order_by(c.id)):
         by_rung.setdefault(rung_id, {})[name] = Fit(name, FitKind(kind), *numbers)
     return by_rung

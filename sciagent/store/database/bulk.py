@@ -2,8 +2,8 @@
 
 On PostgreSQL the rows of an insert are a single JSON parameter: the statement is the same for any number of rows, so
 the server plans it only once, and psycopg need not parse a parameter for each value. Measured against SQLAlchemy's own
-inserts, 3,000 results are recorded in a quarter of the CPU time, and a driver that screens candidates takes a sixth
-less. Updates, and inserts on SQLite, gained at most 5 % by such means, so SQLAlchemy writes them.
+inserts, 3,000 results are recorded in a quarter of the CPU time, and a driver that screens candidates needs a sixth
+less CPU time. Updates, and inserts on SQLite, gained at most 5 % by such means, so SQLAlchemy writes them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def execute_many(
 def insert_many(
     connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]], alike: Mapping[str, Any] = NOTHING
 ) -> list[int]:
-    """Insert rows; returns their ids, which ascend, in order."""
+    """Insert rows; returns their ids in the order of the rows. The ids ascend."""
     if not rows:
         return []
     if connection.dialect.name == "postgresql":
@@ -60,6 +60,7 @@ def insert_many(
 
 @lru_cache(maxsize=64)
 def _postgres_insert(table: sa.Table, dialect: sa.Dialect, names: Sequence[str], returns_ids: bool = False) -> str:
+    """An insert of rows that are passed as one JSON parameter, `rows`. names: the columns of the rows."""
     quoted = {name: dialect.identifier_preparer.quote(name) for name in names}
     typed = ", ".join(f"{quoted[name]} {table.c[name].type.compile(dialect)}" for name in names)
     values = ", ".join(_value(quoted[name], table.c[name].type) for name in names)
@@ -77,6 +78,7 @@ def _value(quoted: str, kind: sa.types.TypeEngine[Any]) -> str:
 
 
 def _json_rows(rows: Sequence[Mapping[str, Any]], alike: Mapping[str, Any]) -> str:
+    """The parameter `rows` of `_postgres_insert`."""
     return json_text([{**row, **alike} for row in rows])
 
 
@@ -97,7 +99,7 @@ def insert_or_ignore(connection: Connection, table: sa.Table, rows: Sequence[Map
         connection.execute(dialect.insert(table).on_conflict_do_nothing(), list(rows))
 
 
-def id_of_hash(connection: Connection, table: sa.Table, content_hash: str, values: Mapping[str, Any]) -> int:
+def enter_by_hash(connection: Connection, table: sa.Table, content_hash: str, values: Mapping[str, Any]) -> int:
     """Returns the id of the row with this hash, and inserts the row if there is none. Two writers get the same id."""
     query = sa.select(table.c.id).where(table.c.hash == content_hash)
     id_ = connection.execute(query).scalar()

@@ -23,17 +23,22 @@ class CandidatePart(NamedTuple):
     @property
     def condition(self) -> sa.ColumnElement[bool]:
         """The condition on rows of `campaign_candidate`."""
-        limits = [] if self.end is None else [_CC.seq < self.end]
-        limits += [] if self.seqs is None else [_CC.seq.in_(self.seqs)]
+        limits = list[sa.ColumnElement[bool]]()
+        if self.end is not None:
+            limits.append(_CC.seq < self.end)
+        if self.seqs is not None:
+            limits.append(_CC.seq.in_(self.seqs))
         return sa.and_(sa.true(), *limits)
 
     @property
     def is_whole(self) -> bool:
+        """Whether the part has no limits."""
         return self == WHOLE
 
     def holds(self, seq: int) -> bool:
         """Returns whether the candidate with a sequence number belongs to the part."""
-        return (self.end is None or seq < self.end) and (self.seqs is None or seq in self.seqs)
+        is_before_end = self.end is None or seq < self.end
+        return is_before_end and (self.seqs is None or seq in self.seqs)
 
 
 WHOLE = CandidatePart()

@@ -31,7 +31,9 @@ class UtcDateTime(sa.types.TypeDecorator[datetime]):
         return None if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        return value and (value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC))
+        if value is None:
+            return None
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
 
 
 def storable_json(value: Any) -> Any:
@@ -52,8 +54,9 @@ def json_text(value: Any) -> str:
     try:
         text = _ENCODE(value)
     except ValueError:  # NaN or infinity
-        text = ""
-    return _ENCODE(storable_json(value)) if not text or "\\u0000" in text or "\\ud" in text else text
+        return _ENCODE(storable_json(value))
+    may_have_unstorable_text = "\\u0000" in text or "\\ud" in text  # a NUL, or half of a surrogate pair
+    return _ENCODE(storable_json(value)) if may_have_unstorable_text else text
 
 
 def _plain(value: Any) -> Any:
@@ -135,6 +138,7 @@ def needed(kind: Any, *names: str, **more: Any) -> list[Column[Any]]:
 
 
 def optional(kind: Any, *names: str) -> list[Column[Any]]:
+    """Returns columns that may be NULL."""
     return [Column(name, kind) for name in names]
 
 
@@ -144,6 +148,7 @@ def reference(name: str, target: str, *, nullable: bool = False, **more: Any) ->
 
 
 def references(*targets: str, **more: Any) -> list[Column[int]]:
+    """Returns a column `TARGET_id` for each of these tables, with the id of one of its rows."""
     return [reference(f"{target}_id", target, **more) for target in targets]
 
 

@@ -32,9 +32,11 @@ LOG_PAGES = 16384
 _SQLITE_AWAY = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}
 )
+# parts of SQLite's messages about a table or a column that the ledger lacks
 _SQLITE_SCHEMA = ("no such column", "no such table", "has no column named")
 
-# the same for PostgreSQL: lost connections, no resources, shutdown, I/O errors, locks, deadlocks and idle timeouts
+# beginnings of PostgreSQL's codes of statements that may succeed later: lost connections, no resources, shutdown, I/O
+# errors, locks, deadlocks and idle timeouts
 _SQLSTATE_AWAY = ("08", "53", "57P01", "57P02", "57P03", "57P05", "58030", "55P03", "40001", "40P01", "25P03")
 _SQLSTATE_SCHEMA = ("42703", "42P01")  # undefined column, undefined table
 
@@ -75,7 +77,7 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
     is_postgresql = url.get_backend_name() == "postgresql"
     if is_postgresql:
         # each connection is tested before it is used again, since a restarted server has dropped it
-        options |= {"pool_pre_ping": True, "connect_args": {**_reachable(idle_seconds), **url.query}}
+        options |= {"pool_pre_ping": True, "connect_args": {**_keepalive_options(idle_seconds), **url.query}}
     try:
         engine = sa.create_engine(url, **options)
     except ModuleNotFoundError as error:
@@ -136,7 +138,7 @@ def _is_away(error: BaseException) -> bool:
     )
 
 
-def _reachable(idle_seconds: float | None) -> Mapping[str, Any]:
+def _keepalive_options(idle_seconds: float | None) -> Mapping[str, Any]:
     """Connection arguments that make both ends notice within half a minute that the other cannot be reached.
 
     With Linux's default, a disconnected machine would hold its locks for two hours.
@@ -198,8 +200,8 @@ def db_now(connection: Connection) -> datetime:
 
 
 def now_column(connection: Connection) -> sa.ColumnElement[datetime]:
-    """The present time for a statement that reads other things, too, so that reading the clock takes no
-    statement of its own."""
+    """The present time as a column, for a statement that also reads other things: the clock then needs no statement of
+    its own."""
     if connection.dialect.name != "postgresql":
         return sa.literal(datetime.now(UTC), UtcDateTime())
     return sa.func.clock_timestamp(type_=UtcDateTime())

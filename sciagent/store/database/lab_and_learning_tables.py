@@ -40,7 +40,7 @@ CHANGEABLE = {"rollout_group": ("state",)}
 # the tools as they were offered in a turn, and all that restricted the answer
 tool_set = table("tool_set", needed(Key, "hash", unique=True), needed(Json, "content"))
 
-# a model under the hash of its weights; of a server's model whose weights are unknown, under that of address and name
+# a model under the hash of its weights, or of its address and name if a server has it and the weights are unknown
 policy = table(
     "policy",
     needed(Key, "hash", unique=True),
@@ -86,7 +86,7 @@ reward_version = table(
     needed(String(100), "code_version"),
     needed(UtcDateTime, "at"),
     needed(Json, "guards"),  # statistics of each policy
-    optional(Key, "scope"),  # hash of the ids of the groups that it has the rewards of; None: of all episodes
+    optional(Key, "scope"),  # hash of the ids of the groups whose rewards it has; None: it has those of all episodes
     UniqueConstraint("campaign_id", "number"),
     Index("ix_reward_version_scope", "campaign_id", "scope"),
 )
@@ -120,7 +120,7 @@ evaluation = table(
     needed(UtcDateTime, "at"),
 )
 
-# an arm of an evaluation that was a model
+# an arm of an evaluation; arms that are no models have no row
 evaluation_arm = table(
     "evaluation_arm",
     references("evaluation"),
@@ -173,7 +173,7 @@ sample = table(
     needed(UtcDateTime, "created_at"),
 )
 
-# the part of a job that only work of people has; version: grows with each change, so that two people see each other
+# what only the jobs of people have; version: grows with each change, so that two people notice each other's changes
 lab_task = keyed(
     "lab_task",
     Column("job_id", Id, ForeignKey("job.id"), primary_key=True, autoincrement=False),

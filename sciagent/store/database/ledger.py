@@ -30,6 +30,7 @@ class ArtifactStore:
         self.root = root
 
     def path(self, sha256: str) -> Path:
+        """The path of an artifact, whether it exists or not. Raises LedgerError for a text that is no SHA-256."""
         if len(sha256) != 64 or not all(c in "0123456789abcdef" for c in sha256):
             raise LedgerError(f"{sha256!r} is no SHA-256")
         return self.root / sha256[:2] / sha256[2:]
@@ -68,6 +69,7 @@ class ArtifactStore:
 
 
 def _sync_folder(folder: Path) -> None:
+    """Writes the entries of a folder to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -133,7 +135,7 @@ class LedgerFile:
         self._fault = ""
         self._one_at_a_time = threading.Lock()
         self._spare = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=BUSY_SECONDS)
-        """A connection of its own, since those of the pool may all be in use when the file has gone."""
+        """A connection outside the pool, whose connections may all be in use when the file has gone."""
         self._spare.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the log as well
         self._opened = self._status()
         self._n_bytes = 0 if self._opened is None else self._opened.st_size
@@ -180,8 +182,10 @@ class LedgerFile:
         return False
 
     def _is_cut_short(self) -> bool:
-        """Returns whether the file has shrunk and is shorter than its pages. A VACUUM shrinks the
-        file without harm, together with its number of pages."""
+        """Returns whether the file has shrunk and is shorter than its pages.
+
+        After a VACUUM, which also shrinks the file, it is as long as its pages.
+        """
         present = self._status()
         if present is None or not self._has_shrunk():
             return False

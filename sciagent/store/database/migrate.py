@@ -123,7 +123,8 @@ def _write_snapshot(engine: Engine) -> None:
 def run_scripts(engine: Engine) -> None:
     """Run the migrations in a single transaction.
 
-    On SQLite foreign keys are off, since rebuilding a table drops it first; they are checked before the commit.
+    On SQLite foreign keys are off meanwhile, since a table is dropped before it is built again. They are checked before
+    the commit.
     """
     from alembic import command
 
@@ -234,6 +235,7 @@ def back_up(url: URL, target: Path) -> None:
 
 
 def _sqlite(path: Path, target: Path) -> None:
+    """Copy by SQLite's backup, which gives a consistent copy while others write."""
     if not path.is_file():
         raise UsageError(f"no ledger at {path}")
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
@@ -244,11 +246,20 @@ def _postgresql(url: URL, target: Path) -> None:
     """Copy by pg_dump, which reads a single snapshot. The command line has no password, since others can read it."""
     if shutil.which("pg_dump") is None:
         raise LedgerError("pg_dump is not installed here; it comes with PostgreSQL's client package")
-    plain = URL.create("postgresql", url.username, None, url.host, url.port, url.database, url.query)
+    without_password = URL.create(
+        "postgresql",
+        username=url.username,
+        password=None,
+        host=url.host,
+        port=url.port,
+        database=url.database,
+        query=url.query,
+    )
     environment = dict(os.environ)
     if url.password:
         environment["PGPASSWORD"] = str(url.password)
-    command = ["pg_dump", "--format=custom", "--file", str(target), "--dbname", plain.render_as_string(False)]
+    address = without_password.render_as_string(hide_password=False)
+    command = ["pg_dump", "--format=custom", "--file", str(target), "--dbname", address]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode:
         raise LedgerError(f"pg_dump failed: {done.stderr.strip()[-1000:]}")

@@ -210,7 +210,7 @@ turn = table("turn", references("trajectory"), needed(Integer, "number"),
     references("tool_set", "policy", nullable=True),
     optional(Id, "asked_watermark"), optional(UtcDateTime, "asked_at"),  # when the question was asked
     optional(Json, "behaviour"),  # log-probability of each output id in the distribution that it was drawn from
-    optional(Text, "untrainable"),  # why no policy gradient may use the turn; None: one may
+    optional(Text, "untrainable"),  # why no policy gradient may use the turn; None: it may be used
     UniqueConstraint("trajectory_id", "number"),
 )  # fmt: skip
 
@@ -308,11 +308,11 @@ attempt = table("attempt", references("campaign", "rung", nullable=True),
     optional(Text, "detail"), needed(Json, "cost"), optional(sa.Float, "wall_seconds"),
     needed(UtcDateTime, "started_at", "heartbeat_at"), optional(UtcDateTime, "ended_at"),
     # holds: resources that the attempt holds until it ends, as {name: amount}, for GPUs their indices; None: one core
-    optional(Json, "holds"), optional(Id, "watermark"),  # watermark: at its end
+    optional(Json, "holds"), optional(Id, "watermark"),  # watermark: the one at which the attempt ended
     references("turn", nullable=True),  # of a fast rung that ran within a turn
     # of a lost attempt whose worker came back: its cost until then, and the watermark at which `cost` became larger
     optional(Json, "cost_at_loss"), optional(Id, "late_watermark"),
-    optional(Integer, "together"),  # number of jobs in the call that ran it; None: as if 1
+    optional(Integer, "together"),  # number of jobs in the call that ran it; None: it counts as 1
     Index("ix_attempt_campaign_state", "campaign_id", "state"),
     Index("ix_attempt_rung_outcome", "rung_id", "outcome"),
 )  # fmt: skip
@@ -414,7 +414,7 @@ law = table(
     Index("ix_law_campaign", "campaign_id", "id"),
 )
 
-# fits of a rung's values of a property to measured ones, in the canonical unit; the last one counts
+# fits of a rung's values of a property to measured values, in the canonical unit; the last fit counts
 calibration = table(
     "calibration",
     references("campaign", "rung"),
@@ -429,7 +429,7 @@ calibration = table(
     Index("ix_calibration_campaign", "campaign_id", "id"),
 )
 
-# a candidate whose relaxed structure is that of another candidate of the campaign, which a rung had answered before
+# a candidate that relaxed to the same structure as another candidate, which the rung had answered before
 likeness = table(
     "likeness",
     references("campaign", "candidate"),

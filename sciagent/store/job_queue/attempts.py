@@ -15,20 +15,20 @@ from sciagent.store.database.bulk import among, execute_many, insert_many
 from sciagent.store.database.engine import db_now
 from sciagent.store.results.evidence import next_watermark
 
-_END_AS = {
-    end: sa.update(t.attempt).where(
-        t.attempt.c.id == sa.bindparam("attempt_id"),
-        sa.or_(
-            sa.false(), *(t.attempt.c.state == state for state, after in ATTEMPT_TRANSITIONS.items() if end in after)
-        ),
-    )
-    for end in AttemptState
-}
-"""{state at the end: update of an attempt whose present state allows this end}."""
 
+def _end_as(end: AttemptState) -> sa.Update:
+    """An update of an attempt, if its present state allows this end."""
+    states_before = [state for state, after in ATTEMPT_TRANSITIONS.items() if end in after]
+    is_allowed = sa.or_(sa.false(), *(t.attempt.c.state == state for state in states_before))
+    return sa.update(t.attempt).where(t.attempt.c.id == sa.bindparam("attempt_id"), is_allowed)
+
+
+_END_AS = {end: _end_as(end) for end in AttemptState}
+# only an attempt that has a watermark, since it ended before its worker came back
 _MARK_LATE = sa.update(t.attempt).where(
     t.attempt.c.id == sa.bindparam("attempt_id"), t.attempt.c.watermark.is_not(None)
 )
+# only an attempt that has no watermark yet
 _MARK_END = sa.update(t.attempt).where(t.attempt.c.id == sa.bindparam("attempt_id"), t.attempt.c.watermark.is_(None))
 
 
@@ -72,8 +72,11 @@ def write_ended(connection: Connection, owner: str, costs: Sequence[Mapping[str,
 
 
 def environment_fault(connection: Connection, campaign_id: int) -> tuple[int, str] | None:
-    """Returns a rung whose attempts in a campaign all lacked a package, a program or a file, with the detail of the
-    last one; None without such a rung."""
+    """Returns (rung id, detail of its last failed attempt) of a rung that cannot run; None if there is none.
+
+    A rung cannot run if it has no successful attempt in the campaign, and an attempt lacked a package, a program or a
+    file.
+    """
     a = t.attempt.c
     failed = sa.and_(a.state == AttemptState.FAILED, a.outcome == Outcome.BAD_ENVIRONMENT, a.reason != Reason.RETURNED)
     last = sa.func.max(sa.case((failed, a.id)))

@@ -45,10 +45,13 @@ def waiting_jobs(connection: Connection, queues: Sequence[str], limit: int) -> l
     """
     j = t.job.c
     may_take = (j.state == JobState.QUEUED, j.external.is_(None), sa.not_(j.cancel_requested))
-    rank = sa.func.row_number().over(partition_by=j.campaign_id, order_by=(j.priority.desc(), j.id)).label("rank")
-    ranked = sa.select(j.id, rank, j.priority).where(j.queue.in_(queues), *may_take).subquery()
+    rank_in_campaign = sa.func.row_number().over(partition_by=j.campaign_id, order_by=(j.priority.desc(), j.id))
+    ranked = (
+        sa.select(j.id, rank_in_campaign.label("rank"), j.priority).where(j.queue.in_(queues), *may_take).subquery()
+    )
     order = (ranked.c.priority < PREFERRED, ranked.c.rank, ranked.c.id)
-    ranks = {id_: i for i, id_ in enumerate(connection.scalars(sa.select(ranked.c.id).order_by(*order).limit(limit)))}
+    ordered_ids = connection.scalars(sa.select(ranked.c.id).order_by(*order).limit(limit))
+    ranks = {id_: rank for rank, id_ in enumerate(ordered_ids)}
     died = (j.kills + j.losses).label("died")
     query = (
         sa.select(j.id, j.rung_id, j.seconds, t.rung.c.request, j.memory_mb, j.attempts, j.needs, died)
@@ -60,8 +63,17 @@ def waiting_jobs(connection: Connection, queues: Sequence[str], limit: int) -> l
     for row in connection.execute(query).all():
         wall = float(row.request["limits"]["wall_seconds"])
         together = row.request.get("together", 1)
-        job = WaitingExternalJob(row.id, row.rung_id, row.seconds, wall, row.memory_mb, row.attempts, row.needs)
-        jobs.append(job if row.died else job._replace(together=together))
+        job = WaitingExternalJob(
+            job_id=row.id,
+            rung_id=row.rung_id,
+            seconds=row.seconds,
+            limit=wall,
+            memory_mb=row.memory_mb,
+            tries=row.attempts,
+            needs=row.needs,
+            together=1 if row.died else together,
+        )
+        jobs.append(job)
     return sorted(jobs, key=lambda job: ranks[job.job_id])
 
 

@@ -48,6 +48,7 @@ def in_states(connection: Connection, campaign_id: int, states: Sequence[JobStat
 
 
 def _job_standings(connection: Connection, *conditions: Any, limit: int | None = None) -> list[JobStanding]:
+    """The jobs that meet the conditions, in order of id."""
     columns = [_J[name] for name in JobStanding._fields]
     query = sa.select(*columns).where(*conditions).order_by(_J.id).limit(limit)
     rows = connection.execute(query).all()

@@ -67,7 +67,7 @@ _UPDATE_BY_ID = sa.update(t.job).where(t.job.c.id == sa.bindparam("updated_id"))
 
 def create_many(connection: Connection, new: Sequence[NewJob]) -> list[int]:
     """Create queued jobs; returns their ids in order. Raises the errors of `write_many`."""
-    return [job_id for job_id, _ in write_many(connection, new, {"state": JobState.QUEUED}, 0)]
+    return [job_id for job_id, _ in write_many(connection, new, {"state": JobState.QUEUED}, attempts=0)]
 
 
 def write_many(
@@ -81,9 +81,9 @@ def write_many(
     """
     cancelled = cancelled_places(connection, new)
     now = db_now(connection)
-    unknown = [job for job in new if job.place not in cancelled] if cancelled else new
-    first = {"attempts": attempts, "fence": attempts, "kills": 0, "cancel_requested": False}
-    ids = insert_many(connection, t.job, _rows(unknown), {**shared, **first, "created_at": now, "updated_at": now})
+    unknown = [job for job in new if job.place not in cancelled]
+    initial = {"attempts": attempts, "fence": attempts, "kills": 0, "cancel_requested": False}
+    ids = insert_many(connection, t.job, _rows(unknown), {**shared, **initial, "created_at": now, "updated_at": now})
     if not cancelled:
         return [(job_id, attempts) for job_id in ids]
     written = {job.place: (job_id, attempts) for job, job_id in zip(unknown, ids, strict=True)}
@@ -128,15 +128,13 @@ def cancelled_places(connection: Connection, new: Sequence[NewJob]) -> dict[tupl
         among(connection, j.candidate_id, [job.candidate_id for job in new]),
     )
     cancelled: dict[tuple[int, ...], tuple[int, int, int]] = {}
-    for campaign_id, rung_id, candidate_id, replicate, job_id, fence, attempts, state in connection.execute(
-        query
-    ).all():
-        place = campaign_id, rung_id, candidate_id, replicate
+    for row in connection.execute(query).all():
+        place = row.campaign_id, row.rung_id, row.candidate_id, row.replicate
         if place not in places:
             continue
-        if state != JobState.CANCELLED:
-            raise LedgerError(f"rung {rung_id} has a job on candidate {candidate_id} already")
-        cancelled[place] = job_id, fence, attempts
+        if row.state != JobState.CANCELLED:
+            raise LedgerError(f"rung {row.rung_id} has a job on candidate {row.candidate_id} already")
+        cancelled[place] = row.id, row.fence, row.attempts
     return cancelled
 
 
@@ -196,7 +194,7 @@ def requeue(connection: Connection, campaign_id: int, rung_id: int, outcomes: Se
     return list(changed.scalars())
 
 
-def prefer(connection: Connection, job_id: int, priority: float) -> None:
+def set_priority(connection: Connection, job_id: int, priority: float) -> None:
     """Set the priority of a queued job."""
     j = t.job.c
     connection.execute(sa.update(t.job).where(j.id == job_id, j.state == JobState.QUEUED).values(priority=priority))
@@ -228,7 +226,7 @@ def any_in_state(
 
 
 def answered_and_open(connection: Connection, rung_id: int, candidate_id: int) -> tuple[int, int]:
-    """(number of the candidate's jobs at a rung that are done, number of those that are not over)."""
+    """(number of the candidate's jobs at a rung that are done, number of its jobs at the rung that are not over)."""
     j = t.job.c
     query = sa.select(j.state, sa.func.count()).where(j.rung_id == rung_id, j.candidate_id == candidate_id)
     by_state = {state: int(n) for state, n in connection.execute(query.group_by(j.state))}
@@ -236,9 +234,10 @@ def answered_and_open(connection: Connection, rung_id: int, candidate_id: int) -
     return by_state.get(JobState.DONE, 0), n_open
 
 
-def live_keys(connection: Connection, keys: Set[str]) -> set[str]:
+def keys_of_unfinished_jobs(connection: Connection, keys: Set[str]) -> set[str]:
     """Returns the evidence keys that belong to an unfinished job."""
     j = t.job.c
+    # the first condition is always met; it lets the database use an index that begins with the campaign
     query = sa.select(j.evidence_key).where(
         j.campaign_id.in_(sa.select(t.campaign.c.id)),
         j.state.in_(UNFINISHED),

@@ -75,8 +75,10 @@ def start_many(
     """
     now = db_now(connection)
     jobs_per_call = Counter(calls)
-    written = jobs.write_many(connection, new, _lease(owner, now, LEASE_SECONDS), 1)
-    claimed = [(*id_and_fence, job.campaign_id, job.rung_id) for id_and_fence, job in zip(written, new, strict=True)]
+    written = jobs.write_many(connection, new, _lease(owner, now, LEASE_SECONDS), attempts=1)
+    claimed = []
+    for (job_id, fence), job in zip(written, new, strict=True):
+        claimed.append((job_id, fence, job.campaign_id, job.rung_id))
     sizes = [1] * len(claimed) if calls is None else [jobs_per_call[call] for call in calls]
     return _attempts_of(connection, claimed, sizes, owner, now)
 
@@ -115,7 +117,7 @@ def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: fl
     now = db_now(connection)
     j = t.job.c
     a = t.attempt.c
-    renewed_ids = {job_id for job_id, job in hold(connection, claims).items() if not job.cancel}
+    renewed_ids = {job_id for job_id, job in lock_held_jobs(connection, claims).items() if not job.cancel}
     if renewed_ids:
         until = now + timedelta(seconds=lease_seconds)
         attempts = [claim.attempt_id for claim in claims if claim.job_id in renewed_ids]
@@ -134,7 +136,7 @@ class HeldJob(NamedTuple):
     kills: int
 
 
-def hold(connection: Connection, claims: Sequence[Claim]) -> dict[int, HeldJob]:
+def lock_held_jobs(connection: Connection, claims: Sequence[Claim]) -> dict[int, HeldJob]:
     """Lock the jobs that are still under these claims; returns {job id: job}.
 
     The jobs are locked in the order of their ids, so that two callers cannot deadlock.
@@ -144,19 +146,20 @@ def hold(connection: Connection, claims: Sequence[Claim]) -> dict[int, HeldJob]:
     return {id_: HeldJob(fence, cancel, kills) for id_, fence, cancel, kills in rows if fence == fences[id_]}
 
 
-def not_mine(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]:
+def jobs_to_stop(connection: Connection, claims: Sequence[Claim]) -> dict[int, bool]:
     """{job id: whether a person cancels the job} of the claimed jobs that must not go on.
 
     They are the jobs whose lease is lost, and the jobs that are to be cancelled.
     """
-    cancels = {(id_, fence): bool(cancel) for id_, fence, cancel, _ in connection.execute(_running(connection, claims))}
-    ended = {}
+    rows = connection.execute(_running(connection, claims))
+    is_to_cancel = {(job_id, fence): bool(cancel) for job_id, fence, cancel, _ in rows}
+    to_stop = {}
     for claim in claims:
-        is_held = (claim.job_id, claim.fence) in cancels
-        is_cancelled = cancels.get((claim.job_id, claim.fence), False)
+        is_held = (claim.job_id, claim.fence) in is_to_cancel
+        is_cancelled = is_to_cancel.get((claim.job_id, claim.fence), False)
         if is_cancelled or not is_held:
-            ended[claim.job_id] = is_cancelled
-    return ended
+            to_stop[claim.job_id] = is_cancelled
+    return to_stop
 
 
 def _running(connection: Connection, claims: Sequence[Claim]) -> sa.Select[Any]:
@@ -180,7 +183,7 @@ class JobEnd(NamedTuple):
 
 
 def end_held(connection: Connection, ends: Sequence[JobEnd]) -> None:
-    """Write the ends of jobs that the caller has locked by `hold`."""
+    """Write the ends of jobs that the caller has locked by `lock_held_jobs`."""
     j = t.job.c
     now = db_now(connection)
     ids_by_end: dict[tuple[JobState, str | None, int, int], list[int]] = {}

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain import lab_messages
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.states import CORES, GPU, JobState, Standing, read
+from sciagent.domain.states import CORES, GPU, JobState, Standing, parse_needs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, execute_many
 from sciagent.store.database.engine import db_now
@@ -180,9 +180,10 @@ def claim_next(
     max_seconds = math.inf if seconds is None else seconds
     job_ids = [first.id, *_companions(connection, queries, first, max_seconds)]
     claims = leases.claim_many(connection, job_ids, owner, together=True)
+    # the first job of a group holds the resources for all jobs, since they run one after the other; a job without needs
+    # takes one core, and nothing is marked where resources are not counted
     if free is not None and first.needs is not None and first.id in claims:
-        # the first job of a group holds the resources for all, since they run one after the other
-        claims[first.id] = _hold_resources(connection, claims[first.id], free.holds(read(first.needs)))
+        claims[first.id] = _hold_resources(connection, claims[first.id], free.holds(parse_needs(first.needs)))
     return [claims[job_id] for job_id in job_ids if job_id in claims]
 
 
@@ -196,8 +197,8 @@ def _fitting(connection: Connection, queues: Sequence[str], worker: NewWorker) -
     fitting = [None, *needed]
     if needed or worker.amounts[CORES] < worker.slots:
         free = workers.free_resources(connection, worker)
-        fitting = [kind for kind in fitting if free.fits(read(kind))]
-    return free, tuple((kind, worker.memory_for(read(kind))) for kind in fitting)
+        fitting = [kind for kind in fitting if free.fits(parse_needs(kind))]
+    return free, tuple((kind, worker.memory_for(parse_needs(kind))) for kind in fitting)
 
 
 def _most_urgent_job(connection: Connection, queries: _Queries, campaign_ids: Sequence[int]) -> Any:
@@ -213,7 +214,8 @@ def _most_urgent_job(connection: Connection, queries: _Queries, campaign_ids: Se
 
 def _companions(connection: Connection, queries: _Queries, first: Any, seconds: float) -> list[int]:
     """Ids of the jobs that run in the same call as the job `first`. seconds: longest expected duration of the call."""
-    together = (first.request or {}).get("together", 1)
+    request = first.request or {}
+    together = request.get("together", 1)
     if together == 1 or first.failed:
         return []
     parameters = {"queue": first.queue, "rung": first.rung_id, "job": first.id}
@@ -246,7 +248,7 @@ class OutstandingJob(NamedTuple):
     job_id: int
     candidate_id: int
     rung_id: int
-    seen: int = 0
+    last_counted: int = 0
     """Id of the job's last attempt whose cost the driver has counted."""
 
 
@@ -319,7 +321,7 @@ def ended_jobs(connection: Connection, outstanding: Mapping[int, OutstandingJob]
     rows_by_job: dict[int, list[Any]] = {}
     for row in connection.execute(query).all():
         rows_by_job.setdefault(row.id, []).append(row)
-    return [_ended_job(rows, outstanding[job_id].seen) for job_id, rows in rows_by_job.items()]
+    return [_ended_job(rows, outstanding[job_id].last_counted) for job_id, rows in rows_by_job.items()]
 
 
 def _ended_job(rows: Sequence[Any], last_counted: int) -> EndedJob:

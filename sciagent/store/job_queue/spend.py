@@ -103,7 +103,8 @@ def cost_ratios(
 
 
 def book_opposite(connection: Connection, attempt_id: int) -> None:
-    """Book the opposite of all that was booked for an attempt, with the times of the bookings."""
+    """Book the opposite of all that was booked for an attempt, at the times of these bookings, so that the spend of no
+    period contains it."""
     s = t.spend.c
     names = ("campaign_id", "rung_id", "attempt_id", "resource", "amount", "at")
     opposite = sa.select(s.campaign_id, s.rung_id, s.attempt_id, s.resource, -s.amount, s.at)

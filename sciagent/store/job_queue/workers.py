@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.states import CORES, GPU, JobState, in_words, read
+from sciagent.domain.states import CORES, GPU, JobState, in_words, parse_needs
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
@@ -215,6 +215,7 @@ def capacity(
 ) -> Capacity:
     """The queue's capacity for jobs with these needs. alive: live workers. memory_mb: memory limit of a job."""
     serving = [worker for worker in alive if queue in worker.queues and worker.slots and not worker.draining]
+    # whether a job fits a cluster is not known here, so each of its slots counts
     cluster_slots = sum(worker.slots for worker in serving if worker.executor == CLUSTER_EXECUTOR)
     pulling = [worker for worker in serving if worker.executor != CLUSTER_EXECUTOR]
     max_jobs = cluster_slots + sum(worker.at_once(needs, memory_mb) for worker in pulling)
@@ -252,7 +253,7 @@ def impossible_requests(connection: Connection, queue: str) -> list[str]:
     live_workers = alive(connection)
     messages = []
     for needs_text in distinct_needs(connection, [queue]):
-        needs = read(needs_text)
+        needs = parse_needs(needs_text)
         capacity_ = capacity(live_workers, queue, needs)
         if capacity_.missing:
             messages.append(impossible_request_text(queue, needs, capacity_))
@@ -260,7 +261,7 @@ def impossible_requests(connection: Connection, queue: str) -> list[str]:
 
 
 def impossible_request_text(queue: str, needs: Mapping[str, int], capacity_: Capacity) -> str:
-    """The message that no worker of the queue can satisfy these needs. capacity_: of the queue for them."""
+    """The message that no worker of the queue can satisfy these needs. capacity_: the queue's capacity for them."""
     return f"no worker of queue {queue} can ever hold a job that needs {in_words(needs)}: {capacity_.missing}"
 
 

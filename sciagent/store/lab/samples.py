@@ -65,11 +65,10 @@ def check_lengths(new: NewSample) -> None:
     """Raises UsageError for a text that is longer than its column, which SQLite would keep and PostgreSQL would not."""
     for column, words in TEXTS.items():
         text = getattr(new, column) or ""
-        kind = t.sample.c[column].type
-        assert isinstance(kind, String)
-        longest = kind.length
-        if len(text) > longest:
-            raise UsageError(f"the {words} has {len(text):,} characters; {longest} are the most")
+        column_type = t.sample.c[column].type
+        assert isinstance(column_type, String)
+        if len(text) > column_type.length:
+            raise UsageError(f"the {words} has {len(text):,} characters; {column_type.length} are the most")
 
 
 def register(connection: Connection, new: NewSample) -> Vial:
@@ -94,8 +93,8 @@ def of_candidate(connection: Connection, candidate_id: int, limit: int = 100) ->
 
 
 def alerts(connection: Connection, candidate_id: int, screen: str) -> tuple[str, ...]:
-    """The names of the safety rules that a candidate matches, whether a campaign allows them or not, as the verifier
-    `screen` found. The tuple is empty, too, if `screen` has not checked the candidate."""
+    """The names of the safety rules that a candidate matches according to the verifier `screen`, also of rules that a
+    campaign allows. The tuple is empty, too, if `screen` has not checked the candidate."""
     e = t.current_evidence.c
     query = sa.select(e.diagnostics).where(e.candidate_id == candidate_id, e.verifier == screen)
     rules = []

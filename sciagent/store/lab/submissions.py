@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.people import account
+from sciagent.domain.people import person_and_access_ids
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.people import audit
@@ -25,9 +25,10 @@ class NewSubmission:
     """What a person entered about a task."""
 
     key: str
-    """Made by the sender; a second sending has the same one."""
+    """Made by the sender; a repeated sending has the same key."""
     job_id: int
     fence: int
+    """Number of the claim under which the task was answered."""
     kind: str
     """`result`, `not_obtained`, `returned`, `reviewed` or `sent_back`."""
     who: str
@@ -48,8 +49,9 @@ class Submission(NewSubmission):
     """A submission in the ledger."""
 
     person_id: int | None = None
-    """The account; None for one that was typed at the command line."""
+    """The account; None for a submission that was typed at the command line."""
     access_id: int | None = None
+    """The session or token with which it was sent; None at the command line."""
     id: int = 0
     at: datetime | None = None
 
@@ -57,13 +59,13 @@ class Submission(NewSubmission):
 def write(connection: Connection, new: NewSubmission, campaign_id: int, what: str) -> int:
     """Append a submission and its entry of the audit trail; returns its id. what: the act, such as `entered`."""
     values = {**vars(new), "said": dict(new.said), "files": [dict(file) for file in new.files], "who": str(new.who)}
-    person_id, access_id = account(new.who)
+    person_id, access_id = person_and_access_ids(new.who)
     values |= {"person_id": person_id, "access_id": access_id, "at": db_now(connection)}
     insert = sa.insert(t.submission).values(**values)
     id_ = int(connection.execute(insert.returning(t.submission.c.id)).scalar_one())
     digest = audit.submission_digest(connection, id_)
     about: dict[str, object] = {"task": new.job_id, "submission_sha256": digest}
-    audit.append(connection, new.who, what, "submission", id_, campaign_id=campaign_id, **about)
+    audit.append(connection, new.who, what, object_="submission", object_id=id_, campaign_id=campaign_id, **about)
     return id_
 
 
@@ -105,7 +107,7 @@ def evidence_key(connection: Connection, evidence_id: int) -> str:
 
 
 def attempt_of(connection: Connection, evidence_id: int) -> int | None:
-    """The id of the attempt that paid for evidence. Corrected evidence names the same attempt as the first evidence."""
+    """The id of the attempt that bore the cost of evidence. Corrected evidence names the attempt of the first."""
     e = t.evidence.c
     attempt_id: int | None = connection.execute(sa.select(e.attempt_id).where(e.id == evidence_id)).scalar_one()
     return attempt_id

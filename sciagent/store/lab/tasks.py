@@ -1,5 +1,5 @@
 """Tasks: the jobs that people do. A task has columns in the table `lab_task` that other jobs lack, and a person's claim
-of it has no end.
+of it does not run out.
 
 Tasks are entered, counted, listed in pages, found one by one, and changed.
 """
@@ -26,7 +26,7 @@ from sciagent.store.results.laws import AUDIT
 
 PAGE_SIZE = 100  # tasks on a page of the list
 RESTING_STATES = (CampaignState.PAUSED, CampaignState.INTERRUPTED, CampaignState.FAILED, CampaignState.CREATED)
-"""The states of campaigns whose tasks nobody claims now."""
+"""Nobody claims tasks of campaigns in one of these states."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,16 @@ class LabTask:
     """Id of the job."""
     campaign_id: int
     campaign: str
+    """Name of the campaign."""
     spec_hash: str
-    """Hash of the campaign's file, which an amendment changes."""
+    """Hash of the campaign's file; an amendment changes it."""
     rung_id: int
     rung: str
     candidate_id: int
     replicate: int
     """Number of the measurement among the measurements of its candidate, from 0."""
     key: str
+    """Key of the candidate."""
     evidence_key: str
     """Hash of the key of the evidence that the task asks for."""
     kind: str
@@ -59,6 +61,7 @@ class LabTask:
     due_at: datetime | None
     approved_by: str | None
     version: int
+    """Number of changes of the task's row in `lab_task`."""
     in_review_id: int | None
     """Id of the answer that waits for a second person."""
     code: str | None
@@ -77,6 +80,7 @@ def enter(connection: Connection, job_ids: Sequence[int], due_days: Mapping[int,
         days = due_days[job_id]
         rows.append({"job_id": job_id, "version": 0, "due_at": None if days is None else now + timedelta(days=days)})
     insert_or_ignore(connection, t.lab_task, rows)
+    # a task that was withdrawn before kept its row, so the insert ignored it
     is_task = t.lab_task.c.job_id == sa.bindparam("task_id")
     update = sa.update(t.lab_task).where(is_task).values(due_at=sa.bindparam("due"))
     if rows:
@@ -86,8 +90,8 @@ def enter(connection: Connection, job_ids: Sequence[int], due_days: Mapping[int,
 def open_by_rung(connection: Connection, campaign_id: int) -> dict[int, tuple[int, int]]:
     """{rung id: (number of tasks that nobody has claimed, number of claimed ones)} of the campaign."""
     j = t.job.c
-    unclaimed = sa.func.sum(sa.case((j.state == JobState.QUEUED, 1), else_=0))
-    query = sa.select(j.rung_id, unclaimed, sa.func.count()).where(
+    count_unclaimed = sa.func.sum(sa.case((j.state == JobState.QUEUED, 1), else_=0))
+    query = sa.select(j.rung_id, count_unclaimed, sa.func.count()).where(
         j.campaign_id == campaign_id, j.state.in_(jobs.UNFINISHED), j.queue == QUEUE
     )
     rows = connection.execute(query.group_by(j.rung_id)).all()
@@ -112,8 +116,9 @@ def counts(
         return None
     j = t.job.c
     task = t.lab_task.c
-    waits = sa.and_(t.rung.c.name.in_(sorted(need_approval)), task.approved_by.is_(None))
-    state = sa.case((j.state != JobState.QUEUED, j.state), (waits, "waiting"), else_=j.state).label("task_state")
+    waits_for_approval = sa.and_(t.rung.c.name.in_(sorted(need_approval)), task.approved_by.is_(None))
+    is_waiting = sa.and_(j.state == JobState.QUEUED, waits_for_approval)
+    state = sa.case((is_waiting, "waiting"), else_=j.state).label("task_state")
     overdue = sa.case((sa.and_(j.state.in_(jobs.UNFINISHED), task.due_at < db_now(connection)), 1), else_=0)
     query = (
         sa.select(state, sa.func.count(), sa.func.sum(overdue))
@@ -151,22 +156,21 @@ def untouched_tasks(connection: Connection, campaign_id: int) -> list[UntouchedT
     """The campaign's tasks on which no person has acted.
 
     Nobody has claimed, promoted or approved such a task or given it a vial, and no other measurement of its candidate
-    was begun. Tasks that the audit has drawn are left out, too.
+    was begun. Tasks that the scheduler's audit has drawn at random are left out, too.
     """
     j = t.job.c
     task = t.lab_task.c
     d = t.decision.c
-    other = t.job.alias("other")
-    o = other.c
+    o = t.job.alias("other").c
     is_begun = o.state.in_((JobState.RUNNING, JobState.DONE))
-    begun_beside = sa.select(o.id).where(o.rung_id == j.rung_id, o.candidate_id == j.candidate_id, is_begun)
-    drawn = sa.select(d.id).where(d.rung_id == j.rung_id, d.candidate_id == j.candidate_id, d.chooser == AUDIT)
+    begun_measurements = sa.select(o.id).where(o.rung_id == j.rung_id, o.candidate_id == j.candidate_id, is_begun)
+    audit_draws = sa.select(d.id).where(d.rung_id == j.rung_id, d.candidate_id == j.candidate_id, d.chooser == AUDIT)
     query = (
         sa.select(j.id, j.rung_id, j.candidate_id)
         .join(t.lab_task, task.job_id == j.id)
         .where(j.campaign_id == campaign_id, j.queue == QUEUE, j.state == JobState.QUEUED)
         .where(j.priority < jobs.PREFERRED, task.approved_by.is_(None), task.sample_id.is_(None))
-        .where(~sa.exists(begun_beside), ~sa.exists(drawn))
+        .where(~sa.exists(begun_measurements), ~sa.exists(audit_draws))
         .order_by(j.id)
     )
     return [UntouchedTask(*row) for row in connection.execute(query)]
@@ -186,7 +190,7 @@ def listed(
 
     Tasks that a person promoted come first, then the most urgent task of each campaign in turn, since campaigns measure
     urgency in different units. campaign_id: only tasks of this campaign. among: ids of the campaigns that may be shown;
-    None: all. claimed_by: only tasks that this person has claimed. in_review: the tasks, instead of open ones, whose
+    None: all. claimed_by: only tasks that this person has claimed. in_review: lists no open tasks, but tasks whose
     answer or correction waits for a second person. skip: number of tasks on the pages before. limit: tasks on a page.
     """
     j = t.job.c
@@ -203,14 +207,14 @@ def listed(
         query = query.where(j.campaign_id == campaign_id)
     if claimed_by is not None:
         query = query.where(j.lease_owner == claimed_by)
-    turn = sa.func.row_number().over(partition_by=j.campaign_id, order_by=(j.priority.desc(), j.id))
+    rank_in_campaign = sa.func.row_number().over(partition_by=j.campaign_id, order_by=(j.priority.desc(), j.id))
     promoted_first = sa.case((j.priority >= jobs.PREFERRED, 0), else_=1)
-    query = query.order_by(promoted_first, turn, j.campaign_id).offset(skip).limit(limit)
+    query = query.order_by(promoted_first, rank_in_campaign, j.campaign_id).offset(skip).limit(limit)
     return [_task(row) for row in connection.execute(query).all()]
 
 
 def _asked_elsewhere() -> sa.ColumnElement[bool]:
-    """Whether another campaign has a task, claimed or older, that asks for the same evidence."""
+    """Whether another campaign has a task for the same evidence that goes first: it is claimed or older."""
     j = t.job.c
     other = t.job.alias("other")
     campaign = t.campaign.alias("of_other")
@@ -232,7 +236,7 @@ def asking_for(connection: Connection, evidence_key: str) -> list[LabTask]:
     return [_task(row) for row in connection.execute(query.order_by(j.id))]
 
 
-def people_beside(connection: Connection, task: LabTask) -> set[str]:
+def people_of_other_measurements(connection: Connection, task: LabTask) -> set[str]:
     """The people who have claimed or answered another measurement of the task's candidate at its rung."""
     j = t.job.c
     s = t.submission.c
@@ -278,6 +282,8 @@ def write_change(connection: Connection, task_id: int, **values: object) -> None
 
 _A = t.attempt.c
 _S = t.sample.c
+# an attempt of an earlier claim has a lower fence
+_IS_ATTEMPT_OF_CLAIM = sa.and_(_A.job_id == t.job.c.id, _A.fence == t.job.c.fence, _A.state == AttemptState.RUNNING)
 _TASKS = (
     sa.select(
         t.job.c.id,
@@ -305,7 +311,7 @@ _TASKS = (
         t.job.c.created_at,
     )
     .select_from(jobs.JOBS_WITH_NAMES.join(t.lab_task, t.lab_task.c.job_id == t.job.c.id))
-    .outerjoin(t.attempt, sa.and_(_A.job_id == t.job.c.id, _A.fence == t.job.c.fence, _A.state == AttemptState.RUNNING))
+    .outerjoin(t.attempt, _IS_ATTEMPT_OF_CLAIM)
     .outerjoin(t.sample, _S.id == t.lab_task.c.sample_id)
 )
 

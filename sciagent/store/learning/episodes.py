@@ -1,6 +1,7 @@
 """Episodes as rewards see them: turns in order, their new candidates, and the cost of candidates.
 
-The cost of a candidate is what the computation of its evidence cost, whichever campaign paid.
+The cost of a candidate is what the computation of its evidence cost, whichever campaign paid. The watermark counts the
+pieces of evidence in the ledger, and so serves as its clock.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.results.evidence import IMPORT_VERIFIER, evidence_as_of
 
-_J = t.trajectory.c
+_T = t.trajectory.c
 _U = t.turn.c
 _P = t.proposal.c
 _A = t.attempt.c
@@ -68,33 +69,34 @@ class EpisodeTurn:
 def episodes(
     connection: Connection, campaign_id: int, as_of: int, only: Collection[int] | None = None
 ) -> list[EpisodeRow]:
-    """The trajectories in which a model made a turn before a watermark, and all trajectories of groups that began
-    before the watermark, in order of group, sibling and number. only: ids of trajectories; None: all."""
-    sampled = sa.exists().where(_U.trajectory_id == _J.id, _U.message.is_not(None), _U.watermark < as_of)
+    """The trajectories in which a model made a turn before the watermark `as_of`, and all trajectories of groups that
+    began before it, in order of group, sibling and number. only: ids of trajectories; None: all."""
+    # a turn of a script has no message
+    has_model_turn = sa.exists().where(_U.trajectory_id == _T.id, _U.message.is_not(None), _U.watermark < as_of)
     g = t.rollout_group.c
-    of_group = sa.exists().where(g.id == _J.group_id, g.snapshot_watermark < as_of)
+    is_of_group = sa.exists().where(g.id == _T.group_id, g.snapshot_watermark < as_of)
     query = _of_campaign(campaign_id)
-    query = query if only is None else query.where(among(connection, _J.id, list(only)))
-    rows = connection.execute(query.where(sa.or_(sampled, of_group)).order_by(_J.number)).all()
+    query = query if only is None else query.where(among(connection, _T.id, list(only)))
+    rows = connection.execute(query.where(sa.or_(has_model_turn, is_of_group)).order_by(_T.number)).all()
     trajectories = [EpisodeRow(*row) for row in rows]
     return sorted(trajectories, key=lambda episode: (episode.group_id or 0, episode.sibling or 0, episode.number))
 
 
 def _of_campaign(campaign_id: int) -> sa.Select[Any]:
-    policy = sa.select(_U.policy_version).where(_U.trajectory_id == _J.id, _U.number == 0).scalar_subquery()
-    return sa.select(_J.id, _J.number, _J.group_id, _J.sibling, policy).where(_J.campaign_id == campaign_id)
+    policy = sa.select(_U.policy_version).where(_U.trajectory_id == _T.id, _U.number == 0).scalar_subquery()
+    return sa.select(_T.id, _T.number, _T.group_id, _T.sibling, policy).where(_T.campaign_id == campaign_id)
 
 
 def by_number(connection: Connection, campaign_id: int, number: int) -> EpisodeRow | None:
     """The trajectory of a campaign with this number; None if there is none."""
-    row = connection.execute(_of_campaign(campaign_id).where(_J.number == number)).one_or_none()
+    row = connection.execute(_of_campaign(campaign_id).where(_T.number == number)).one_or_none()
     return None if row is None else EpisodeRow(*row)
 
 
 def turns_of(connection: Connection, trajectory_ids: Sequence[int], as_of: int) -> dict[int, list[EpisodeTurn]]:
     """{trajectory id: its turns before a watermark, in order}."""
-    columns = (_U.id, _U.trajectory_id, _U.number, _U.cost, _U.calls, _U.observations, _J.settings)
-    query = sa.select(*columns).select_from(t.turn.join(t.trajectory, _J.id == _U.trajectory_id))
+    columns = (_U.id, _U.trajectory_id, _U.number, _U.cost, _U.calls, _U.observations, _T.settings)
+    query = sa.select(*columns).select_from(t.turn.join(t.trajectory, _T.id == _U.trajectory_id))
     query = query.where(among(connection, _U.trajectory_id, trajectory_ids), _U.watermark < as_of)
     rows = connection.execute(query.order_by(_U.trajectory_id, _U.number)).all()
     proposals = _proposals(connection, [row[0] for row in rows])
@@ -102,7 +104,8 @@ def turns_of(connection: Connection, trajectory_ids: Sequence[int], as_of: int) 
     states: dict[int, str] = {}
     for id_, trajectory_id, number, cost, calls, observations, settings in rows:
         state = states.get(trajectory_id) or content_hash({"opening": settings.get("opening")})
-        turns[trajectory_id].append(EpisodeTurn(id_, number, _known(cost), state, proposals.get(id_, ())))
+        turns[trajectory_id].append(EpisodeTurn(id_, number, _with_units(cost), state, proposals.get(id_, ())))
+        # the next turn of the trajectory begins in the state that this turn leaves
         states[trajectory_id] = content_hash({"before": state, "calls": calls, "observations": observations})
     return turns
 
@@ -115,7 +118,7 @@ def _proposals(connection: Connection, turn_ids: Sequence[int]) -> dict[int, tup
     return {turn_id: tuple(proposals) for turn_id, proposals in by_turn.items()}
 
 
-def _known(cost: Mapping[str, float]) -> Cost:
+def _with_units(cost: Mapping[str, float]) -> Cost:
     """The part of a cost in resources that have a unit."""
     return Cost({resource: amount for resource, amount in cost.items() if resource in RESOURCE_UNITS})
 
@@ -130,16 +133,17 @@ def costs_of(
 ) -> dict[int, Cost]:
     """{candidate id: all that was booked for it on paid rungs up to a watermark}, each attempt once.
 
-    Counted are the campaign's own attempts, with those that failed, and the attempts of other campaigns whose evidence
-    counts here, whoever paid. imported: (property, label of the level) of the imported values that count here; they
-    cost what their import stated. The control is not charged.
+    The campaign's own attempts count, also failed ones, and so do the attempts of other campaigns whose evidence is
+    used here. imported: (property, label of the level) of the imported values that count here; they cost what their
+    import stated. The control, a rung that decides nothing, is not charged.
     """
-    shares: dict[int, dict[int, Cost]] = {id_: {} for id_ in candidate_ids}
+    by_attempt: dict[int, dict[int, Cost]] = {id_: {} for id_ in candidate_ids}
     of_rungs = _attempts(connection, campaign_id, paid, candidate_ids, as_of)
     of_imports = _imports(connection, imported, candidate_ids, as_of) if imported else ()
-    for candidate_id, attempt_id, cost, n in chain(of_rungs, of_imports):
-        shares[candidate_id][attempt_id] = Cost({resource: amount / n for resource, amount in _known(cost).items()})
-    return {id_: sum(attempts.values(), Cost()) for id_, attempts in shares.items()}
+    for candidate_id, attempt_id, cost, n_sharing in chain(of_rungs, of_imports):
+        share = Cost({resource: amount / n_sharing for resource, amount in _with_units(cost).items()})
+        by_attempt[candidate_id][attempt_id] = share
+    return {id_: sum(shares.values(), Cost()) for id_, shares in by_attempt.items()}
 
 
 def _attempts(
@@ -147,23 +151,32 @@ def _attempts(
 ) -> Iterator[tuple[int, int, Mapping[str, float], int]]:
     """Yields candidate id, attempt id, cost and number of candidates that share the cost."""
     job = t.job.c
-    # the cost of a lost attempt as of a watermark at which its worker had not come back
+    # the worker of an attempt that was lost may report later; before that, the attempt cost what was booked at the loss
     cost = sa.case((_A.late_watermark > as_of, _A.cost_at_loss), else_=_A.cost)
-    own = sa.select(job.candidate_id, _A.id, cost, _A.n_candidates).select_from(
+    own_attempts = sa.select(job.candidate_id, _A.id, cost, _A.n_candidates).select_from(
         t.attempt.join(t.job, job.id == _A.job_id).join(t.rung, t.rung.c.id == job.rung_id)
     )
-    own = own.where(job.campaign_id == campaign_id, _A.watermark <= as_of, t.rung.c.control == sa.false())
-    used = sa.select(_E.candidate_id, _A.id, cost, _A.n_candidates).select_from(
+    own_attempts = own_attempts.where(
+        job.campaign_id == campaign_id, _A.watermark <= as_of, t.rung.c.control == sa.false()
+    )
+    with_used_evidence = sa.select(_E.candidate_id, _A.id, cost, _A.n_candidates).select_from(
         t.evidence.join(t.attempt, _A.id == _E.attempt_id)
     )
-    rungs = (
-        sa.and_(_E.verifier == r.verifier, _E.verifier_version == r.version, _E.settings_hash == r.settings_hash)
-        for r in paid
+    with_used_evidence = with_used_evidence.where(_E.watermark <= as_of, _is_of_computations(paid))
+    for query, candidate in ((own_attempts, job.candidate_id), (with_used_evidence, _E.candidate_id)):
+        rows = connection.execute(query.where(among(connection, candidate, candidate_ids)).order_by(_A.id))
+        for candidate_id, attempt_id, attempt_cost, n_candidates in rows:
+            yield int(candidate_id), int(attempt_id), attempt_cost, max(int(n_candidates), 1)
+
+
+def _is_of_computations(computations: Sequence[Computation]) -> sa.ColumnElement[bool]:
+    """A condition that selects evidence of these computations; none is selected if there are none."""
+    e = t.evidence.c
+    conditions = (
+        sa.and_(e.verifier == c.verifier, e.verifier_version == c.version, e.settings_hash == c.settings_hash)
+        for c in computations
     )
-    used = used.where(_E.watermark <= as_of, sa.or_(sa.false(), *rungs))
-    for query, candidate in ((own, job.candidate_id), (used, _E.candidate_id)):
-        for row in connection.execute(query.where(among(connection, candidate, candidate_ids)).order_by(_A.id)):
-            yield int(row[0]), int(row[1]), row[2], max(int(row[3]), 1)
+    return sa.or_(sa.false(), *conditions)
 
 
 def _imports(
@@ -188,13 +201,13 @@ def _imports(
         .where(e.verifier == IMPORT_VERIFIER, among(connection, e.candidate_id, candidate_ids))
         .where(sa.or_(*(sa.and_(p.name == name, level.label == label) for name, label in sorted(imported))))
     )
-    for candidate_id, attempt_id, cost, n in connection.execute(query.order_by(_A.id)):
-        yield int(candidate_id), int(attempt_id), cost, int(n)
+    for candidate_id, attempt_id, cost, n_candidates in connection.execute(query.order_by(_A.id)):
+        yield int(candidate_id), int(attempt_id), cost, int(n_candidates)
 
 
 def shares(connection: Connection, evidence_ids: Sequence[int]) -> Mapping[int, Mapping[str, float]]:
-    """{evidence id: {resource: its share of the cost of the attempt that computed it}}; without evidence that has no
-    attempt."""
+    """{evidence id: {resource: its share of the cost of the attempt that computed it}}. Evidence that has no attempt is
+    left out."""
     a = t.attempt.c
     e = t.evidence.c
     query = sa.select(e.id, a.cost, a.n_candidates).select_from(t.evidence.join(t.attempt, a.id == e.attempt_id))
@@ -216,15 +229,11 @@ def of_computations(
     """{candidate id: the cost of each answer of these computations up to a watermark}."""
     a = t.attempt.c
     e = t.evidence.c
-    chosen = (
-        sa.and_(e.verifier == c.verifier, e.verifier_version == c.version, e.settings_hash == c.settings_hash)
-        for c in computations
-    )
     query = sa.select(e.candidate_id, a.turn_id, a.cost, a.n_candidates, e.id).select_from(
         t.evidence.join(t.attempt, a.id == e.attempt_id)
     )
     query = query.where(
-        e.watermark <= as_of, sa.or_(sa.false(), *chosen), among(connection, e.candidate_id, candidate_ids)
+        e.watermark <= as_of, _is_of_computations(computations), among(connection, e.candidate_id, candidate_ids)
     )
     costs: dict[int, list[EvidenceCost]] = {}
     if not computations:

@@ -1,8 +1,8 @@
 """Records of training in the ledger: evaluations, uses of turns, and groups of rollouts with new verdicts.
 
 A complete evaluation is written once, under the hash of what was asked and answered. A use of a turn says which policy
-was trained on it, with which version of rewards. Groups have new verdicts if the ladder has decided on their candidates
-since.
+was trained on it, with which version of rewards. A group has new verdicts if one of its candidates got evidence after a
+watermark, which counts the pieces of evidence in the ledger.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UnknownNameError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, id_of_hash, insert_or_ignore
+from sciagent.store.database.bulk import among, enter_by_hash, insert_or_ignore
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.lab_and_learning_tables import training_use
 
@@ -41,7 +41,7 @@ def enter(
 ) -> int:
     """Returns the number of an evaluation, and writes it if it is new. policies: ids of policies by arm."""
     values = {"spec": dict(spec), "answer": dict(answer), "who": who, "at": db_now(connection)}
-    id_ = id_of_hash(connection, t.evaluation, content_hash([spec, answer]), values)
+    id_ = enter_by_hash(connection, t.evaluation, content_hash([spec, answer]), values)
     rows = [{"evaluation_id": id_, "name": arm, "policy_id": policy} for arm, policy in policies.items()]
     insert_or_ignore(connection, t.evaluation_arm, rows)
     return id_
@@ -69,31 +69,30 @@ def groups_with_news(connection: Connection, campaign_id: int, after: int) -> li
     e = t.evidence.c
     p = t.proposal.c
     u = t.turn.c
-    j = t.trajectory.c
+    trajectory = t.trajectory.c
     query = (
-        sa.select(j.group_id)
+        sa.select(trajectory.group_id)
         .distinct()
         .select_from(t.evidence)
         .join(t.proposal, sa.and_(p.candidate_id == e.candidate_id, p.campaign_id == campaign_id))
         .join(t.turn, u.id == p.turn_id)
-        .join(t.trajectory, j.id == u.trajectory_id)
-        .where(e.watermark > after, j.group_id.is_not(None))
+        .join(t.trajectory, trajectory.id == u.trajectory_id)
+        .where(e.watermark > after, trajectory.group_id.is_not(None))
     )
     return sorted(int(id_) for id_ in connection.execute(query).scalars())
 
 
 def write(connection: Connection, policy_id: int, reward_version: int, turn_ids: Sequence[int]) -> None:
     """Writes the uses of turns on which a policy was trained; uses that are in the ledger already stay as they are."""
-    now = db_now(connection)
-    alike = {"policy_id": policy_id, "reward_version_id": reward_version, "at": now}
-    insert_or_ignore(connection, training_use, [{**alike, "turn_id": id_} for id_ in turn_ids])
+    common = {"policy_id": policy_id, "reward_version_id": reward_version, "at": db_now(connection)}
+    insert_or_ignore(connection, training_use, [{**common, "turn_id": id_} for id_ in turn_ids])
 
 
 def of_groups(connection: Connection, group_ids: Sequence[int]) -> list[tuple[int, int, int]]:
     """(group id, id of the policy, id of the version of rewards) of each use of a turn of these groups, in order."""
     u = training_use.c
-    j = t.trajectory.c
-    query = sa.select(j.group_id, u.policy_id, u.reward_version_id)
+    trajectory = t.trajectory.c
+    query = sa.select(trajectory.group_id, u.policy_id, u.reward_version_id)
     query = query.select_from(training_use.join(t.turn, t.turn.c.id == u.turn_id).join(t.trajectory))
-    rows = connection.execute(query.where(among(connection, j.group_id, group_ids)).order_by(u.id))
+    rows = connection.execute(query.where(among(connection, trajectory.group_id, group_ids)).order_by(u.id))
     return [(int(group), int(policy), int(version)) for group, policy, version in rows]

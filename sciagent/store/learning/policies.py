@@ -17,7 +17,7 @@ from sciagent.domain.evidence import content_hash
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, id_of_hash, insert_or_ignore
+from sciagent.store.database.bulk import among, enter_by_hash, insert_or_ignore
 from sciagent.store.database.engine import db_now
 
 
@@ -44,7 +44,7 @@ def enter(
         values["parent_id"] = parent_id
     if recipe is not None:
         values["recipe"] = dict(recipe)
-    return id_of_hash(connection, t.policy, identity.hash, values)
+    return enter_by_hash(connection, t.policy, identity.hash, values)
 
 
 class PolicyRow(NamedTuple):
@@ -84,7 +84,10 @@ def find(connection: Connection, name: str) -> PolicyRow:
 
 
 def pin(connection: Connection, campaign_id: int, proposer: str, named: str, policy_id: int) -> None:
-    """Writes the policy of a campaign's proposer; one that is written already stays. named: what the file says."""
+    """Writes the policy of a campaign's proposer; one that is written already stays.
+
+    named: the role or the name by which the campaign's file calls the policy.
+    """
     values = {"campaign_id": campaign_id, "proposer": proposer, "named": named, "policy_id": policy_id}
     insert_or_ignore(connection, t.campaign_policy, [values | {"at": db_now(connection)}])
 
@@ -102,7 +105,7 @@ class NamedPolicy(NamedTuple):
 
     name: str
     hash: str | None
-    """None if no model answered in its first turn, as of a script."""
+    """None if a script, and no model, made the first turn."""
 
 
 def of_episodes(connection: Connection, trajectory_ids: Sequence[int]) -> dict[int, NamedPolicy]:
@@ -163,7 +166,7 @@ def promote(
     before = changes(connection, role)
     if before and before[-1].policy_id == policy_id:
         raise UsageError(f'"{role}" points to this policy already')
-    return _append(connection, role, policy_id, None, evaluation_id, who, why)
+    return _append(connection, role, policy_id, undoes_id=None, evaluation_id=evaluation_id, who=who, why=why)
 
 
 def rollback(connection: Connection, role: str, *, who: str, why: str) -> RoleChange:
@@ -182,13 +185,16 @@ def rollback(connection: Connection, role: str, *, who: str, why: str) -> RoleCh
         raise UsageError(f'"{role}" has had no version before this one')
     last = promotions[-1]
     previous = promotions[-2]
-    return _append(connection, role, previous.policy_id, last.id, previous.evaluation_id, who, why)
+    return _append(
+        connection, role, previous.policy_id, undoes_id=last.id, evaluation_id=previous.evaluation_id, who=who, why=why
+    )
 
 
 def _append(
     connection: Connection,
     role: str,
     policy_id: int,
+    *,
     undoes_id: int | None,
     evaluation_id: int | None,
     who: str,
@@ -209,7 +215,7 @@ def _append(
 
 def enter_tool_set(connection: Connection, content: Mapping[str, Any]) -> int:
     """Returns the id of the tool set, and writes its row if it is new."""
-    return id_of_hash(connection, t.tool_set, content_hash(dict(content)), {"content": dict(content)})
+    return enter_by_hash(connection, t.tool_set, content_hash(dict(content)), {"content": dict(content)})
 
 
 def tool_set_content(connection: Connection, tool_set_id: int) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""Versions of rewards in the ledger. A version and its rewards are written once and never changed."""
+"""Versions of rewards in the ledger. A version and its rewards are written once and never changed.
+
+A law is the state of a fitted model that values candidates; rewards may use one. The watermark of a version is the
+number of the last piece of evidence that it knows.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from sciagent.domain.evidence import content_hash
 from sciagent.errors import UnknownNameError
 from sciagent.inputs.settings import code_version
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, id_of_hash
+from sciagent.store.database.bulk import among, enter_by_hash
 from sciagent.store.database.engine import db_now
 
 _V = t.reward_version.c
@@ -45,8 +49,10 @@ class RewardRow(NamedTuple):
     """None for the outcome of the episode."""
     value: float | None
     to_go: float | None
+    """The return: the rewards from this turn to the end of the episode."""
     advantage: float | None
     terms: Mapping[str, float | None]
+    """The parts of which the value consists."""
     candidates: Sequence[Mapping[str, Any]]
 
 
@@ -69,9 +75,9 @@ def _versions() -> sa.Select[Any]:
 
 
 def _version(row: Sequence[Any]) -> RewardVersionRow:
-    id_, campaign_id, number, spec_hash, spec, watermark, laws, *rest = row
+    id_, campaign_id, number, spec_hash, spec, watermark, laws, previous_id, guards, scope = row
     law = int(laws[0]) if laws else None
-    return RewardVersionRow(id_, campaign_id, number, spec_hash, dict(spec), watermark, law, *rest)
+    return RewardVersionRow(id_, campaign_id, number, spec_hash, dict(spec), watermark, law, previous_id, guards, scope)
 
 
 def get(connection: Connection, version: int) -> RewardVersionRow:
@@ -130,7 +136,7 @@ def write_version(
     scope: str | None = None,
 ) -> int:
     """Write a version without rewards; returns its id. Runs under the lock of the campaign's row."""
-    spec_id = id_of_hash(connection, t.reward_spec, spec_hash, {"spec": dict(spec)})
+    spec_id = enter_by_hash(connection, t.reward_spec, spec_hash, {"spec": dict(spec)})
     number = connection.execute(sa.select(sa.func.max(_V.number)).where(_V.campaign_id == campaign_id)).scalar()
     values = {
         "campaign_id": campaign_id,
@@ -200,11 +206,12 @@ def of_episode(
 
 
 def places(connection: Connection, campaign_id: int) -> dict[int, tuple[int, int]]:
-    """{turn id: (number of its trajectory, its own number)} of the campaign's turns that have rewards."""
+    """{turn id: (number of its trajectory, its own number)} of the campaign's turns."""
     u = t.turn.c
-    j = t.trajectory.c
-    query = sa.select(u.id, j.number, u.number).select_from(t.turn.join(t.trajectory, j.id == u.trajectory_id))
-    rows = connection.execute(query.where(j.campaign_id == campaign_id))
+    trajectory = t.trajectory.c
+    turns = t.turn.join(t.trajectory, trajectory.id == u.trajectory_id)
+    query = sa.select(u.id, trajectory.number, u.number).select_from(turns)
+    rows = connection.execute(query.where(trajectory.campaign_id == campaign_id))
     return {int(id_): (int(episode), int(turn)) for id_, episode, turn in rows}
 
 

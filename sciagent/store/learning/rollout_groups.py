@@ -16,7 +16,7 @@ from sciagent.store.database.candidate_subsets import CandidatePart
 from sciagent.store.database.engine import db_now
 
 _G = t.rollout_group.c
-_J = t.trajectory.c
+_T = t.trajectory.c
 GroupState = Literal["open", "complete", "broken"]
 
 
@@ -29,8 +29,10 @@ class GroupRow(NamedTuple):
     task: dict[str, Any]
     snapshot: dict[str, Any]
     snapshot_watermark: int
+    """Number of the last piece of evidence in the snapshot, counted over the ledger."""
     snapshot_seq: int
-    """Candidates of the campaign with a lower sequence number are in the snapshot, unless it was drawn."""
+    """The campaign's candidates with a lower sequence number are in the snapshot. If `snapshot` names candidates that
+    were drawn, only they are."""
     opening: list[dict[str, Any]]
     tool_set_id: int | None
     policy_id: int | None
@@ -122,7 +124,7 @@ def by_id(connection: Connection, group_id: int) -> GroupRow:
 
 def siblings(connection: Connection, group_id: int) -> list[SiblingRow]:
     """The episodes of a group, in order."""
-    query = sa.select(*(_J[name] for name in SiblingRow._fields)).where(_J.group_id == group_id).order_by(_J.sibling)
+    query = sa.select(*(_T[name] for name in SiblingRow._fields)).where(_T.group_id == group_id).order_by(_T.sibling)
     return [SiblingRow(*row) for row in connection.execute(query)]
 
 
@@ -133,7 +135,7 @@ def of_ids(connection: Connection, group_ids: Sequence[int]) -> dict[int, GroupR
 
 def trajectories_of(connection: Connection, group_ids: Sequence[int]) -> dict[int, int]:
     """{trajectory id: id of its group}."""
-    query = sa.select(_J.id, _J.group_id).where(among(connection, _J.group_id, group_ids))
+    query = sa.select(_T.id, _T.group_id).where(among(connection, _T.group_id, group_ids))
     return {int(id_): int(group_id) for id_, group_id in connection.execute(query)}
 
 
@@ -157,13 +159,13 @@ def counts(connection: Connection, group_ids: Sequence[int]) -> dict[int, GroupC
     p = t.proposal.c
     of_groups = sa.select(_G.id, _G.state).where(among(connection, _G.id, group_ids))
     states = {id_: state for id_, state in connection.execute(of_groups)}
-    mine = among(connection, _J.group_id, group_ids)
-    of_turns = sa.select(_J.group_id, sa.func.count()).select_from(t.trajectory.join(t.turn, u.trajectory_id == _J.id))
-    turns = {id_: n for id_, n in connection.execute(of_turns.where(mine).group_by(_J.group_id))}
-    proposed = t.trajectory.join(t.turn, u.trajectory_id == _J.id).join(t.proposal, p.turn_id == u.id)
-    of_status = sa.select(_J.group_id, p.status, sa.func.count()).select_from(proposed).where(mine)
+    is_of_groups = among(connection, _T.group_id, group_ids)
+    of_turns = sa.select(_T.group_id, sa.func.count()).select_from(t.trajectory.join(t.turn, u.trajectory_id == _T.id))
+    turns = {id_: n for id_, n in connection.execute(of_turns.where(is_of_groups).group_by(_T.group_id))}
+    proposed = t.trajectory.join(t.turn, u.trajectory_id == _T.id).join(t.proposal, p.turn_id == u.id)
+    of_status = sa.select(_T.group_id, p.status, sa.func.count()).select_from(proposed).where(is_of_groups)
     by_status: dict[int, dict[str, int]] = {}
-    for id_, status, n in connection.execute(of_status.group_by(_J.group_id, p.status)):
+    for id_, status, n in connection.execute(of_status.group_by(_T.group_id, p.status)):
         by_status.setdefault(id_, {})[status] = n
     counted = {}
     for id_, state in states.items():

@@ -16,16 +16,17 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.people import account
+from sciagent.domain.people import person_and_access_ids
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.column_types import storable_json
 from sciagent.store.database.engine import db_now
 
-COUNTER = 2  # id of the row of the table watermark that counts the entries
+COUNTER = 2  # id of the row of the table `watermark` in which the entries are counted
 FIRST = "0" * 64  # stands for the hash before the first entry
 PAGE = 1000  # entries that one query reads
 _A = t.audit_entry.c
+# columns that go into the hash of an entry, together with the hash of the entry before
 _HASHED = ("id", "at", "who", "what", "object", "object_id", "campaign_id", "person_id", "access_id", "payload")
 
 
@@ -34,7 +35,7 @@ class AuditEntry:
     """An act of a person."""
 
     id: int
-    """Numbers have no gap, in the order of the commits."""
+    """Ids follow the order of the commits, without gaps."""
     at: datetime
     who: str
     what: str
@@ -87,13 +88,24 @@ def append(
     """Append an act. Other acts wait for the end of the transaction, so that the chain has the order of the commits."""
     counter = sa.update(t.watermark).where(t.watermark.c.id == COUNTER).values(value=t.watermark.c.value + 1)
     id_ = int(connection.execute(counter.returning(t.watermark.c.value)).scalar_one())
-    person_id, access_id = account(who)
+    person_id, access_id = person_and_access_ids(who)
     before = connection.execute(sa.select(_A.hash).where(_A.id == id_ - 1)).scalar() or FIRST
+    # as the database will return it, so that a later check finds the same hash
     stored = storable_json(json.loads(json.dumps(payload, default=str)))
     entry = AuditEntry(
-        id_, db_now(connection), str(who)[:200], what, object_, object_id, campaign_id, person_id, access_id, stored,
-        before, "",
-    )  # fmt: skip
+        id=id_,
+        at=db_now(connection),
+        who=str(who)[:200],
+        what=what,
+        object=object_,
+        object_id=object_id,
+        campaign_id=campaign_id,
+        person_id=person_id,
+        access_id=access_id,
+        payload=stored,
+        previous_hash=before,
+        hash="",
+    )
     connection.execute(sa.insert(t.audit_entry).values(**{**vars(entry), "hash": entry.digest()}))
 
 
@@ -128,7 +140,7 @@ def entries(connection: Connection, after: int = 0) -> Iterator[AuditEntry]:
 def check(connection: Connection, since: str | None = None) -> AuditCheck:
     """Check the chain. since: hash of an entry that was noted before; this entry and all later ones are checked.
 
-    Raises UsageError if no entry has that hash, as after the entry or one before it was rewritten."""
+    Raises UsageError if no entry has that hash, since the entry or an earlier one was rewritten."""
     last_id = 0
     last_hash = FIRST
     if since is not None:

@@ -78,7 +78,7 @@ def by_id(connection: Connection, person_id: int) -> Person:
 
 
 def listed(connection: Connection, after: str = "", limit: int = 100) -> list[Person]:
-    """A page of accounts by login."""
+    """A page of accounts by login. after: the last login on the page before."""
     query = sa.select(t.person).where(_P.login > after).order_by(_P.login).limit(limit)
     return [Person(**row._mapping) for row in connection.execute(query)]
 
@@ -100,7 +100,7 @@ def rehash(connection: Connection, person_id: int, password_hash: str) -> None:
     connection.execute(sa.update(t.person).where(_P.id == person_id).values(password_hash=password_hash))
 
 
-def set_attempts(connection: Connection, person_id: int, failures: int, locked_until: datetime | None) -> None:
+def set_failures(connection: Connection, person_id: int, failures: int, locked_until: datetime | None) -> None:
     """Write the number of wrong passwords, and the time until which no password is accepted."""
     values = {"failures": failures, "locked_until": locked_until}
     connection.execute(sa.update(t.person).where(_P.id == person_id).values(**values))
@@ -124,12 +124,12 @@ def set_role(connection: Connection, who: str, person_id: int, role: Role | None
 
 
 def roles(connection: Connection, person_ids: Sequence[int]) -> dict[int, dict[int | None, Role]]:
-    """{person id: {campaign id or None: role}}."""
-    found: dict[int, dict[int | None, Role]] = {id_: {} for id_ in person_ids}
+    """{person id: {campaign id: role}}; a role in all campaigns has the id None."""
+    by_person: dict[int, dict[int | None, Role]] = {id_: {} for id_ in person_ids}
     query = sa.select(_M.person_id, _M.campaign_id, _M.role).where(_M.person_id.in_(person_ids))
     for person_id, campaign_id, role in connection.execute(query):
-        found[person_id][campaign_id] = Role(role)
-    return found
+        by_person[person_id][campaign_id] = Role(role)
+    return by_person
 
 
 def campaign_names(connection: Connection, campaign_ids: Sequence[int]) -> dict[int, str]:

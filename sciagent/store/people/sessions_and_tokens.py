@@ -18,7 +18,7 @@ from sciagent.store.database.engine import db_now, now_column
 from sciagent.store.people import audit
 from sciagent.store.people.persons import Person
 
-SEEN_EVERY = timedelta(minutes=5)  # least time between two writes of `seen_at`
+SEEN_EVERY = timedelta(minutes=5)  # shortest time between two writes of `seen_at`
 _A = t.access.c
 _P = t.person.c
 _M = t.membership.c
@@ -49,8 +49,10 @@ class Access:
     person_id: int
     kind: AccessKind
     csrf: str | None
+    """Text that the forms of a session send back, so that no other site can send them; None for other accesses."""
     label: str
     scopes: Sequence[str]
+    """The rights to which a token is limited."""
     address: str | None
     created_at: datetime
     seen_at: datetime | None
@@ -65,18 +67,19 @@ class OpenedAccess:
     access: Access
     person: Person
     roles: dict[int | None, Role]
-    """{campaign id or None: role} of the person."""
+    """{campaign id: role} of the person; a role in all campaigns has the id None."""
     idle: timedelta
-    """Time since it was last seen in use, or made."""
+    """Time since it was last seen in use, or since it was made if it was never used."""
 
     @property
-    def wants_touch(self) -> bool:
-        """Whether it is time to note that it is used."""
+    def should_note_use(self) -> bool:
+        """Whether `seen_at` should be written again."""
         return self.access.seen_at is None or self.idle > SEEN_EVERY
 
 
 _ACCESS = [_A[field.name] for field in fields(Access)]
 _PERSON = [_P[field.name] for field in fields(Person)]
+# one row for each role of the person
 _OPENED = (
     sa.select(*(column.label(f"access_{column.name}") for column in _ACCESS))
     .add_columns(*(column.label(f"person_{column.name}") for column in _PERSON), _M.campaign_id, _M.role)
@@ -95,7 +98,7 @@ def create(
     address: str | None = None,
     lifetime: timedelta | None = None,
 ) -> tuple[str, int]:
-    """Make an access; returns (secret, id). The secret is not kept. A new link ends the earlier ones."""
+    """Make an access; returns (secret, id). The secret is not kept. A new link ends the person's earlier links."""
     if kind in (AccessKind.INVITE, AccessKind.RESET):
         revoke_all(connection, person_id, (AccessKind.INVITE, AccessKind.RESET))
     secret = secrets.token_urlsafe(32)
@@ -107,7 +110,7 @@ def create(
         "csrf": secrets.token_hex(32) if kind is AccessKind.SESSION else None,
         "label": label[:200],
         "scopes": sorted(map(str, scopes)),
-        "address": address and address[:64],
+        "address": None if address is None else address[:64],
         "created_at": now,
         "expires_at": now + (lifetime or LIFETIMES[kind]),
     }
@@ -134,7 +137,8 @@ def opened(connection: Connection, secret: str, kind: AccessKind) -> OpenedAcces
     access = Access(**{field.name: first[f"access_{field.name}"] for field in fields(Access)} | {"kind": kind})
     person = Person(**{field.name: first[f"person_{field.name}"] for field in fields(Person)})
     roles = {row["campaign_id"]: Role(row["role"]) for row in rows if row["role"] is not None}
-    return OpenedAccess(access, person, roles, first["now"] - (access.seen_at or access.created_at))
+    idle = first["now"] - (access.seen_at or access.created_at)
+    return OpenedAccess(access, person, roles, idle)
 
 
 def _is_open(connection: Connection, secret: str, kinds: Collection[AccessKind]) -> tuple[sa.ColumnElement[bool], ...]:
@@ -146,7 +150,7 @@ def _is_open(connection: Connection, secret: str, kinds: Collection[AccessKind])
     )
 
 
-def touch(connection: Connection, access_id: int) -> None:
+def note_use(connection: Connection, access_id: int) -> None:
     """Note that an access is used."""
     connection.execute(sa.update(t.access).where(_A.id == access_id).values(seen_at=db_now(connection)))
 

@@ -24,7 +24,7 @@ from sciagent.store.database.engine import db_now
 
 MAX_ALIAS = 4096  # characters of a text that is stored as an alias
 _MAX_MATCHES = 20  # candidates that a search returns
-_MIN_KEY_DIGITS = 6  # digits from which the beginning of a key identifies a candidate
+_MIN_KEY_DIGITS = 6  # a beginning of a key with at least this number of digits identifies a candidate
 _CANDIDATE_COLUMNS = ("key", "kind", "text", "identity", "inchikey", "formula", "charge", "multiplicity", "n_atoms")
 
 
@@ -84,18 +84,18 @@ def load(connection: Connection, ids: Sequence[int]) -> dict[int, Candidate]:
     candidates = dict[int, Candidate]()
     columns = [c[name] for name in CandidateColumns._fields]
     query = sa.select(c.id, c.kind, c.standardiser, c.library, *columns)
-    others = dict[int, _RowWithoutPayload]()
+    incomplete = dict[int, _RowWithoutPayload]()
     rows = connection.execute(query.where(among(connection, c.id, ids))).all()
     for id_, kind, standardiser, library, *candidate_columns in rows:
         is_ours = (standardiser, library) == subject_of(kind).versions()
         row = _RowWithoutPayload(kind, CandidateColumns(*candidate_columns), is_ours)
-        candidate = subject_of(kind).from_row(row.columns, None, is_ours)
+        candidate = subject_of(kind).from_row(row.columns, payload=None, is_ours=is_ours)
         if candidate is None:
-            others[id_] = row
+            incomplete[id_] = row
         else:
             candidates[id_] = candidate
-    for id_, payload in _payloads(connection, others):
-        row = others[id_]
+    for id_, payload in _payloads(connection, incomplete):
+        row = incomplete[id_]
         candidate = subject_of(row.kind).from_row(row.columns, payload, row.is_ours)
         if candidate is not None:
             candidates[id_] = candidate
@@ -134,7 +134,8 @@ def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]
     exact: list[sa.Row[tuple[int, str, str]]] = list(connection.execute(query.where(t.candidate.c.key == text)))
     if exact:
         return exact
-    alias = t.candidate_alias.c  # a separate query: with a subquery, PostgreSQL would read all candidates
+    # the ids come from queries of their own, since with a subquery PostgreSQL would read all candidates
+    alias = t.candidate_alias.c
     via_alias = connection.execute(sa.select(alias.candidate_id).where(alias.text_hash == _digest(text))).scalars()
     name = t.candidate_name.c
     named = sa.select(name.candidate_id).where(name.text == storable(text)).limit(_MAX_MATCHES)
@@ -172,13 +173,14 @@ def enter_names(
     given: (candidate id, {field: text}) for each row of the file. campaign_id: None for an import of values; such names
     are shown in every campaign.
     """
-    rows: dict[tuple[int, str, str], None] = {}
+    rows: dict[tuple[int, str, str], None] = {}  # the keys are distinct rows, in order; the values mean nothing
     for id_, names in given:
         for field, text in names.items():
             if text:
                 rows[(id_, field, storable(text))] = None
-    if campaign_id is None:  # a unique constraint does not compare NULL
-        known = _name_rows(connection, sorted({id_ for id_, _, _ in rows}), ())
+    # the unique constraint that makes the insert skip known names ignores rows without a campaign
+    if campaign_id is None:
+        known = _name_rows(connection, sorted({id_ for id_, _, _ in rows}), campaign_ids=())
         rows = {row: None for row in rows if row not in known}
     new = [{"campaign_id": campaign_id, "candidate_id": id_, "field": field, "text": text} for id_, field, text in rows]
     insert_or_ignore(connection, t.candidate_name, new)
@@ -244,7 +246,7 @@ def write_families(connection: Connection, hashes: Mapping[int, str]) -> None:
 
 
 def latest_texts(connection: Connection, kind: str, n: int) -> dict[int, str]:
-    """{ledger id: text} of the candidates of a kind among the last n of the ledger, latest first."""
+    """{ledger id: text} of the candidates of a kind among the last n candidates of the ledger, latest first."""
     query = sa.select(_C.id, _C.kind, _C.text).order_by(_C.id.desc()).limit(n)
     return {id_: text for id_, kind_of_candidate, text in connection.execute(query) if kind_of_candidate == kind}
 
@@ -261,6 +263,7 @@ class FamilyResults(NamedTuple):
     """The results of the candidates that share a family."""
 
     n: int
+    """Number of candidates."""
     dropped: int
     """Number of candidates that a rung rejected."""
     hits: int
@@ -269,14 +272,17 @@ class FamilyResults(NamedTuple):
     first: int
     """Ledger id of the first candidate."""
     text: str
-    """Its text."""
+    """Text of the first candidate."""
 
 
 def results_by_family(
     connection: Connection, campaign_id: int, latest: int, most: int, part: CandidatePart = WHOLE
 ) -> list[FamilyResults]:
-    """Results of the latest candidates in a part of a campaign by family: the most frequent ones, sorted by best
-    score."""
+    """Results of a campaign's candidates by family, the family with the best score first.
+
+    latest: number of candidates in `part`, from the last one back, that are counted. most: number of families that are
+    returned, the most frequent ones.
+    """
     cc = t.campaign_candidate.c
     recent = (
         sa.select(cc.candidate_id, cc.standing, cc.is_hit, cc.score)

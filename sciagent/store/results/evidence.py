@@ -1,4 +1,7 @@
-"""Evidence: recorded once, never changed, superseded by revisions, and looked up for reuse."""
+"""Evidence: recorded once, never changed, superseded by revisions, and looked up for reuse.
+
+Each piece of evidence has the next watermark, a number in the order of the commits, which serves as the ledger's clock.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from sciagent.domain.evidence import (
 )
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Kind, Level, Property, properties
-from sciagent.domain.quantities import Censoring, Quantity, convert
+from sciagent.domain.quantities import Censoring, Quantity, to_canonical
 from sciagent.domain.safe_text import storable
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store.database import tables as t
@@ -48,6 +51,7 @@ class NewEvidence:
     supersedes: int | None = None
     """Id of the evidence that this revision replaces."""
     reusable: bool = True
+    """Whether it may answer later questions for the same computation."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +107,13 @@ def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     try:
         with connection.begin_nested():
             recorded = record_once(connection, new)
-            ids = {entry.id for entry in recorded if isinstance(entry, RecordedEvidence)}
-            if len(ids) < len(new):
+            # an entry that is only an id stands for evidence that existed under the key
+            new_ids = {entry.id for entry in recorded if isinstance(entry, RecordedEvidence)}
+            if len(new_ids) < len(new):
                 raise EvidenceConflictError(f"evidence of {new[0].key.verifier} stands already under one of these keys")
-            return sorted(ids)  # ids ascend in the order of the evidence
+            return sorted(new_ids)  # ids ascend in the order of the evidence
     except LedgerError as error:
+        # the insert also fails if evidence is superseded for the second time
         e = t.evidence.c
         query = sa.select(e.supersedes_id).where(among(connection, e.supersedes_id, revised))
         superseded_id = connection.execute(query).scalar()
@@ -134,7 +140,8 @@ def record_once(connection: Connection, new: Sequence[NewEvidence]) -> list[Reco
     if n_unused_watermarks:
         last_watermark = next_watermark(connection, -n_unused_watermarks)  # a negative number gives them back
     try:
-        recorded = _insert(connection, list(unrecorded.values()), [measured[key] for key in unrecorded], last_watermark)
+        measured_values = [measured[key] for key in unrecorded]
+        recorded = _insert(connection, list(unrecorded.values()), measured_values, last_watermark)
     except sa.exc.IntegrityError as error:
         raise LedgerError(UNKNOWN_REFERENCE) from error
     recorded_by_key = dict(zip(unrecorded, recorded, strict=True))
@@ -172,10 +179,11 @@ _QUANTITY_COLUMNS = ("value", "unit", "uncertainty", "censoring", "n", "as_typed
 
 def _as_read(measured: Measured) -> Measured:
     """The value in its canonical unit, with numbers and texts as the database returns them."""
-    q = convert(measured.quantity, properties()[measured.property])
+    q = to_canonical(measured.quantity, properties()[measured.property])
     is_plain = q.uncertainty is None and q.as_typed is None and q.n == 1 and q.censoring is Censoring.NONE
+    # the usual case; a number of NumPy is no plain float
     if is_plain and q is measured.quantity and type(q.value) is float:
-        return measured  # the usual case
+        return measured
     as_typed = None if q.as_typed is None else storable(q.as_typed)
     uncertainty = None if q.uncertainty is None else float(q.uncertainty)
     quantity = Quantity(float(q.value), q.unit, uncertainty, Censoring(q.censoring), q.n, as_typed)
@@ -281,7 +289,7 @@ def _evidence_row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
 def find_reusable(
     connection: Connection, candidate_ids: Sequence[int], computation: Computation, replicate: int = 0
 ) -> dict[int, RecordedEvidence]:
-    """{candidate id: current reusable evidence} with identical settings."""
+    """{candidate id: its current reusable evidence from this computation}."""
     query = reusable_query(computation).where(t.current_evidence.c.replicate == replicate)
     return {evidence.candidate_id: evidence for evidence in selected_evidence(connection, query, candidate_ids)}
 
@@ -408,6 +416,7 @@ def _measured(connection: Connection, rows: Sequence[Sequence[Any]]) -> dict[int
     for evidence_id, property_id, level_id, value, uncertainty, unit, censoring, n, as_typed in rows:
         quantity = Quantity(value, unit, uncertainty, CENSORING_BY_TEXT[censoring], n, as_typed)
         by_evidence.setdefault(evidence_id, []).append(Measured(names[property_id], levels[level_id], quantity))
+        # without an uncertainty there is no kind of it to read
         if uncertainty:
             uncertain_ids.add(evidence_id)
     kinds = _uncertainty_kinds(connection, sorted(uncertain_ids)) if uncertain_ids else {}
@@ -441,7 +450,7 @@ def _recorded(row: Sequence[Any], measured: tuple[Measured, ...]) -> RecordedEvi
     return RecordedEvidence(id_, key, candidate_id, Outcome(outcome), known_reason, detail or "", watermark, measured)
 
 
-def know_properties(connection: Connection) -> None:
+def register_ledger_properties(connection: Connection) -> None:
     """Register the ledger's properties that no package of this process defines, such as a notebook's own property."""
     p = t.property_.c
     for name, unit, kind, description in connection.execute(sa.select(p.name, p.unit, p.kind, p.description)):

@@ -85,7 +85,7 @@ class AuditLog:
     p: list[float] = field(default_factory=list)
     """Estimated probability of a hit when the candidate was passed over."""
     cost: list[float] = field(default_factory=list)
-    """Estimated cost of finishing when the candidate was passed over."""
+    """Estimated cost of taking the candidate through the rest of the ladder, when it was passed over."""
     lot: list[float] = field(default_factory=list)
     """A random number in [0, 1); the candidate is drawn for the audit once `lot` < `pi`."""
     pi: list[float] = field(default_factory=list)
@@ -125,7 +125,7 @@ def audit_log(connection: Connection, campaign_id: int, as_of: int | None = None
 
 
 class AuditDraw(NamedTuple):
-    """A decision of the audit."""
+    """A decision of the audit to take a candidate to a rung."""
 
     id: int
     candidate_id: int
@@ -134,7 +134,7 @@ class AuditDraw(NamedTuple):
 
 
 def audit_draws(connection: Connection, campaign_id: int, after: int = 0) -> list[AuditDraw]:
-    """Decisions of the audit with a larger id than `after`, oldest first."""
+    """Decisions of the audit to run a rung, or to reuse its answer, with a larger id than `after`, oldest first."""
     d = t.decision.c
     query = sa.select(d.id, d.candidate_id, d.rung_id, d.action).where(
         d.campaign_id == campaign_id, d.action.in_(("run", "reuse")), d.chooser == AUDIT, d.id > after
@@ -156,6 +156,6 @@ def hit_ids(connection: Connection, campaign_id: int) -> set[int]:
 
 
 def ids_with_answers_at(connection: Connection, campaign_id: int, depth: int, limit: int) -> list[int]:
-    """Ids of candidates that have an answer at position `depth` or higher, in order of arrival."""
+    """Ids of candidates that have an answer of the rung at position `depth` or of a higher one, in order of arrival."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= depth)
     return list(connection.execute(query.order_by(_CC.seq).limit(limit)).scalars())

@@ -1,4 +1,4 @@
-"""Answers with all replicates pooled, for verdicts, the law and reports."""
+"""Answers with all replicates pooled, for verdicts, for reports, and for the law by which a scheduler decides."""
 
 from __future__ import annotations
 
@@ -41,10 +41,13 @@ def pooled_answers(
     for replicate in selected_evidence(connection, query, candidate_ids, source):
         replicates.setdefault(replicate.candidate_id, []).append(replicate)
     pooled = {}
-    for id_, same in replicates.items():
-        answered = [replicate for replicate in same if replicate.outcome is Outcome.OK] or same[:1]
-        measured = pooled_measured(replicate.measured for replicate in answered)
-        pooled[id_] = replace(answered[0], measured=measured) if len(answered) > 1 else answered[0]
+    for id_, of_candidate in replicates.items():
+        answered = [replicate for replicate in of_candidate if replicate.outcome is Outcome.OK]
+        # if no replicate has an answer, the first one tells why
+        first = answered[0] if answered else of_candidate[0]
+        if len(answered) > 1:
+            first = replace(first, measured=pooled_measured(replicate.measured for replicate in answered))
+        pooled[id_] = first
     return pooled
 
 
@@ -55,7 +58,7 @@ def ids_with_replicates(connection: Connection, candidate_ids: Sequence[int], co
     return set(connection.execute(query.where(among(connection, e.candidate_id, candidate_ids))).scalars())
 
 
-PooledValues = dict[str, Quantity]  # by property, with all replicates pooled
+PooledValues = dict[str, Quantity]  # {property: value pooled from all replicates}
 
 
 def values_of(
@@ -76,22 +79,24 @@ def values_of(
     query = query.where(among(connection, e.candidate_id, candidate_ids)).order_by(e.replicate, e.id, q.id)
     rows = connection.execute(query).all()
     names = property_names(connection, {row[2] for row in rows if row[2] is not None})
-    replicates: dict[int, dict[str, list[Quantity]] | None] = {}
+    replicates: dict[int, dict[str, list[Quantity]] | None] = {}  # None until a replicate with an answer is read
     for candidate_id, outcome, property_id, value, uncertainty, censoring in rows:
         values = replicates.setdefault(candidate_id, None)
-        if outcome == Outcome.OK:
-            if values is None:
-                values = {}
-                replicates[candidate_id] = values
-            if property_id is not None:
-                name = names[property_id]
-                quantity = Quantity(value, properties()[name].unit, uncertainty, CENSORING_BY_TEXT[censoring])
-                values.setdefault(name, []).append(quantity)
+        if outcome != Outcome.OK:
+            continue
+        if values is None:
+            values = {}
+            replicates[candidate_id] = values
+        # an answer without values has one row, in which the property is NULL
+        if property_id is not None:
+            name = names[property_id]
+            quantity = Quantity(value, properties()[name].unit, uncertainty, CENSORING_BY_TEXT[censoring])
+            values.setdefault(name, []).append(quantity)
     pooled: dict[int, dict[str, Quantity] | None] = {}
     for candidate_id, values in replicates.items():
         if values is None:
             pooled[candidate_id] = None
             continue
-        means = {name: pooled_quantity(same) for name, same in values.items()}
+        means = {name: pooled_quantity(quantities) for name, quantities in values.items()}
         pooled[candidate_id] = calibrated_quantities(means, fits or {})
     return pooled

@@ -1,6 +1,7 @@
 """Counts of a campaign: candidates, hits, jobs, spending, and the remarks that `sciagent status` shows with them.
 
 `counts` returns all of them; the other functions return one number or table each. Every query is served by an index.
+The control is an extra rung, after the ladder, that decides nothing.
 """
 
 from __future__ import annotations
@@ -88,16 +89,16 @@ def count(connection: Connection, table: sa.FromClause, *conditions: Any) -> int
 
 def hits(connection: Connection, campaign_id: int, part: CandidatePart = WHOLE) -> int:
     """Number of hits in a part of the campaign."""
-    is_member = _CC.campaign_id == campaign_id
-    return count(connection, t.campaign_candidate, is_member, _CC.is_hit == sa.true(), part.condition)
+    conditions = (_CC.campaign_id == campaign_id, _CC.is_hit == sa.true(), part.condition)
+    return count(connection, t.campaign_candidate, *conditions)
 
 
 def verifications(connection: Connection, campaign_id: int, terminal: int) -> int:
     """Number of candidates, without seeds, that have reached the rung at position `terminal` and were started there."""
-    return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, *asked_about(terminal))
+    return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, *is_asked_about(terminal))
 
 
-def asked_about(terminal: int) -> tuple[sa.ColumnElement[bool], ...]:
+def is_asked_about(terminal: int) -> tuple[sa.ColumnElement[bool], ...]:
     """The conditions on the candidates that `verifications` counts.
 
     Such a candidate is no seed. The rung at position `terminal` has answered it or runs on it, or the candidate is
@@ -113,9 +114,11 @@ def latest_hits(connection: Connection, campaign_id: int, terminal: int, n: int)
 
     The latest candidate is the first. Seeds are left out.
     """
-    at_terminal = _CC.campaign_id == campaign_id, _CC.position == terminal, _CC.in_seeds.is_(False)
-    query = sa.select(_CC.is_hit).where(*at_terminal, _CC.verdict.is_not(None))
-    return connection.execute(query.order_by(_CC.updated_at.desc(), _CC.seq.desc()).limit(n)).scalars().all()
+    query = sa.select(_CC.is_hit).where(
+        _CC.campaign_id == campaign_id, _CC.position == terminal, _CC.in_seeds.is_(False), _CC.verdict.is_not(None)
+    )
+    latest_first = query.order_by(_CC.updated_at.desc(), _CC.seq.desc())
+    return connection.execute(latest_first.limit(n)).scalars().all()
 
 
 def n_candidates(connection: Connection, campaign_id: int) -> int:
@@ -137,6 +140,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     ladder_places = places(connection, row)
     n_by_hit_tier: Counter[str] = Counter()
     for place in ladder_places:
+        # candidates without a tier are no hits; nothing reads their number
         n_by_hit_tier[place.hit_tier or ""] += place.candidates
     jobs = jobs_by_rung(connection, row.id)
     costs = spent_by_rung(connection, row.id)
@@ -145,6 +149,8 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     p = t.proposal.c
     d = t.decision.c
     n_unreadable = count(connection, t.proposal, *_is_unreadable(row))
+    # limits per week are among the rates, with the date until which they hold
+    shown_elsewhere = {*rates, "until"}
     return CampaignCounts(
         campaign=row.name,
         state=row.state,
@@ -152,7 +158,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         amended=row.state in ENDED and _amended_since_end(connection, row.id),
         trouble=slurm_warning(connection, row.id),
         spent=_used_of_limits(connection, row, [rung.name for rung in ladder]),
-        budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in {*rates, "until"}},
+        budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in shown_elsewhere},
         proposals=count(connection, t.proposal, p.campaign_id == row.id),
         unreadable=n_unreadable,
         candidates=sum(place.candidates for place in ladder_places),
@@ -172,9 +178,9 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         ),
         rates=rates,
         notes=(
-            *_on_protonation(connection, row),
-            *_on_unreadable(connection, row, n_unreadable),
-            *_on_refused_options(connection, row),
+            *_remarks_on_protonation(connection, row),
+            *_remarks_on_unreadable(connection, row, n_unreadable),
+            *_remarks_on_refused_options(connection, row),
         ),
     )
 
@@ -186,7 +192,7 @@ def _tasks(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) 
         lab_settings = stated.get("lab") or {}
         if lab_settings.get("approve"):
             need_approval.add(stated["rung"])
-    rung_ids = [rung.id for rung in ladder if rung.tier == Tier.WORLD]
+    rung_ids = [rung.id for rung in ladder if rung.tier == Tier.WORLD]  # the tier of rungs that people do
     return tasks.counts(connection, row.id, rung_ids, need_approval)
 
 
@@ -201,7 +207,7 @@ def _control_counts(
     return ControlCounts(rung=rung.name, jobs=jobs.get(rung.id, 0), core_seconds=seconds)
 
 
-def _on_protonation(connection: Connection, row: CampaignRow) -> tuple[str, ...]:
+def _remarks_on_protonation(connection: Connection, row: CampaignRow) -> tuple[str, ...]:
     """Returns remarks on protonation states that are ambiguous or were not found; none without a pH in the spec."""
     stated = row.spec.get("standardise")
     if not isinstance(stated, Mapping) or "ph" not in stated:
@@ -227,7 +233,7 @@ def _on_protonation(connection: Connection, row: CampaignRow) -> tuple[str, ...]
     return tuple(remarks)
 
 
-def _on_refused_options(connection: Connection, row: CampaignRow) -> list[str]:
+def _remarks_on_refused_options(connection: Connection, row: CampaignRow) -> list[str]:
     """Returns a remark on each option of the requests to a model that its server refused."""
     e = t.event.c
     query = sa.select(e.payload).where(e.campaign_id == row.id, e.kind == OPTION_REFUSED).order_by(e.id)
@@ -246,7 +252,7 @@ def _is_unreadable(row: CampaignRow) -> tuple[sa.ColumnElement[bool], ...]:
     return p.campaign_id == row.id, p.status == "refused", p.candidate_id.is_(None)
 
 
-def _on_unreadable(connection: Connection, row: CampaignRow, n: int) -> list[str]:
+def _remarks_on_unreadable(connection: Connection, row: CampaignRow, n: int) -> list[str]:
     """Returns remarks on the first proposals that could not be read, and one on how many more there are.
 
     n: number of all proposals that could not be read.
@@ -316,6 +322,7 @@ def spent_by_rung(connection: Connection, campaign_id: int) -> dict[tuple[int | 
 def _rates(connection: Connection, row: CampaignRow) -> dict[str, RateUse]:
     """{resource: limit on any seven days, with the amount spent in the last seven days}."""
     budget = row.spec.get("budget", {})
+    # a limit per week is a mapping, a limit on the whole campaign is a number
     limits = {name: limit for name, limit in budget.items() if name in RESOURCE_UNITS and isinstance(limit, dict)}
     if not limits:
         return {}
@@ -345,7 +352,7 @@ def _rate(resource: str, limit: Mapping[str, Any], booked: Sequence[tuple[str, f
 
 
 def _rung_counts(rung: RungRow, places: Sequence[LadderPlace], core_seconds: float, jobs: int) -> RungCounts:
-    """Counts of one rung. A candidate above it counts as passed, since its verdict may have been waived or forgiven."""
+    """Counts of one rung. A candidate at a higher rung counts as passed, even if the verdict here was waived."""
     at_rung = [place for place in places if place.position == rung.position]
     n_above = sum(place.candidates for place in places if place.position > rung.position)
     n_passed_here = sum(place.candidates for place in at_rung if place.verdict == Verdict.PASS)

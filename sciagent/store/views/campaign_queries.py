@@ -50,7 +50,8 @@ def funnel(connection: Connection, row: CampaignRow) -> list[Passage]:
 
 def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: Sequence[LadderPlace]) -> Passage:
     """The passage of one rung. counted: numbers of candidates at all rungs."""
-    here: Counter[str] = Counter()  # numbers of candidates at the rung, by standing or by verdict
+    # numbers of candidates at the rung: by standing while the rung has not ended with them, else by verdict
+    here: Counter[str] = Counter()
     for place in counted:
         if place.position != rung.position:
             continue
@@ -62,10 +63,11 @@ def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: S
             here["set aside"] += place.candidates
     beyond = sum(place.candidates for place in counted if place.position > rung.position)
     ladder = row.spec.get("ladder", ())
+    # candidates that the rung refused and that skipped it; they are beyond the rung now
     skipped = 0
     if rung.position < len(ladder) and ladder[rung.position].get("on_refusal") == "skip":
-        n_refused_and_beyond = max(_refused(connection, rung) - here[Verdict.NOT_APPLICABLE], 0)
-        skipped = min(n_refused_and_beyond, beyond)
+        n_refused_elsewhere = max(_refused(connection, rung) - here[Verdict.NOT_APPLICABLE], 0)
+        skipped = min(n_refused_elsewhere, beyond)
     return Passage(
         rung,
         came=beyond + here.total(),
@@ -81,7 +83,7 @@ def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: S
 
 
 def _refused(connection: Connection, rung: RungRow) -> int:
-    """Number of candidates that the rung refused, computed or reused."""
+    """Number of candidates that the rung refused, by its own runs or by reused answers."""
     j = t.job.c
     d = t.decision.c
     e = t.evidence.c
@@ -93,10 +95,11 @@ def _refused(connection: Connection, rung: RungRow) -> int:
 
 
 def cost_fate() -> Any:
-    """The result of a booked cost: `batch` (a fast rung's batch of all verdicts), `no_answer` (the attempt gave no
-    evidence), `refused`, `inconclusive`, `passed`, `failed`."""
+    """A column with what became of a booked cost: `batch` (a batch of a fast rung, with candidates of every verdict),
+    `no_answer` (the attempt gave no evidence), `refused`, `inconclusive`, `passed`, `failed`."""
     a = t.attempt.c
     r = t.rung.c
+    # the first condition that holds counts
     return sa.case(
         (sa.and_(a.id.is_not(None), a.job_id.is_(None)), "batch"),
         (a.outcome == Outcome.REFUSED, "refused"),
@@ -109,7 +112,7 @@ def cost_fate() -> Any:
 
 
 def join_of_booked_costs() -> Any:
-    """A join of booked costs with their attempt, job, rung and candidate, if there is one."""
+    """A join of booked costs with their attempt, job, rung and candidate, each NULL if there is none."""
     s = t.spend.c
     a = t.attempt.c
     j = t.job.c
@@ -142,47 +145,59 @@ def rejection_reasons(connection: Connection, row: CampaignRow, names: Sequence[
 
     names: properties of gates and objectives; a gate's detail begins with the property that missed its limits.
     """
-    opens = [(_CC.detail.startswith(f"{name} ", autoescape=True), name) for name in names]
-    missed = sa.case(*opens, else_=sa.null()) if opens else sa.null()
-    ended = (_CC.campaign_id == row.id, _CC.reason.is_not(None))
+    cases = [(_CC.detail.startswith(f"{name} ", autoescape=True), name) for name in names]
+    missed_property = sa.case(*cases, else_=sa.null()) if cases else sa.null()
     example = sa.select(_CC.candidate_id, _CC.candidate_id.label("id"), t.candidate.c.text, _CC.detail)
     example = example.join(t.candidate, t.candidate.c.id == _CC.candidate_id).where(_CC.campaign_id == row.id)
-    by = (_CC.position, _CC.verdict, _CC.reason, missed.label("missed"))
-    return _with_examples(connection, by, _CC.candidate_id, ended, example, limit)
+    return _largest_groups(
+        connection,
+        by=(_CC.position, _CC.verdict, _CC.reason, missed_property.label("missed")),
+        id_=_CC.candidate_id,
+        where=(_CC.campaign_id == row.id, _CC.reason.is_not(None)),
+        example=example,
+        limit=limit,
+    )
 
 
 def unread_proposals(connection: Connection, row: CampaignRow, limit: int = 40) -> list[Any]:
     """(status, reason, n, candidate id or None, text and detail of the first proposal) of proposals that gave no new
     candidate."""
     p = t.proposal.c
-    turned_away = (p.campaign_id == row.id, p.status != "new")
-    example = sa.select(p.id, p.candidate_id, p.text, p.detail)
-    return _with_examples(connection, (p.status, p.reason), p.id, turned_away, example, limit)
+    return _largest_groups(
+        connection,
+        by=(p.status, p.reason),
+        id_=p.id,
+        where=(p.campaign_id == row.id, p.status != "new"),
+        example=sa.select(p.id, p.candidate_id, p.text, p.detail),
+        limit=limit,
+    )
 
 
-def _with_examples(
-    connection: Connection, by: Sequence[Any], id_: Any, of: Sequence[Any], example: sa.Select[Any], limit: int
+def _largest_groups(
+    connection: Connection, *, by: Sequence[Any], id_: Any, where: Sequence[Any], example: sa.Select[Any], limit: int
 ) -> list[Any]:
     """(columns `by`, n, columns of the example) of each group, the largest group first.
 
-    by: the columns that define a group. id_: the column whose smallest value in the group is the id of its example. of:
-    conditions on the rows that are counted. example: selects the id, and the columns that are returned.
+    by: the columns that define a group. id_: the column whose smallest value in the group is the id of its example.
+    where: conditions on the rows that are counted. example: selects the id, and the columns that are returned.
     """
     n = sa.func.count().label("n")
-    first = sa.func.min(id_).label("first")
-    groups = sa.select(*by, n, first).where(*of).group_by(*by).order_by(n.desc(), "first").limit(limit)
-    counted = connection.execute(groups).all()
-    query = example.where(id_.in_([smallest for *_, smallest in counted]))
-    examples = {example_id: tuple(columns) for example_id, *columns in connection.execute(query)}
-    return [(*group, *examples[smallest]) for *group, smallest in counted]
+    first_id = sa.func.min(id_).label("first")
+    query = sa.select(*by, n, first_id).where(*where).group_by(*by).order_by(n.desc(), "first").limit(limit)
+    groups = connection.execute(query).all()
+    example_ids = [group.first for group in groups]
+    examples = {}
+    for example_id, *columns in connection.execute(example.where(id_.in_(example_ids))):
+        examples[example_id] = columns
+    return [(*group[:-1], *examples[group.first]) for group in groups]
 
 
 def events(connection: Connection, row: CampaignRow, kind: str, limit: int = 200) -> tuple[int, list[Any]]:
     """The number of events of this kind, and the latest events as (at, payload)."""
     e = t.event.c
-    here = (e.campaign_id == row.id, e.kind == kind)
-    latest = sa.select(e.at, e.payload).where(*here).order_by(e.id.desc()).limit(limit)
-    return count(connection, t.event, *here), list(connection.execute(latest))
+    is_of_kind = (e.campaign_id == row.id, e.kind == kind)
+    latest = sa.select(e.at, e.payload).where(*is_of_kind).order_by(e.id.desc()).limit(limit)
+    return count(connection, t.event, *is_of_kind), list(connection.execute(latest))
 
 
 def reused_answers(connection: Connection, row: CampaignRow) -> list[tuple[int | None, str | None, str, int]]:
@@ -212,19 +227,19 @@ def amendments(connection: Connection, row: CampaignRow, limit: int = 100) -> li
 
 
 def measured_by(connection: Connection, rung: RungRow, limit: int = 100) -> list[Any]:
-    """(engine versions, time) of the rung's latest and reused evidence; a sample of at most 2 x `limit`."""
+    """(engine versions, time) of at most `limit` pieces of the rung's latest evidence, and of as many reused ones."""
     a = t.attempt.c
     e = t.evidence.c
     d = t.decision.c
-    latest = sa.select(a.id).where(a.rung_id == rung.id).order_by(a.id.desc()).limit(limit).subquery()
-    own = sa.select(e.versions, e.at).join(latest, latest.c.id == e.attempt_id).limit(limit)
-    taken = sa.select(e.versions, e.at).join(t.decision, e.id == d.evidence_id)
-    taken = taken.where(d.rung_id == rung.id, d.action == "reuse").limit(limit)
-    return [*connection.execute(own), *connection.execute(taken)]
+    latest_attempts = sa.select(a.id).where(a.rung_id == rung.id).order_by(a.id.desc()).limit(limit).subquery()
+    latest = sa.select(e.versions, e.at).join(latest_attempts, latest_attempts.c.id == e.attempt_id).limit(limit)
+    reused = sa.select(e.versions, e.at).join(t.decision, e.id == d.evidence_id)
+    reused = reused.where(d.rung_id == rung.id, d.action == "reuse").limit(limit)
+    return [*connection.execute(latest), *connection.execute(reused)]
 
 
 def has_measured(connection: Connection, rung: RungRow, property_name: str, looked_at: int = 50) -> bool:
-    """Whether the rung has given this property, judged by its latest answers and reused answers."""
+    """Whether the rung has given this property, judged by `looked_at` of its latest and of its reused answers."""
     if property_name in rung.derived:
         return True
     q = t.quantity.c
@@ -232,12 +247,16 @@ def has_measured(connection: Connection, rung: RungRow, property_name: str, look
     e = t.evidence.c
     d = t.decision.c
     a = t.attempt.c
-    tries = sa.select(a.id).where(a.rung_id == rung.id, a.outcome == Outcome.OK).order_by(a.id.desc()).limit(looked_at)
-    taken = sa.select(d.evidence_id).where(d.rung_id == rung.id, d.action == "reuse").limit(looked_at)
-    own = sa.select(e.id).where(e.attempt_id.in_(sa.select(tries.subquery().c.id))).limit(looked_at)
-    values = sa.select(q.id).join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name)).limit(1)
-    queries = (values.where(q.evidence_id.in_(sa.select(ids.subquery().c[0]))) for ids in (own, taken))
-    return any(connection.execute(query).first() is not None for query in queries)
+    attempts = sa.select(a.id).where(a.rung_id == rung.id, a.outcome == Outcome.OK)
+    attempts = attempts.order_by(a.id.desc()).limit(looked_at)
+    latest = sa.select(e.id).where(e.attempt_id.in_(sa.select(attempts.subquery().c.id))).limit(looked_at)
+    reused = sa.select(d.evidence_id).where(d.rung_id == rung.id, d.action == "reuse").limit(looked_at)
+    a_value = sa.select(q.id).join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name)).limit(1)
+    for evidence_ids in (latest, reused):
+        query = a_value.where(q.evidence_id.in_(sa.select(evidence_ids.subquery().c[0])))
+        if connection.execute(query).first() is not None:
+            return True
+    return False
 
 
 def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> list[Any]:
@@ -258,14 +277,13 @@ def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
     """(candidate id, id, at, turn, proposer, status, reason, detail, text, candidate key, operation, rationale,
     predicted) of every proposal, by status and in order of arrival."""
     p = t.proposal.c
-    u = t.turn.c
-    j = t.trajectory.c
-    c = t.candidate.c
-    fate = (p.status, p.reason, p.detail, p.text, c.key, p.operation, p.rationale, p.predicted)
+    trajectory = t.trajectory.c
+    origin = (p.candidate_id, p.id, p.at, t.turn.c.number, trajectory.proposer)
+    content = (p.status, p.reason, p.detail, p.text, t.candidate.c.key, p.operation, p.rationale, p.predicted)
     query = (
-        sa.select(p.candidate_id, p.id, p.at, u.number, j.proposer, *fate)
+        sa.select(*origin, *content)
         .select_from(with_proposer(t.proposal))
-        .outerjoin(t.candidate, c.id == p.candidate_id)
+        .outerjoin(t.candidate, t.candidate.c.id == p.candidate_id)
         .where(p.campaign_id == row.id)
         .order_by(p.status, p.id)  # the order of the index
     )
@@ -274,9 +292,8 @@ def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
 
 def with_proposer(joined: Any) -> Any:
     """Adds turns and trajectories to a join that holds proposals; proposals of people have neither."""
-    u = t.turn.c
-    j = t.trajectory.c
-    return joined.outerjoin(t.turn, u.id == t.proposal.c.turn_id).outerjoin(t.trajectory, j.id == u.trajectory_id)
+    with_turn = joined.outerjoin(t.turn, t.turn.c.id == t.proposal.c.turn_id)
+    return with_turn.outerjoin(t.trajectory, t.trajectory.c.id == t.turn.c.trajectory_id)
 
 
 def stream(connection: Connection, query: sa.Select[Any]) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import Names, identifier_text
-from sciagent.domain.display_units import Units, as_imported, shown
+from sciagent.domain.display_units import Units, as_imported, in_chosen_unit
 from sciagent.domain.evidence import Measured, pooled_measured
 from sciagent.domain.rung_calibration import Fits, calibrated
 from sciagent.domain.states import Standing
@@ -26,6 +26,7 @@ from sciagent.store.results.evidence import IMPORT_VERIFIER, is_of_computation, 
 _CC = t.campaign_candidate.c
 _CE = t.current_evidence.c
 MAX_GENERATIONS = 4  # generations of a lineage that are shown
+MAX_PARENTS = 8  # ancestors of one generation that are shown
 MAX_FILES = 20  # artifacts of one piece of evidence that are listed
 
 
@@ -52,6 +53,7 @@ class RankedCandidate(NamedTuple):
     hit: bool
     in_seeds: bool
     proposal_id: int | None
+    """The proposal that first brought the candidate to the campaign."""
     names: Names = {}
     """Texts of the input files, by field."""
 
@@ -157,9 +159,9 @@ def candidates_in_order(connection: Connection, row: CampaignRow, after: int, n:
 
 def hits_best_first(connection: Connection, row: CampaignRow, skip: int, n: int) -> list[RankedCandidate]:
     """The next n hits after the best `skip` of them, the best first."""
-    ids = ids_best_first(connection, row, True, skip, n)
-    found = campaign_members(connection, row, ids)
-    return [found[id_] for id_ in ids]
+    ids = ids_best_first(connection, row, hits=True, skip=skip, n=n)
+    members = campaign_members(connection, row, ids)
+    return [members[id_] for id_ in ids]
 
 
 def candidate_pages(
@@ -172,8 +174,9 @@ def candidate_pages(
     if hits:
         ids = ids_best_first(connection, row, hits=True)
         for start in range(0, len(ids), n):
-            found = campaign_members(connection, row, ids[start : start + n])
-            yield [found[id_] for id_ in ids[start : start + n]]
+            page_ids = ids[start : start + n]
+            members = campaign_members(connection, row, page_ids)
+            yield [members[id_] for id_ in page_ids]
         return
     while page := candidates_in_order(connection, row, last, n):
         yield page
@@ -196,14 +199,15 @@ def _ranked(connection: Connection, row: CampaignRow, query: sa.Select[Any]) -> 
 def rung_answers(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ids: Sequence[int]
 ) -> dict[int, list[EvidenceAnswer]]:
-    """Current evidence of the campaign's own rungs, in ladder order, with files, origin, and values in its units."""
+    """{candidate id: current evidence from the rungs of `ladder`, in their order}. Its values are in the units of the
+    campaign."""
     evidence_of_rungs = _evidence(connection, ids, sa.or_(sa.false(), *(is_of_rung(rung) for rung in ladder)))
     rows = []
     for rung in ladder:
         for evidence in evidence_of_rungs:
             if (evidence.verifier, evidence.verifier_version, evidence.settings_hash) in rung.computations:
                 rows.append((rung.name, evidence))
-    return _answers(connection, rows, lambda measured: shown(measured, row.units))
+    return _answers(connection, rows, lambda measured: in_chosen_unit(measured, row.units))
 
 
 def imported_answers(
@@ -213,8 +217,10 @@ def imported_answers(
 
     units: units of a campaign; None: each value is in the unit that it came with.
     """
-    rows = [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT_VERIFIER)]
-    return _answers(connection, rows, as_imported if units is None else lambda measured: shown(measured, units))
+    rows = [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT_VERIFIER)]  # they have no rung
+    if units is None:
+        return _answers(connection, rows, as_imported)
+    return _answers(connection, rows, lambda measured: in_chosen_unit(measured, units))
 
 
 def pooled_by_rung(answers: Iterable[EvidenceAnswer], fits: Mapping[str, Fits]) -> list[EvidenceAnswer]:
@@ -247,16 +253,15 @@ def rung_values(connection: Connection, ids: Sequence[int], rung: RungRow) -> di
 
 
 def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.ColumnElement[bool]) -> Sequence[Any]:
-    a = t.attempt.c
     """Rows of current evidence with the cost of its attempt, the campaign that paid, and the hash of its settings.
 
     The columns before the cost are the fields of `EvidenceAnswer` from `evidence_id` to `watermark`.
     """
+    a = t.attempt.c
     about = (_CE.id, _CE.key, _CE.candidate_id, _CE.verifier, _CE.verifier_version, _CE.outcome, _CE.reason, _CE.detail)
     record = (_CE.replicate, _CE.revision, _CE.source, _CE.who, _CE.at, _CE.versions, _CE.attempt_id, a.wall_seconds)
-    cost = _CE.watermark, a.cost, a.n_candidates
     query = (
-        sa.select(*about, *record, *cost, t.campaign.c.name, _CE.settings_hash)
+        sa.select(*about, *record, _CE.watermark, a.cost, a.n_candidates, t.campaign.c.name, _CE.settings_hash)
         .outerjoin(t.attempt, a.id == _CE.attempt_id)
         .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
         .where(among(connection, _CE.candidate_id, ids), *conditions)
@@ -304,12 +309,13 @@ def origin_of(connection: Connection, candidate: RankedCandidate) -> Origin:
     """The proposer, the reason and the time of the proposal, and the ancestors of the candidate."""
     p = t.proposal.c
     u = t.turn.c
-    j = t.trajectory.c
+    trajectory = t.trajectory.c
+    episode = (trajectory.proposer, trajectory.number, u.number)
     query = (
-        sa.select(j.proposer, j.number, u.number, p.operation, p.rationale, p.predicted, p.at, p.detail)
+        sa.select(*episode, p.operation, p.rationale, p.predicted, p.at, p.detail)
         .select_from(t.proposal)
         .outerjoin(t.turn, u.id == p.turn_id)
-        .outerjoin(t.trajectory, j.id == u.trajectory_id)
+        .outerjoin(t.trajectory, trajectory.id == u.trajectory_id)
         .where(p.id == candidate.proposal_id)
     )
     n_proposal_fields = len(Origin._fields) - 1  # all but `parents`
@@ -318,12 +324,13 @@ def origin_of(connection: Connection, candidate: RankedCandidate) -> Origin:
 
 
 def _ancestors(connection: Connection, candidate: RankedCandidate) -> tuple[tuple[tuple[str, str, str], ...], ...]:
-    """Ancestors by generation: parents in the candidate's own proposal to the campaign, then in any proposal."""
+    """Ancestors by generation: first the parents that the candidate's proposal to this campaign names; then the
+    parents of each generation that any proposal names."""
     cp = t.candidate_parent.c
     c = t.candidate.c
     generations = []
     ids = [candidate.id]
-    seen = {candidate.id}
+    known_ids = {candidate.id}
     for generation in range(MAX_GENERATIONS):
         query = (
             sa.select(cp.operation, c.id, c.key, c.text)
@@ -331,14 +338,14 @@ def _ancestors(connection: Connection, candidate: RankedCandidate) -> tuple[tupl
             .join(t.candidate, c.id == cp.parent_id)
             .where(cp.candidate_id.in_(ids))
             .order_by(cp.id)
-            .limit(8)
+            .limit(MAX_PARENTS)
         )
         if generation == 0 and candidate.proposal_id is not None:
             query = query.where(cp.proposal_id == candidate.proposal_id)
         parents = {id_: (operation or "", key, text) for operation, id_, key, text in connection.execute(query)}
-        ids = [id_ for id_ in parents if id_ not in seen]
+        ids = [id_ for id_ in parents if id_ not in known_ids]
         if not ids:
             break
-        seen.update(ids)
+        known_ids.update(ids)
         generations.append(tuple(parents[id_] for id_ in ids))
     return tuple(generations)

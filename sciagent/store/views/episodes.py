@@ -25,7 +25,7 @@ from sciagent.store.views.campaign_queries import stream, with_proposer
 _CC = t.campaign_candidate.c
 _P = t.proposal.c
 _U = t.turn.c
-_J = t.trajectory.c
+_T = t.trajectory.c
 MAX_CANDIDATES_READ = 400  # number of best candidates whose episodes are read
 
 
@@ -59,6 +59,7 @@ class EpisodeProposal(NamedTuple):
     turn_id: int
     text: str
     status: str
+    """`new`, `duplicate` or `refused`."""
     reason: str | None
     operation: str | None
     rationale: str | None
@@ -66,26 +67,26 @@ class EpisodeProposal(NamedTuple):
     candidate_id: int | None
 
 
-_SETTINGS = sa.type_coerce(_J.settings, sa.JSON())
+_SETTINGS = sa.type_coerce(_T.settings, sa.JSON())
 # an episode was opened with messages, or by a client
 _IS_EPISODE = sa.or_(_SETTINGS["opening"].as_string().is_not(None), _SETTINGS["client"].as_string().is_not(None))
-_EPISODES = sa.select(*(_J[name] for name in EpisodeStart._fields)).where(_IS_EPISODE)
+_EPISODES = sa.select(*(_T[name] for name in EpisodeStart._fields)).where(_IS_EPISODE)
 
 
 def episode_count(connection: Connection, row: CampaignRow) -> int:
     """Number of episodes of the campaign."""
-    return campaign_counts.count(connection, t.trajectory, _J.campaign_id == row.id, _IS_EPISODE)
+    return campaign_counts.count(connection, t.trajectory, _T.campaign_id == row.id, _IS_EPISODE)
 
 
 def episodes_page(connection: Connection, row: CampaignRow, after: int, n: int) -> list[EpisodeStart]:
     """The next n episodes in order, with a number above `after`."""
-    query = _EPISODES.where(_J.campaign_id == row.id, _J.number > after).order_by(_J.number).limit(n)
+    query = _EPISODES.where(_T.campaign_id == row.id, _T.number > after).order_by(_T.number).limit(n)
     return [EpisodeStart(*episode) for episode in connection.execute(query)]
 
 
 def latest_episodes(connection: Connection, row: CampaignRow, n: int) -> list[EpisodeStart]:
     """The last n episodes, latest first."""
-    query = _EPISODES.where(_J.campaign_id == row.id).order_by(_J.number.desc()).limit(n)
+    query = _EPISODES.where(_T.campaign_id == row.id).order_by(_T.number.desc()).limit(n)
     return [EpisodeStart(*episode) for episode in connection.execute(query)]
 
 
@@ -103,7 +104,7 @@ def episodes_behind_the_best(connection: Connection, row: CampaignRow, n: int) -
 
 def episode_outcomes(connection: Connection, row: CampaignRow, ids: Sequence[int]) -> dict[int, EpisodeOutcome]:
     """{trajectory id: results of the episode}."""
-    counted = sa.select(_U.trajectory_id, sa.func.count()).where(_U.trajectory_id.in_(ids)).group_by(_U.trajectory_id)
+    turns = sa.select(_U.trajectory_id, sa.func.count()).where(_U.trajectory_id.in_(ids)).group_by(_U.trajectory_id)
     is_first_proposal = sa.and_(
         _CC.campaign_id == row.id, _CC.candidate_id == _P.candidate_id, _CC.proposal_id == _P.id
     )
@@ -113,8 +114,12 @@ def episode_outcomes(connection: Connection, row: CampaignRow, ids: Sequence[int
         .where(_U.trajectory_id.in_(ids), _P.status == "new")
         .group_by(_U.trajectory_id)
     )
-    new_and_hits = {id_: (n, hits) for id_, n, hits in connection.execute(first_proposals)}
-    return {id_: EpisodeOutcome(n, *new_and_hits.get(id_, (0, 0))) for id_, n in connection.execute(counted)}
+    new_and_hits = {id_: (n_new, n_hits) for id_, n_new, n_hits in connection.execute(first_proposals)}
+    outcomes = {}
+    for id_, n_turns in connection.execute(turns):
+        n_new, n_hits = new_and_hits.get(id_, (0, 0))
+        outcomes[id_] = EpisodeOutcome(n_turns, n_new, n_hits)
+    return outcomes
 
 
 def turn_rows(connection: Connection, trajectory_id: int, n: int) -> list[Any]:
@@ -150,6 +155,7 @@ class ResultsOfProposer(NamedTuple):
     """Number of candidates with an answer of a paid rung."""
     hits: int
     hits_in_seeds: int
+    """Number of hits that were seed candidates, too."""
     utility: float | None
     """The best utility of the settled candidates."""
 
@@ -177,21 +183,23 @@ class PredictionMade(NamedTuple):
 
 def proposal_counts(connection: Connection, row: CampaignRow) -> list[ProposalCount]:
     """Numbers of proposals by proposer, status, and whether the texts could be read."""
-    by = (_J.proposer, _P.status, _P.candidate_id.is_not(None))
+    by = (_T.proposer, _P.status, _P.candidate_id.is_not(None))
     query = sa.select(*by, sa.func.count()).select_from(with_proposer(t.proposal)).where(_P.campaign_id == row.id)
     return [ProposalCount._make(group) for group in connection.execute(query.group_by(*by))]
 
 
 def results_by_proposer(connection: Connection, row: CampaignRow, first_paid: int) -> list[ResultsOfProposer]:
     """Results of candidates, by the proposer that proposed them first. first_paid: position of the first paid rung."""
-    paid = _CC.depth >= first_paid
-    hit_in_seeds = sa.and_(_CC.is_hit, _CC.in_seeds)
-    numbers = [sa.func.sum(sa.case((condition, 1), else_=0)) for condition in (paid, _CC.is_hit, hit_in_seeds)]
+    has_paid_answer = _CC.depth >= first_paid
+    is_hit_in_seeds = sa.and_(_CC.is_hit, _CC.in_seeds)
+    numbers = [
+        sa.func.sum(sa.case((condition, 1), else_=0)) for condition in (has_paid_answer, _CC.is_hit, is_hit_in_seeds)
+    ]
     query = (
-        sa.select(_J.proposer, *numbers, sa.func.max(_CC.utility))
+        sa.select(_T.proposer, *numbers, sa.func.max(_CC.utility))
         .select_from(with_proposer(t.campaign_candidate.outerjoin(t.proposal, _P.id == _CC.proposal_id)))
         .where(_CC.campaign_id == row.id)
-        .group_by(_J.proposer)
+        .group_by(_T.proposer)
     )
     return [ResultsOfProposer._make(group) for group in connection.execute(query)]
 
@@ -200,10 +208,10 @@ def costs_of_jobs(connection: Connection, row: CampaignRow) -> list[tuple[str | 
     """(proposer, resource, amount) booked for verifying candidates, by the proposer that proposed them first."""
     s = t.spend.c
     query = (
-        sa.select(_J.proposer, s.resource, sa.func.sum(s.amount))
+        sa.select(_T.proposer, s.resource, sa.func.sum(s.amount))
         .select_from(with_proposer(join_of_job_costs()))
         .where(s.campaign_id == row.id)
-        .group_by(_J.proposer, s.resource)
+        .group_by(_T.proposer, s.resource)
     )
     return [(who, resource, float(amount)) for who, resource, amount in connection.execute(query)]
 
@@ -212,10 +220,10 @@ def turns_by_proposer(connection: Connection, row: CampaignRow) -> list[Proposer
     """Episodes, turns and their costs, by proposer."""
     sums = [sa.func.sum(turn_cost(resource)) for resource in RESOURCE_UNITS]
     query = (
-        sa.select(_J.proposer, sa.func.count(_J.id.distinct()), sa.func.count(_U.id), *sums)
-        .select_from(t.trajectory.outerjoin(t.turn, _U.trajectory_id == _J.id))
-        .where(_J.campaign_id == row.id)
-        .group_by(_J.proposer)
+        sa.select(_T.proposer, sa.func.count(_T.id.distinct()), sa.func.count(_U.id), *sums)
+        .select_from(t.trajectory.outerjoin(t.turn, _U.trajectory_id == _T.id))
+        .where(_T.campaign_id == row.id)
+        .group_by(_T.proposer)
     )
     turns = []
     for proposer, n_episodes, n_turns, *amounts in connection.execute(query):
@@ -230,8 +238,9 @@ def predictions_made(connection: Connection, row: CampaignRow, latest: int | Non
 
     latest: yield only this number of predictions, newest first; None: all of them.
     """
+    # a proposal without a prediction holds {} or null
     query = (
-        sa.select(_P.candidate_id, _P.predicted, _J.proposer, _J.number)
+        sa.select(_P.candidate_id, _P.predicted, _T.proposer, _T.number)
         .select_from(with_proposer(t.proposal))
         .where(
             _P.campaign_id == row.id,
@@ -247,8 +256,8 @@ def predictions_made(connection: Connection, row: CampaignRow, latest: int | Non
 
 def episode_numbers(connection: Connection, row: CampaignRow) -> dict[str, tuple[int, int]]:
     """{proposer: (first, last) number of its trajectories}."""
-    query = sa.select(_J.proposer, sa.func.min(_J.number), sa.func.max(_J.number)).where(_J.campaign_id == row.id)
-    return {who: (low, high) for who, low, high in connection.execute(query.group_by(_J.proposer))}
+    query = sa.select(_T.proposer, sa.func.min(_T.number), sa.func.max(_T.number)).where(_T.campaign_id == row.id)
+    return {who: (low, high) for who, low, high in connection.execute(query.group_by(_T.proposer))}
 
 
 def join_of_job_costs() -> Any:
@@ -257,8 +266,8 @@ def join_of_job_costs() -> Any:
     a = t.attempt.c
     j = t.job.c
     is_member = sa.and_(_CC.campaign_id == s.campaign_id, _CC.candidate_id == j.candidate_id)
-    jobs = t.spend.join(t.attempt, a.id == s.attempt_id).join(t.job, j.id == a.job_id)
-    return jobs.join(t.campaign_candidate, is_member).outerjoin(t.proposal, _P.id == _CC.proposal_id)
+    job_costs = t.spend.join(t.attempt, a.id == s.attempt_id).join(t.job, j.id == a.job_id)
+    return job_costs.join(t.campaign_candidate, is_member).outerjoin(t.proposal, _P.id == _CC.proposal_id)
 
 
 def turn_cost(resource: str) -> Any:

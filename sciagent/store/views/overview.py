@@ -47,11 +47,15 @@ def queues(connection: Connection) -> list[Queue]:
     query = sa.select(_J.queue, sa.func.count(), sa.func.min(_J.updated_at))
     query = query.where(_J.queue.in_(list(names)), _J.state == JobState.QUEUED).group_by(_J.queue)
     waiting = {queue: (depth, oldest) for queue, depth, oldest in connection.execute(query)}
-    return [Queue(name, *waiting.get(name, (0, None)), slots.get(name, 0)) for name in names]
+    answer = []
+    for name in names:
+        depth, oldest = waiting.get(name, (0, None))
+        answer.append(Queue(name, depth, oldest, slots.get(name, 0)))
+    return answer
 
 
 def _queues_of_jobs(connection: Connection, limit: int = 100) -> list[str]:
-    """Names of the queues of all jobs. Each takes one step in the index, however many jobs there are."""
+    """Names of the queues of all jobs. A query reads the next name from the index, however many jobs there are."""
     names: list[str] = []
     query = sa.select(sa.func.min(_J.queue)).where(_J.queue > "")
     while len(names) < limit:
@@ -109,7 +113,8 @@ class CampaignLine(NamedTuple):
 def campaigns_page(
     connection: Connection, *, among: Collection[int] | None = None, before: int | None = None, limit: int = 50
 ) -> list[CampaignLine]:
-    """A page of campaigns, newest first. among: ids of campaigns that may be shown; None: all."""
+    """A page of campaigns, newest first. among: ids of campaigns that may be shown; None: all. before: the last id of
+    the previous page; None for the first page."""
     c = t.campaign.c
     query = sa.select(c.id, c.name, c.state, c.spec, c.created_at, c.updated_at).order_by(c.id.desc()).limit(limit)
     if among is not None:
@@ -152,30 +157,34 @@ def latest_results(
 ) -> LatestResults:
     """Results of attempts that ended in the last `minutes`, among the newest `window` attempts.
 
-    If all these attempts began within a shorter time, the rate is that of the shorter time.
+    If all these attempts began within a shorter time, the jobs are divided by the shorter time.
     """
     now = db_now(connection)
-    last = connection.execute(sa.select(sa.func.max(_A.id))).scalar_one() or 0
-    first = sa.select(_A.started_at).where(_A.id > last - window).order_by(_A.id).limit(1)
-    oldest = connection.execute(first).scalar_one_or_none() or now
-    is_full = last > window and oldest > now - timedelta(minutes=minutes)
-    passed_minutes = (now - oldest).total_seconds() / 60 if is_full else minutes
-    passed_minutes = max(passed_minutes, 1 / 60)  # at least a second
+    last_id = connection.execute(sa.select(sa.func.max(_A.id))).scalar_one() or 0
+    oldest_start = sa.select(_A.started_at).where(_A.id > last_id - window).order_by(_A.id).limit(1)
+    oldest = connection.execute(oldest_start).scalar_one_or_none() or now
+    # attempts before the window may have ended in the last `minutes`, too, and are not read
+    is_cut_short = last_id > window and oldest > now - timedelta(minutes=minutes)
+    counted_minutes = (now - oldest).total_seconds() / 60 if is_cut_short else minutes
+    counted_minutes = max(counted_minutes, 1 / 60)  # at least a second
     ended = sa.select(_A.campaign_id).where(
-        _A.id > last - window,
+        _A.id > last_id - window,
         _A.ended_at > now - timedelta(minutes=minutes),
         _A.job_id.is_not(None),
         _A.state.in_((AttemptState.DONE, AttemptState.CANCELLED_LATE)),
     )
-    some = ended.order_by(_A.id).limit(window).subquery()  # ordered; otherwise SQLite reads all of another index
-    query = sa.select(some.c.campaign_id, sa.func.count()).group_by(some.c.campaign_id)
-    rates = {campaign_id: n / passed_minutes for campaign_id, n in connection.execute(query)}
-    return LatestResults(rates, _failures(connection, last - window, failures))
+    # the order and the limit make SQLite read the newest ids, and not all of another index
+    ended_in_window = ended.order_by(_A.id).limit(window).subquery()
+    by_campaign = ended_in_window.c.campaign_id
+    query = sa.select(by_campaign, sa.func.count()).group_by(by_campaign)
+    rates = {campaign_id: n / counted_minutes for campaign_id, n in connection.execute(query)}
+    return LatestResults(rates, _failures(connection, above=last_id - window, limit=failures))
 
 
 def _failures(connection: Connection, above: int, limit: int) -> list[Failure]:
-    bad = (AttemptState.FAILED, AttemptState.LOST, AttemptState.STALE)
-    newest = sa.select(_A.id).where(_A.id > above, _A.job_id.is_not(None), _A.state.in_(bad))
+    """The newest failures among the attempts with an id above `above`."""
+    failure_states = (AttemptState.FAILED, AttemptState.LOST, AttemptState.STALE)
+    newest = sa.select(_A.id).where(_A.id > above, _A.job_id.is_not(None), _A.state.in_(failure_states))
     ids = list(connection.execute(newest.order_by(_A.id.desc()).limit(limit)).scalars())
     names = (t.campaign.c.name, t.rung.c.name, t.candidate.c.text)
     query = (
@@ -209,9 +218,13 @@ def totals(connection: Connection, campaign_id: int) -> Totals:
     for rung_id, outcome, n in connection.execute(sa.select(*by, sa.func.count()).where(*late).group_by(*by)):
         rung = names[rung_id]
         stale[rung] += n
+        # the attempts were counted above under the outcome of the late result
         if outcome is not None and outcome != Outcome.LOST:
             attempts[rung, str(outcome)] -= n
             attempts[rung, str(Outcome.LOST)] += n
     spent = spent_by_rung(connection, campaign_id)
-    spent_by_name = {(names.get(rung_id or 0, ""), resource): amount for (rung_id, resource), amount in spent.items()}
+    spent_by_name = {}
+    for (rung_id, resource), amount in spent.items():
+        rung = "" if rung_id is None else names.get(rung_id, "")
+        spent_by_name[rung, resource] = amount
     return Totals(attempts, stale, spent_by_name)

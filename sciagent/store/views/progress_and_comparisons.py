@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.shown_values import CandidateName
 from sciagent.domain.answers.status import SharedCandidates, ValueSpread
-from sciagent.domain.display_units import Units, shown_quantity
+from sciagent.domain.display_units import Units, quantity_in_chosen_unit
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states import Standing
@@ -35,9 +35,10 @@ from sciagent.store.views.episodes import join_of_job_costs, turn_cost
 _CC = t.campaign_candidate.c
 _P = t.proposal.c
 _U = t.turn.c
-_J = t.trajectory.c
+_T = t.trajectory.c
 _Event = tuple[datetime, str | None, float, bool | None, float | None]
-"""(time, proposer, core-seconds, whether the answer is a hit, its utility); None: no such answer came with the cost."""
+"""(time, proposer, core-seconds, whether the answer is a hit, its utility); the last two are None if the cost bought no
+answer of the terminal rung."""
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,14 @@ class ProgressStep:
 
 
 def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 800) -> list[ProgressStep]:
-    """Steps of the whole campaign, with all core-seconds booked before each; at most 2 x `points` steps are kept."""
+    """Steps of the whole campaign, each with all core-seconds booked before it; about 2 x `points` steps are kept."""
     events = (
         _paid(connection, row, terminal, join_of_booked_costs(), sa.null()),
         _reused(connection, row, terminal, sa.null()),
     )
-    start = ProgressStep(0.0, 0, None)
+    start = ProgressStep(core_seconds=0.0, hits=0, utility=None)
     steps = _steps(heapq.merge(*events, key=lambda event: event[0]), points)
-    return steps.get(None, [start, start])
+    return steps.get(None, [start, start])  # no proposer was selected, so that all events have None
 
 
 def progress_by_proposer(
@@ -66,8 +67,8 @@ def progress_by_proposer(
 ) -> dict[str | None, list[ProgressStep]]:
     """Steps of each proposer, with the core-seconds booked for its candidates and its own turns."""
     events = (
-        _paid(connection, row, terminal, with_proposer(join_of_job_costs()), _J.proposer),
-        _reused(connection, row, terminal, _J.proposer),
+        _paid(connection, row, terminal, with_proposer(join_of_job_costs()), _T.proposer),
+        _reused(connection, row, terminal, _T.proposer),
         _turns(connection, row),
     )
     return _steps(heapq.merge(*events, key=lambda event: event[0]), points)
@@ -82,7 +83,7 @@ def _steps(events: Iterable[_Event], points: int) -> dict[str | None, list[Progr
     steps: dict[str | None, list[ProgressStep]] = {}
     cost: dict[str | None, float] = {}
     for _, proposer, amount, hit, utility in events:
-        own_steps = steps.setdefault(proposer, [ProgressStep(0.0, 0, None)])
+        own_steps = steps.setdefault(proposer, [ProgressStep(core_seconds=0.0, hits=0, utility=None)])
         last = own_steps[-1]
         cost[proposer] = cost.get(proposer, 0.0) + amount
         known_utilities = [value for value in (last.utility, utility) if value is not None]
@@ -106,6 +107,7 @@ def _paid(connection: Connection, row: CampaignRow, terminal: RungRow, costs: An
     """
     s = t.spend.c
     a = t.attempt.c
+    # the first replicate alone counts, so that a hit is counted once
     is_answer = sa.and_(a.outcome == Outcome.OK, s.rung_id == terminal.id, t.job.c.replicate == 0)
     query = (
         sa.select(s.at, proposer, s.amount, sa.case((is_answer, _CC.is_hit)), sa.case((is_answer, _CC.utility)))
@@ -133,9 +135,9 @@ def _reused(connection: Connection, row: CampaignRow, terminal: RungRow, propose
 def _turns(connection: Connection, row: CampaignRow) -> Iterator[_Event]:
     """The cost of the proposers' own turns."""
     query = (
-        sa.select(_U.at, _J.proposer, turn_cost("core_seconds"))
-        .select_from(t.trajectory.join(t.turn, _U.trajectory_id == _J.id))
-        .where(_J.campaign_id == row.id)
+        sa.select(_U.at, _T.proposer, turn_cost("core_seconds"))
+        .select_from(t.trajectory.join(t.turn, _U.trajectory_id == _T.id))
+        .where(_T.campaign_id == row.id)
         .order_by(_U.at, _U.id)
     )
     for at, who, amount in stream(connection, query):
@@ -151,7 +153,7 @@ class ObjectiveValues:
 
     candidate_id: int
     kind: str
-    """`hit`, `verified`, `open` or `fallen`."""
+    """`hit`, `verified`, `open` or `fallen`, from `kind_of`."""
     values: dict[str, float]
     """{property: value in the unit that the campaign chose}; censored values are left out."""
 
@@ -183,7 +185,7 @@ def objective_values(
         values = {}
         for name, quantity in answer.items():
             if name in names and quantity.censoring is Censoring.NONE:
-                values[name] = shown_quantity(name, quantity, row.units).value
+                values[name] = quantity_in_chosen_unit(name, quantity, row.units).value
         if values:
             with_values.append(ObjectiveValues(id_, kind, values))
     return with_values
@@ -191,7 +193,7 @@ def objective_values(
 
 ROWS_PER_CHUNK = 500  # candidates that are read at a time
 MAX_NAMED_HITS = 10  # number of shared hits that are named
-# the index of imported evidence serves no bound parameter on SQLite
+# written into the statement, since SQLite does not use the index of imported evidence for a bound parameter
 _IMPORT_LITERAL: sa.ColumnElement[str] = sa.literal_column(f"'{IMPORT_VERIFIER}'")
 
 
@@ -210,23 +212,23 @@ def replicate_pairs(
 ) -> Iterator[tuple[Replicates, Replicates, bool]]:
     """Yields (values of `lower`, values of `upper`, whether it is a hit) for candidates with values of both sources.
 
-    lower: a rung; None for imported values, which are paired with all values of `upper`, whichever campaign paid for
-    the values of `upper`. A candidate has one pair for each combination of levels.
+    lower: a rung; None for imported values, which are paired with the values of `upper` also where the candidate did
+    not reach `upper` in this campaign. A candidate has one pair for each combination of levels.
     """
     e = t.current_evidence.c
-    from_files = sa.exists().where(e.candidate_id == _CC.candidate_id, e.verifier == IMPORT_VERIFIER)
+    is_imported = sa.exists().where(e.candidate_id == _CC.candidate_id, e.verifier == IMPORT_VERIFIER)
     candidates = sa.select(_CC.candidate_id, _CC.is_hit).where(
         _CC.campaign_id == row.id,
-        _CC.is_hit.in_([True, False]),
-        from_files if lower is None else _CC.depth >= upper.position,
+        _CC.is_hit.in_([True, False]),  # both values, since the index has this column
+        is_imported if lower is None else _CC.depth >= upper.position,
     )
     for rows in connection.execute(candidates, execution_options={"yield_per": ROWS_PER_CHUNK}).partitions():
         is_hit = {candidate_id: bool(hit) for candidate_id, hit in rows}
         lower_values = _replicates(connection, lower, property_name, list(is_hit), row.units)
         upper_values = _replicates(connection, upper, property_name, list(lower_values), row.units)
-        for candidate_id, ys in upper_values.items():
-            for x, y in product(lower_values[candidate_id], ys):
-                yield x, y, is_hit[candidate_id]
+        for candidate_id, values_of_upper in upper_values.items():
+            for of_lower, of_upper in product(lower_values[candidate_id], values_of_upper):
+                yield of_lower, of_upper, is_hit[candidate_id]
 
 
 def _replicates(
@@ -234,13 +236,13 @@ def _replicates(
 ) -> dict[int, list[Replicates]]:
     """{candidate id: current values of the property at each level}. rung: None for imported values.
 
-    There are two queries, since for a single query the database may first read every value of the property.
+    There are two queries, since for a single query the database may read every value of the property first.
     """
     e = t.current_evidence.c
     q = t.quantity.c
     p = t.property_.c
-    of_source = e.verifier == IMPORT_VERIFIER if rung is None else is_of_rung(rung)
-    evidence = sa.select(e.id, e.candidate_id).where(among(connection, e.candidate_id, ids), of_source)
+    is_of_source = e.verifier == IMPORT_VERIFIER if rung is None else is_of_rung(rung)
+    evidence = sa.select(e.id, e.candidate_id).where(among(connection, e.candidate_id, ids), is_of_source)
     candidate_of = {evidence_id: id_ for evidence_id, id_ in connection.execute(evidence.order_by(e.id))}
     values = (
         sa.select(q.evidence_id, q.level_id, q.value, q.unit, q.uncertainty, q.censoring)
@@ -250,7 +252,9 @@ def _replicates(
     )
     groups: dict[int, dict[int, list[Quantity]]] = {}
     for evidence_id, level_id, value, unit, uncertainty, censoring in connection.execute(values):
-        quantity = shown_quantity(property_name, Quantity(value, unit, uncertainty, Censoring(censoring)), units)
+        quantity = quantity_in_chosen_unit(
+            property_name, Quantity(value, unit, uncertainty, Censoring(censoring)), units
+        )
         by_level = groups.setdefault(candidate_of[evidence_id], {})
         by_level.setdefault(level_id, []).append(quantity)
     return {
@@ -332,7 +336,7 @@ def value_spreads(
 ) -> tuple[ValueSpread, ...]:
     """Statistics of a rung's values of a property, by level; usually there is one level.
 
-    Only candidates that the campaign itself took to the rung count; the ledger may have values of others.
+    Only candidates that reached the rung in this campaign count; the ledger may have values of others.
     units: units of the answer, by property.
     """
     e = t.current_evidence.c
@@ -357,13 +361,9 @@ def value_spreads(
         if fit is not None:
             numbers = [fit.value(number) for number in numbers]
             level_label = fit.level_of(label)
-        low, mean, high = (Quantity(number, unit) for number in numbers)
-        spreads.append(ValueSpread(level=level_label, **_spread(name, mean, low, high, units), n=n))
+        low, mean, high = (quantity_in_chosen_unit(name, Quantity(number, unit), units) for number in numbers)
+        # a unit or a calibration may turn the order of the values round
+        lowest, highest = sorted([low.value, high.value])
+        spread = ValueSpread(level=level_label, unit=mean.unit, low=lowest, mean=mean.value, high=highest, n=n)
+        spreads.append(spread)
     return tuple(spreads)
-
-
-def _spread(name: str, mean: Quantity, low: Quantity, high: Quantity, units: Units) -> dict[str, Any]:
-    """Returns the unit, the lowest, mean and highest value in the unit in which the property is shown."""
-    shown = shown_quantity(name, mean, units)
-    lowest, highest = sorted(shown_quantity(name, end, units).value for end in (low, high))
-    return {"unit": shown.unit, "low": lowest, "mean": shown.value, "high": highest}

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.display_units import Units, shown_quantity
+from sciagent.domain.display_units import Units, quantity_in_chosen_unit
 from sciagent.domain.evidence import file_of, pooled_quantity
 from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Censoring, Quantity
@@ -19,7 +19,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.results.evidence import CENSORING_BY_TEXT, IMPORT_VERIFIER
 
-PAGE_SIZE = 1000
+PAGE_SIZE = 1000  # values on a page
 
 
 @dataclass(frozen=True)
@@ -74,16 +74,16 @@ class LedgerValue:
 
 def require_known_names(connection: Connection, wanted: ValueFilter) -> None:
     """Raises UnknownNameError for a property or a campaign that the ledger does not have."""
-    for what, table, name in (("property", t.property_, wanted.property), ("campaign", t.campaign, wanted.campaign)):
+    for kind, table, name in (("property", t.property_, wanted.property), ("campaign", t.campaign, wanted.campaign)):
         if name is not None:
             known = set(connection.execute(sa.select(table.c.name)).scalars())
             if name not in known:
-                raise UnknownNameError(what, name, known)
+                raise UnknownNameError(kind, name, known)
 
 
 def count(connection: Connection, wanted: ValueFilter) -> int:
     """Number of values that the filter selects."""
-    return int(connection.execute(_joined(sa.select(sa.func.count()), wanted)).scalar_one())
+    return int(connection.execute(_selected(sa.select(sa.func.count()), wanted)).scalar_one())
 
 
 def page(
@@ -96,22 +96,23 @@ def page(
     q = t.quantity.c
     c = t.candidate.c
     p = t.property_.c
-    lv = t.level.c
     e = t.current_evidence.c
-    value = (c.key, c.text, p.name, q.value, q.uncertainty, q.unit, q.censoring, lv.label)
-    record = (e.verifier, e.verifier_version, e.replicate, t.campaign.c.name, e.source, e.who, e.at)
-    query = _joined(sa.select(q.id, *value, *record), wanted).where(q.id > after).order_by(q.id).limit(n)
+    value = (c.key, c.text, p.name, q.value, q.uncertainty, q.unit, q.censoring, t.level.c.label)
+    provenance = (e.verifier, e.verifier_version, e.replicate, t.campaign.c.name, e.source, e.who, e.at)
+    query = _selected(sa.select(q.id, *value, *provenance), wanted).where(q.id > after).order_by(q.id).limit(n)
     rows: list[Any] = list(connection.execute(query))
     campaign = campaigns.find(connection, wanted.campaign) if wanted.campaign else None
     units = campaign.units if campaign else {}
-    return [_in_units(LedgerValue(*row[1:]), units) for row in rows], rows[-1].id if rows else after
+    values = [_in_units(LedgerValue(*row[1:]), units) for row in rows]
+    cursor = rows[-1].id if rows else after
+    return values, cursor
 
 
 def _in_units(row: LedgerValue, units: Units) -> LedgerValue:
     if row.property not in units:
         return row
     quantity = Quantity(row.value, row.unit, row.uncertainty, Censoring(row.censoring))
-    shown = shown_quantity(row.property, quantity, units)
+    shown = quantity_in_chosen_unit(row.property, quantity, units)
     stated = {name: getattr(shown, name) for name in ("value", "unit", "uncertainty")}
     return replace(row, **stated, censoring=str(shown.censoring))
 
@@ -124,7 +125,8 @@ def all_pages(connection: Connection, wanted: ValueFilter) -> Iterator[list[Ledg
         rows, after = page(connection, wanted, after)
 
 
-def _joined(query: sa.Select[Any], wanted: ValueFilter) -> sa.Select[Any]:
+def _selected(query: sa.Select[Any], wanted: ValueFilter) -> sa.Select[Any]:
+    """The query with the tables that values come from, restricted to the wanted values."""
     q = t.quantity.c
     e = t.current_evidence.c
     a = t.attempt.c
@@ -145,9 +147,10 @@ def _joined(query: sa.Select[Any], wanted: ValueFilter) -> sa.Select[Any]:
         query = query.where(t.candidate.c.key == wanted.key)
     if wanted.campaign is None:
         return query
-    entered = t.campaign_candidate.c
+    cc = t.campaign_candidate.c
+    # the campaign in the joins above is the one that paid
     named = t.campaign.alias("named")
-    members = sa.select(entered.candidate_id).join(named, named.c.id == entered.campaign_id)
+    members = sa.select(cc.candidate_id).join(named, named.c.id == cc.campaign_id)
     return query.where(e.candidate_id.in_(members.where(named.c.name == wanted.campaign)))
 
 
@@ -157,7 +160,7 @@ class ImportedLevel(NamedTuple):
     values: dict[int, float]
     """{candidate id: value in the canonical unit}; replicates are pooled, and bounds are left out."""
     files: tuple[str, ...]
-    """Names of the files that they come from, the largest first."""
+    """Names of the files that they come from; the file with the most values is first."""
 
 
 def imported_levels(connection: Connection, property_name: str) -> dict[str, ImportedLevel]:
@@ -176,8 +179,8 @@ def imported_levels(connection: Connection, property_name: str) -> dict[str, Imp
         .order_by(level.label, e.candidate_id, e.id)
     )
     unit = properties()[property_name].unit
-    replicates: dict[str, dict[int, list[Quantity]]] = {}
-    files: dict[str, dict[str, int]] = {}
+    replicates: dict[str, dict[int, list[Quantity]]] = {}  # by level and candidate
+    files: dict[str, dict[str, int]] = {}  # numbers of values, by level and file
     for label, candidate_id, source, value, uncertainty, censoring in connection.execute(query):
         quantity = Quantity(value, unit, uncertainty, CENSORING_BY_TEXT[censoring])
         replicates.setdefault(label, {}).setdefault(candidate_id, []).append(quantity)
@@ -192,6 +195,6 @@ def imported_levels(connection: Connection, property_name: str) -> dict[str, Imp
             if pooled.censoring is Censoring.NONE:
                 values[id_] = pooled.value
         values_by_file = files[label]
-        largest_first = sorted(values_by_file, key=lambda file: (-values_by_file[file], file))
-        levels[label] = ImportedLevel(values, tuple(largest_first))
+        files_in_order = sorted(values_by_file, key=lambda file: (-values_by_file[file], file))
+        levels[label] = ImportedLevel(values, tuple(files_in_order))
     return levels

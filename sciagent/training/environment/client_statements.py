@@ -22,7 +22,7 @@ MAX_NAME = 200  # characters of the name of a policy or of a group
 MAX_SIBLINGS = 1000
 MAX_SEED = 2**53  # the whole numbers that JSON keeps exactly
 PURPOSES = tuple(name for name in get_args(Purpose) if name != "campaign")
-"""Purposes of an episode that a client may state; the campaign's own proposer has the other one."""
+"""Purposes of an episode that a client may state; `campaign` is the purpose of the campaign's own proposer."""
 MAX_SHOWN = 60  # characters of a client's value that a message shows
 
 
@@ -31,9 +31,9 @@ class EpisodeRequest:
     """An episode as a client asks for it. All requests that name the same group must be equal."""
 
     task: int | None = None
-    """Number of the task; it determines the seed. None: none is stated."""
+    """Number of the task; it determines the seed. None: no task is stated."""
     seed: int | None = None
-    """Seed of the tools' random choices; None without a task: the number of the group decides them."""
+    """Seed of the tools' random choices. If neither a seed nor a task is stated, the group's number decides them."""
     group: str | None = None
     """Name that the client gives to a group; None: the episode is alone."""
     siblings: int = 1
@@ -103,7 +103,8 @@ def stated_answer(message: object, usage: object, policy: str) -> Sampled:
         text = json.dumps({"choices": [{"message": message}], "usage": _usage(usage)})
         if len(text) > MAX_MESSAGE:
             raise EpisodeError(413, f"message: {len(text)} characters; the limit is {MAX_MESSAGE}")
-        return sampled_of(read_answer(text, str), Sampling(), policy, 0.0, False, None)
+        parsed = read_answer(text, strike=str)  # there is no API key to remove
+        return sampled_of(parsed, Sampling(), policy, seconds=0.0, with_tools=False, source=None)
     except (ValueError, TypeError, RecursionError) as error:
         raise EpisodeError(400, f"message: {error}") from None
 

@@ -59,7 +59,7 @@ class RewardReader:
         self._lock = threading.Lock()
         self._law: RewardLaw | None = None
         self._law_sought_at: int | None = None
-        """Watermark by which the law was sought in vain the last time; None before the first time."""
+        """Watermark at which a law was sought the last time; at the same watermark none is sought again."""
 
     def watermark(self) -> int:
         """Returns the watermark of the newest evidence."""
@@ -74,7 +74,8 @@ class RewardReader:
         """
         built = self._built
         with built.ledger.read() as connection:
-            as_of = read_watermark(connection) + 1  # turns before this watermark count, so that the newest do
+            # only turns before a watermark count; so the newest turns count, too
+            as_of = read_watermark(connection) + 1
             episode = episodes.by_number(connection, built.row.id, number)
             if episode is None or episode.group_id is None:
                 raise EpisodeError(404, f"{built.row.name} has no episode {number} of a group")
@@ -106,7 +107,7 @@ class RewardReader:
             if self._law is None and self._law_sought_at != as_of:
                 self._law_sought_at = as_of
                 previous = rewards.last(connection, self._built.row.id, spec.hash)
-                _, self._law = law_of(self._built, connection, spec, as_of, previous)
+                _row_id, self._law = law_of(self._built, connection, spec, as_of, previous)
             return self._law
 
 
@@ -172,9 +173,9 @@ class Environment:
         self._work_queue: deque[tuple[Callable[[Driver], Any], Future[Any]]] = deque()
         """Functions that the thread of the campaign is to call, each with the place of its result."""
         self._turn_queue: deque[SentTurn] = deque()
-        self._left: str | None = None
+        self._why_closed: str | None = None
         """Why the environment takes no more requests; None while it does."""
-        self._has_cleared_up = False
+        self._has_broken_old_groups = False
         """Whether the groups that a killed environment left open were marked as broken."""
         self._ladder = LadderThread(built, limits.get("workers"), self._serve, self._leave)
 
@@ -189,9 +190,9 @@ class Environment:
         return len(self._desk.episodes)
 
     @property
-    def left(self) -> str | None:
+    def why_closed(self) -> str | None:
         """Why the environment takes no more requests; None while it does."""
-        return self._left
+        return self._why_closed
 
     def __enter__(self) -> Environment:
         self._ladder.start()
@@ -247,7 +248,7 @@ class Environment:
         snapshot, and are compared with each other; after `siblings` episodes, the name begins a new group. policy: name
         and version of the client's policy, for the ledger. Raises EpisodeError.
         """
-        request = EpisodeRequest(task, seed, group, siblings, policy, purpose)
+        request = EpisodeRequest(task=task, seed=seed, group=group, siblings=siblings, policy=policy, purpose=purpose)
         episode = self._do(lambda driver: self._desk.open(driver, request))
         return LadderEpisode(self, episode.opened)
 
@@ -339,9 +340,10 @@ class Environment:
     def _wait_for(self, reply: Future[T]) -> T:
         """Wakes the thread, and waits for the reply to an item of a queue. Raises EpisodeError if the environment has
         closed."""
-        self._ladder.ring()
-        if self._left is not None:
-            self._refuse_all(503, self._left)
+        self._ladder.wake()
+        # the thread may have closed before the item was queued; then nobody else would answer it
+        if self._why_closed is not None:
+            self._refuse_all(503, self._why_closed)
         return reply.result()
 
     def _refuse_all(self, status: int, why: str) -> None:
@@ -349,15 +351,15 @@ class Environment:
         for queue in (self._work_queue, self._turn_queue):
             while queue:
                 with suppress(IndexError):  # another thread has taken the last item
-                    *_, reply = queue.popleft()
+                    *_, reply = queue.popleft()  # the last field of an item of either queue
                     reply.set_exception(EpisodeError(status, why))
 
     def _serve(self, driver: Driver) -> bool:
         """Opens and ends episodes as clients asked, and writes the turns that they sent; returns whether there were
         any turns."""
-        if not self._has_cleared_up:
-            self._has_cleared_up = True
-            self._desk.clear_up(driver)
+        if not self._has_broken_old_groups:
+            self._has_broken_old_groups = True
+            self._desk.break_old_groups(driver)
         while self._work_queue:
             work, result = self._work_queue.popleft()
             try:
@@ -367,13 +369,15 @@ class Environment:
         self._desk.end_idle()
         if not self._turn_queue or driver.mailbox.paused:
             return False
+        # turns that arrive from now on wait for the next step
         sent = [self._turn_queue.popleft() for _ in range(len(self._turn_queue))]
         try:
             why = obstacle(driver)
             if why is not None:
                 raise EpisodeError(409, f"no further turn may begin: {why}")
-            self._desk.take(driver, sent)
+            self._desk.write_turns(driver, sent)
         except BaseException as error:
+            # every client that waits for a reply has to hear of the error, whatever it is
             for turn in sent:
                 if not turn.reply.done():
                     turn.reply.set_exception(error)
@@ -383,7 +387,7 @@ class Environment:
 
     def _leave(self, why: str, can_write: bool) -> None:
         """Ends all episodes, and refuses all later requests. can_write: whether the driver can still write."""
-        self._left = why
+        self._why_closed = why
         if can_write:
             self._desk.end_all(why)
         self._refuse_all(503, f"the environment takes no more requests: {why}")

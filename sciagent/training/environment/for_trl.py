@@ -35,15 +35,16 @@ class TrlLadder:
         """Name and version of the model in the ledger; a new one for new weights."""
         self._open: list[_TrlEpisode] = []
         """The episodes that go on."""
-        methods = {schema["function"]["name"]: _method(schema["function"]) for schema in environment.tools(policy)}
-        self._kind = type("Ladder", (_TrlEpisode,), methods)
+        functions = [schema["function"] for schema in environment.tools(policy)]
+        methods = {function["name"]: _method(function) for function in functions}
+        self._episode_class = type("Ladder", (_TrlEpisode,), methods)
         """The class of the environments, with a method for each tool."""
 
     def __call__(self) -> Any:
         """Returns a new environment of TRL."""
-        return self._kind(self)
+        return self._episode_class(self)
 
-    def begin(self, episode: _TrlEpisode) -> None:
+    def note_open(self, episode: _TrlEpisode) -> None:
         """Notes an episode that goes on."""
         self._open.append(episode)
 
@@ -66,7 +67,7 @@ class TrlLadder:
 
 
 class _TrlEpisode:
-    """An environment of TRL. TRL takes all public methods of it but `reset` and `get_reward` for tools."""
+    """An environment of TRL. TRL offers all its public methods as tools, except `reset` and `get_reward`."""
 
     def __init__(self, ladder: TrlLadder) -> None:
         self._ladder = ladder
@@ -87,7 +88,7 @@ class _TrlEpisode:
             task, group=group, siblings=ladder.siblings, policy=ladder.policy, purpose=purpose
         )
         self._replied_at = time.monotonic()
-        ladder.begin(self)
+        ladder.note_open(self)
         contents = {message["role"]: str(message["content"]) for message in self._episode.messages}
         is_instructed = any(message["role"] == "system" for message in row.get("prompt", ()))
         return contents["user"] if is_instructed else f"{contents['system']}\n\n{contents['user']}"
@@ -128,8 +129,9 @@ def _method(function: Mapping[str, Any]) -> Callable[..., str]:
         return self._call(function["name"], arguments)
 
     hints = {name: _hint(schema) for name, schema in properties.items()}
-    own = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-    named = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint) for name, hint in hints.items()]
+    parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    for name, hint in hints.items():
+        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint))
     lines = [f"    {name}: {_description(name, schema)}" for name, schema in properties.items()]
     method.__name__ = function["name"]
     method.__qualname__ = function["name"]
@@ -138,7 +140,7 @@ def _method(function: Mapping[str, Any]) -> Callable[..., str]:
         docstring += ["", "Args:", *lines]
     method.__doc__ = "\n".join(docstring)
     method.__annotations__ = hints | {"return": str}
-    method.__signature__ = inspect.Signature([*own, *named], return_annotation=str)  # type: ignore[attr-defined]
+    method.__signature__ = inspect.Signature(parameters, return_annotation=str)  # type: ignore[attr-defined]
     return method
 
 

@@ -55,12 +55,12 @@ def application(environment: Environment) -> ASGIApp:
     app = _Application(environment)
     routes = [
         Route("/health", app.health),
-        Route("/tasks", app.answered(app.tasks)),
-        Route("/episodes", app.answered(app.open), methods=["POST"]),
-        Route("/episodes/{number}/turns", app.answered(app.turn), methods=["POST"]),
-        Route("/episodes/{number}/calls", app.answered(app.call), methods=["POST"]),
-        Route("/episodes/{number}/end", app.answered(app.end), methods=["POST"]),
-        Route("/episodes/{number}/rewards", app.answered(app.rewards)),
+        Route("/tasks", app.with_json(app.tasks)),
+        Route("/episodes", app.with_json(app.open), methods=["POST"]),
+        Route("/episodes/{number}/turns", app.with_json(app.turn), methods=["POST"]),
+        Route("/episodes/{number}/calls", app.with_json(app.call), methods=["POST"]),
+        Route("/episodes/{number}/end", app.with_json(app.end), methods=["POST"]),
+        Route("/episodes/{number}/rewards", app.with_json(app.rewards)),
     ]
     return Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
 
@@ -100,8 +100,8 @@ class _Application:
         self._environment = environment
         self._threads = ThreadPoolExecutor(environment.most + EXTRA_THREADS, thread_name_prefix="client")
 
-    def answered(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """Returns a handler that sends the answer of the given one as JSON, and its errors as refusals."""
+    def with_json(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """Returns a handler that sends the answer of `handler` as JSON, and its errors as refusals."""
 
         async def respond(request: Request) -> Response:
             try:
@@ -116,17 +116,18 @@ class _Application:
         return respond
 
     async def health(self, request: Request) -> Response:
-        why_closed = self._environment.left
+        why_closed = self._environment.why_closed
         if why_closed is not None:
             return _json(503, {"status": why_closed})
         return _json(200, {"status": "ok"})
 
     async def tasks(self, request: Request) -> Any:
-        n = _number(request, "n", 1, int)
+        n = _number(request, "n", default=1, read=int)
         return {"campaign": self._environment.campaign, "tasks": await self._run(self._environment.tasks, n)}
 
     async def open(self, request: Request) -> Any:
-        episode = await self._run(self._environment.open, **await _body(request, OPEN_KEYS))
+        body = await _body(request, OPEN_KEYS)
+        episode = await self._run(self._environment.open, **body)
         return episode.opened
 
     async def turn(self, request: Request) -> Any:
@@ -134,15 +135,15 @@ class _Application:
         return await self._run(self._environment.turn, _episode_number(request), **body)
 
     async def call(self, request: Request) -> Any:
-        body = {"arguments": {}, **await _body(request, ("name", "arguments", "turn"), required=("name",))}
-        return await self._run(self._environment.call, _episode_number(request), **body)
+        body = await _body(request, ("name", "arguments", "turn"), required=("name",))
+        return await self._run(self._environment.call, _episode_number(request), **{"arguments": {}, **body})
 
     async def end(self, request: Request) -> Any:
-        wait = _number(request, "wait", 0.0, float)
+        wait = _number(request, "wait", default=0.0, read=float)
         return await self._run(self._environment.end, _episode_number(request), wait)
 
     async def rewards(self, request: Request) -> Any:
-        wait = _number(request, "wait", 0.0, float)
+        wait = _number(request, "wait", default=0.0, read=float)
         return await self._run(self._environment.rewards, _episode_number(request), wait)
 
     async def _run(self, method: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -258,11 +259,11 @@ def _episode_number(request: Request) -> int:
     return number
 
 
-def _number(request: Request, name: str, default: Any, kind: Callable[[str], Any]) -> Any:
-    """Returns a number of the query, or the default. kind: reads its text. Raises EpisodeError."""
+def _number(request: Request, name: str, *, default: Any, read: Callable[[str], Any]) -> Any:
+    """Returns a number of the query, or the default. read: makes it from its text. Raises EpisodeError."""
     given = request.query_params.get(name)
     try:
-        return default if given is None else kind(given)
+        return default if given is None else read(given)
     except ValueError:
         raise EpisodeError(400, f"{name}: {shown(given)} is no number") from None
 
@@ -299,7 +300,7 @@ class EnvironmentServer:
         # the server has a thread of its own, since uvicorn would take over the signals in the main thread
         thread = threading.Thread(target=server.run, kwargs={"sockets": [self._socket]}, name="server")
         thread.start()
-        while environment.left is None and thread.is_alive() and not self._stopping.wait(LOOK_SECONDS):
+        while environment.why_closed is None and thread.is_alive() and not self._stopping.wait(LOOK_SECONDS):
             pass
         server.should_exit = True
         thread.join()

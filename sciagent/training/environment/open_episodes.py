@@ -27,7 +27,7 @@ from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import Asked
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.training.environment.client_statements import ClientPolicy, EpisodeRequest
-from sciagent.training.rollouts.campaign_rollouts import count, model_spec, obstacle, seed_source
+from sciagent.training.rollouts.campaign_rollouts import count_step, model_spec, obstacle, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
 from sciagent.training.rollouts.sibling_groups import (
     EpisodeReply,
@@ -96,7 +96,7 @@ class EpisodeDesk:
         self._runners: dict[str, RolloutRunner] = {}
         """Runners by the name of their policy, the latest used last."""
 
-    def clear_up(self, driver: Driver) -> None:
+    def break_old_groups(self, driver: Driver) -> None:
         """Marks the groups that a killed environment has left open as broken."""
         with driver.session.begin() as connection:
             for row in group_rows.of_campaign(connection, driver.built.row.id, "open"):
@@ -137,14 +137,22 @@ class EpisodeDesk:
         seed = request.seed
         if request.task is not None:
             seed = task_seed(driver.built.spec.seed, request.task)
-        plan = RolloutPlan(1, request.siblings, self._turns, request.policy, request.purpose, seed, request.group or "")
+        plan = RolloutPlan(
+            groups=1,
+            siblings=request.siblings,
+            turns=self._turns,
+            policy=request.policy,
+            purpose=request.purpose,
+            seed=seed,
+            client=request.group or "",
+        )
         [group] = runner.opened(plan)
         with driver.built.ledger.read() as connection:
             asked = proposer_trajectories.asked_now(connection)
-        episodes = [
-            OpenEpisode(group, sibling, runner, self._description(group, sibling, runner), request.policy, asked)
-            for sibling in group.siblings
-        ]
+        episodes = []
+        for sibling in group.siblings:
+            opened = self._opened(group, sibling, runner)
+            episodes.append(OpenEpisode(group, sibling, runner, opened, request.policy, asked))
         self.episodes |= {episode.number: episode for episode in episodes}
         return episodes
 
@@ -160,7 +168,8 @@ class EpisodeDesk:
             _remove_first(self._runners)
         return runner
 
-    def _description(self, group: Group, sibling: Sibling, runner: RolloutRunner) -> OpenedEpisode:
+    def _opened(self, group: Group, sibling: Sibling, runner: RolloutRunner) -> OpenedEpisode:
+        """Returns the answer to the client that opens an episode."""
         return OpenedEpisode(
             episode=sibling.episode.number,
             group=group.row.number,
@@ -171,7 +180,7 @@ class EpisodeDesk:
             tools=tuple(runner.schemas),
         )
 
-    def take(self, driver: Driver, sent: Sequence[SentTurn]) -> None:
+    def write_turns(self, driver: Driver, sent: Sequence[SentTurn]) -> None:
         """Writes turns, and sets their replies. The turns of one policy are written in one step.
 
         A second turn of the same episode is refused.
@@ -189,21 +198,22 @@ class EpisodeDesk:
 
     def _write_step(self, driver: Driver, turns: Sequence[SentTurn]) -> None:
         """Writes the turns of one policy, and sets their replies."""
-        groups_by_identity = {id(turn.episode.group): turn.episode.group for turn in turns}
+        groups_by_identity = {id(turn.episode.group): turn.episode.group for turn in turns}  # each group once
         groups = list(groups_by_identity.values())
         answers = {turn.episode.sibling.id: (turn.answer, turn.episode.asked) for turn in turns}
         step_result = turns[0].episode.runner.take(groups, answers)
-        count(driver, step_result)
+        count_step(driver, step_result)
         with driver.built.ledger.read() as connection:
             asked = proposer_trajectories.asked_now(connection)
-        for episode, answer, _, reply in turns:
-            next_reply = _reply(episode)
+        for turn in turns:
+            episode = turn.episode
+            reply = _reply(episode)
             episode.asked = asked
             episode.used_at = time.monotonic()
-            episode.last_turn = (answer, next_reply)
-            if next_reply.done:
+            episode.last_turn = (turn.answer, reply)
+            if reply.done:
                 self._close(episode)
-            reply.set_result(next_reply)
+            turn.reply.set_result(reply)
 
     def end(self, episode: OpenEpisode, why: str, is_abandoned: bool = False) -> None:
         """Ends an episode. An episode that has ended already stays as it is. is_abandoned: its client left it."""
@@ -270,8 +280,8 @@ def _answer_without_writing(turn: SentTurn) -> bool:
     A repeated turn gets its earlier reply. A turn out of order, or of an ended episode, gets an error.
     """
     episode = turn.episode
-    number = len(turn.episode.sibling.episode.turns)
-    if turn.number == number - 1 and episode.last_turn is not None:
+    next_number = len(episode.sibling.episode.turns)
+    if turn.number == next_number - 1 and episode.last_turn is not None:
         last_answer, last_reply = episode.last_turn
         if last_answer == turn.answer:
             turn.reply.set_result(last_reply)
@@ -279,8 +289,9 @@ def _answer_without_writing(turn: SentTurn) -> bool:
     if episode.sibling.ended is not None:
         turn.reply.set_exception(EpisodeError(409, f"episode {episode.number} has ended: {episode.sibling.ended}"))
         return True
-    if turn.number not in (None, number):
-        turn.reply.set_exception(EpisodeError(409, f"turn: the next one has the number {number}, not {turn.number}"))
+    if turn.number not in (None, next_number):
+        message = f"turn: the next one has the number {next_number}, not {turn.number}"
+        turn.reply.set_exception(EpisodeError(409, message))
         return True
     return False
 
@@ -302,8 +313,9 @@ CLOSED_REASON = "the environment was closed"
 class SeedsThenClients:
     """The source that proposes the campaign's seeds, and then waits for clients."""
 
-    patience = 10**9  # turns without a new candidate after which the campaign ends: practically never
+    patience = 10**9  # the campaign ends after this number of turns without a new candidate: practically never
     total: int | None = None
+    """Number of all proposals; None, since clients may make any number."""
     fault: str | None = None
 
     def __init__(self, seeds: Source) -> None:
@@ -328,7 +340,7 @@ class SeedsThenClients:
         taken = self._seeds.take(limit)
         if taken is None:
             self.has_seeds = False
-            return TurnResult(0, Cost(), barren=False)
+            return TurnResult(n_proposals=0, cost=Cost(), barren=False)
         return taken
 
     def close(self) -> None:
@@ -379,7 +391,7 @@ class LadderThread:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wakes the thread, since a client has sent something."""
         self._bell.set()
 
@@ -392,7 +404,7 @@ class LadderThread:
                 driver.abort()
             else:
                 driver.request_stop(CLOSED_REASON)
-        self.ring()
+        self.wake()
 
     def join(self, seconds: float | None = None) -> None:
         self._thread.join(seconds)
@@ -428,18 +440,18 @@ class LadderThread:
             has_served = self._serve(driver)
             if final_state is None or has_served:
                 final_state = driver.step(STEP_SECONDS)
-            else:  # the campaign has reached its goal or spent its budget
+            else:  # the campaign has reached its goal or spent its budget; people may still give directives
                 driver.attend()
                 self._bell.wait(STEP_SECONDS)
                 self._bell.clear()
             self.is_resting = final_state is not None
-            if final_state is not None or not self._proposes_seeds(driver):
+            if final_state is not None or not self._will_propose_seeds(driver):
                 self._started.set()
             with self.changed:
                 self.changed.notify_all()
         self._leave_once(driver.session.stop_reason)
 
-    def _proposes_seeds(self, driver: Driver) -> bool:
+    def _will_propose_seeds(self, driver: Driver) -> bool:
         """Returns whether the next step will propose seeds."""
         return self._source is not None and self._source.has_seeds and driver.intake.is_asking
 

@@ -33,12 +33,13 @@ INTERVAL_ENDS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)  # quantiles of the resamples
 
 Figures = NDArray[np.float64]
 Draws = tuple[NDArray[Any], NDArray[Any]]
+"""Indices of the drawn tasks, (b, t, 1), and of the drawn seeds, (b, t, s): b resamples of t tasks with s seeds."""
 
 
 def draws(n_tasks: int, n_seeds: int, resamples: int = RESAMPLES, seed: int = SEED) -> Draws:
-    """Returns the drawn tasks, (b, t, 1), and the drawn seeds of each drawn task, (b, t, s), as indices.
+    """Returns the drawn tasks, and the drawn seeds of each drawn task.
 
-    All arms share these draws, so that their differences are paired. seed: of the random numbers.
+    All arms share the draws, so that their differences are paired. seed: of the random numbers.
     """
     rng = np.random.default_rng(seed)
     tasks = rng.integers(n_tasks, size=(resamples, n_tasks, 1))
@@ -49,8 +50,8 @@ def ratios(numerators: Figures, denominators: Figures, drawn: Draws) -> Figures:
     """Returns (b + 1,) the sum of the numerators over the sum of the denominators: first of the data, then of each
     resample.
 
-    numerators, denominators: (t, s) by task and seed; nan where a campaign is missing, which then counts in neither.
-    The ratio is nan if its denominator is 0.
+    numerators, denominators: (t, s) by task and seed. A campaign that is nan in one of them counts in neither sum. The
+    ratio is nan if its denominator is 0.
     """
     present = ~(np.isnan(numerators) | np.isnan(denominators))
     numerator_sums = _sums(np.where(present, numerators, 0.0), drawn)
@@ -127,8 +128,9 @@ class ArmFigures:
         calls = total.pop("calls")
         valid = total.pop("valid_calls")
         intervals = {name: interval(values) for name, values in self.scores(drawn).items()}
-        more = {"valid": round(valid / calls, 6) if calls else None, "policy": policy, "failed": tuple(failed)}
-        return EvaluatedArm.model_validate({**total, **intervals, **more})
+        valid_share = round(valid / calls, 6) if calls else None
+        others = {"valid": valid_share, "policy": policy, "failed": tuple(failed)}
+        return EvaluatedArm.model_validate({**total, **intervals, **others})
 
 
 def compared(
@@ -148,11 +150,18 @@ def compared(
         by_arm.setdefault(each.arm, []).append(each)
     if not by_arm:
         return {}, ()
-    places = {(task, seed): (i, j) for i, task in enumerate(tasks) for j, seed in enumerate(spec.seeds)}
+    places = {}
+    for row, task in enumerate(tasks):
+        for column, seed in enumerate(spec.seeds):
+            places[task, seed] = (row, column)
     drawn = draws(len(tasks), len(spec.seeds))
-    figures = {arm: ArmFigures(by_arm[arm], places, spec.verifications) for arm in spec.arms if arm in by_arm}
-    arms = {arm: each.answer(drawn, policies.get(arm), failed.get(arm, ())) for arm, each in figures.items()}
-    return arms, tuple(differences(figures, drawn))
+    figures = {}
+    answers = {}
+    for arm in spec.arms:
+        if arm in by_arm:
+            figures[arm] = ArmFigures(by_arm[arm], places, granted=spec.verifications)
+            answers[arm] = figures[arm].answer(drawn, policies.get(arm), failed.get(arm, ()))
+    return answers, tuple(differences(figures, drawn))
 
 
 def differences(arms: Mapping[str, ArmFigures], drawn: Draws) -> Iterator[ArmDifference]:
@@ -160,13 +169,16 @@ def differences(arms: Mapping[str, ArmFigures], drawn: Draws) -> Iterator[ArmDif
 
     A pair without a common task and seed is left out.
     """
-    for before, name in combinations(arms, 2):
-        missing = 0 * (arms[before].tables["hits"] + arms[name].tables["hits"])  # nan where one of them is nan
-        scores = arms[name].scores(drawn, missing)
-        others = arms[before].scores(drawn, missing)
-        intervals: dict[str, Interval | None] = {key: interval(scores[key] - others[key]) for key in SCORES}
+    for earlier, later in combinations(arms, 2):
+        # nan where one of the arms has no campaign, else 0
+        missing = 0 * (arms[earlier].tables["hits"] + arms[later].tables["hits"])
+        later_scores = arms[later].scores(drawn, missing)
+        earlier_scores = arms[earlier].scores(drawn, missing)
+        intervals: dict[str, Interval | None] = {}
+        for score in SCORES:
+            intervals[score] = interval(later_scores[score] - earlier_scores[score])
         if intervals["hits_per_verification"] is not None:
-            yield ArmDifference.model_validate({"arm": name, "minus": before, **intervals})
+            yield ArmDifference.model_validate({"arm": later, "minus": earlier, **intervals})
 
 
 FORMATS = (".png", ".svg")  # suffixes of the files that a plot can be written to
@@ -212,9 +224,10 @@ def curve(answer: EvaluationAnswer, arm: str) -> tuple[Figures, Figures, Figures
         table[answer.tasks.index(each.task), answer.seeds.index(each.seed)] = _hits_after(each, n)
     drawn = draws(len(answer.tasks), len(answer.seeds), PLOT_RESAMPLES)
     present = ~np.isnan(table[..., 0])
+    # sums over the drawn tasks and seeds of each resample
     n_campaigns = np.where(present, 1.0, 0.0)[drawn].sum((1, 2))
     hits = np.where(present[..., None], table, 0.0)[drawn].sum((1, 2))
-    has_campaigns = n_campaigns > 0
+    has_campaigns = n_campaigns > 0  # a resample may have drawn missing campaigns only
     means = hits[has_campaigns] / n_campaigns[has_campaigns, None]
     low, high = np.quantile(means, INTERVAL_ENDS, axis=0)
     return np.nanmean(table, axis=(0, 1)), low, high

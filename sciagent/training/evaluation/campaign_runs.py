@@ -39,7 +39,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes
 from sciagent.store.results import evidence
-from sciagent.store.views.campaign_counts import asked_about
+from sciagent.store.views.campaign_counts import is_asked_about
 from sciagent.training.evaluation.evaluation_spec import SCRIPTED, ArmSpec, EvaluatedCampaign, EvaluateSpec
 from sciagent.training.rollouts.random_edits import ScriptedPolicy
 
@@ -57,10 +57,10 @@ class PlannedCampaign:
 
     arm: str
     task: str
-    """Name of the task's campaign."""
+    """Name in the task's campaign file."""
     seed: int
     name: str
-    """Name of the campaign, which tells arm, task and seed, and ends with a hash of all that decides its results."""
+    """Name of the campaign: arm, task and seed, then a hash of all that decides its results."""
     text: str
     """Text of the campaign file."""
     base: Path
@@ -72,7 +72,7 @@ def planned(
 ) -> Iterator[PlannedCampaign]:
     """Yields the campaigns of an arm.
 
-    folder: of the file with the evaluation. stated: the arm, whose policy is a model and no role. version: hash of the
+    folder: of the file with the evaluation. stated: the arm, with a model in place of a role. version: hash of the
     model's weights.
 
     Raises UsageError or SpecError for a task or an arm that makes no campaign.
@@ -83,7 +83,7 @@ def planned(
         data = read(read_text(path)).data
         proposer = _proposer(stated, data["proposer"], path, folder)
         for seed in spec.seeds:
-            yield _campaign(data, path, arm, proposer, version, seed, spec.verifications)
+            yield _campaign(data, path, arm, proposer, version=version, seed=seed, verifications=spec.verifications)
 
 
 def _campaign(
@@ -91,6 +91,7 @@ def _campaign(
     path: Path,
     arm: str,
     proposer: Mapping[str, Any],
+    *,
     version: str,
     seed: int,
     verifications: int,
@@ -99,7 +100,8 @@ def _campaign(
     keys = dict(task)
     keys["seed"] = seed
     keys["proposer"] = dict(proposer)
-    keys["goal"] = {"kind": task["goal"]["kind"]}  # without `count`, which would end it before all verifications
+    # without `count`, the number of hits at which the campaign would end before all verifications
+    keys["goal"] = {"kind": task["goal"]["kind"]}
     keys["budget"] = {"verifications": verifications, "proposals": MAX_PROPOSALS * verifications}
     keys.setdefault("workers", 1)
     digest = content_hash([keys, version])[:8]
@@ -107,7 +109,9 @@ def _campaign(
     keys["campaign"] = name
     stream = io.StringIO()
     YAML(pure=True).dump(keys, stream)
-    return PlannedCampaign(arm, task["campaign"], seed, name, stream.getvalue(), path.resolve().parent)
+    return PlannedCampaign(
+        arm=arm, task=task["campaign"], seed=seed, name=name, text=stream.getvalue(), base=path.resolve().parent
+    )
 
 
 def _name(arm: str, task: str, seed: int, digest: str) -> str:
@@ -121,7 +125,7 @@ def _proposer(arm: ArmSpec, of_task: Mapping[str, Any], path: Path, folder: Path
     """Returns the proposer of an arm on a task. path: the task's file."""
     seeds = _seeds(of_task)
     if arm.proposer is not None:
-        return _stated(arm.proposer, seeds, folder)
+        return _stated_proposer(arm.proposer, seeds, folder)
     model = arm.model or arm.policy
     model_keys: dict[str, Any] = {"model": model}
     if model == SCRIPTED:
@@ -149,9 +153,12 @@ def _seeds(proposer: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _stated(proposer: Mapping[str, Any], seeds: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
+def _stated_proposer(proposer: Mapping[str, Any], seeds: Mapping[str, Any], folder: Path) -> Mapping[str, Any]:
     """Returns the proposer that an arm states, with the seeds of the task if it states none."""
-    stated = {key: str((folder / value).resolve()) if key in FILE_KEYS else value for key, value in proposer.items()}
+    stated = dict(proposer)
+    for key in FILE_KEYS:
+        if key in stated:
+            stated[key] = str((folder / stated[key]).resolve())
     if stated.get("kind") in ("evolve", "plugin", "llm") and "seeds" not in stated:
         return {**stated, **seeds}
     return stated
@@ -162,9 +169,14 @@ _D = t.decision.c
 
 
 def measure(connection: Connection, built: Built, planned: PlannedCampaign) -> EvaluatedCampaign:
-    """Returns the figures of a campaign that has ended. Seeds count in none of them."""
+    """Returns the figures of a campaign that has ended. Seed candidates count in none of them."""
     verified = _verified(connection, built)
-    hits = [(number, scaffold) for number, (is_hit, scaffold) in enumerate(verified, start=1) if is_hit]
+    hits_at = []
+    scaffolds = set()
+    for number, (is_hit, scaffold) in enumerate(verified, start=1):
+        if is_hit:
+            hits_at.append(number)
+            scaffolds.add(scaffold)
     row = campaigns.get(connection, built.row.name)
     n_calls, n_valid = _count_calls(connection, built.row.id)
     return EvaluatedCampaign(
@@ -175,9 +187,9 @@ def measure(connection: Connection, built: Built, planned: PlannedCampaign) -> E
         state=str(row.state),
         stop_reason=row.stop_reason or "",
         verifications=len(verified),
-        hits=len(hits),
-        hits_at=tuple(number for number, _ in hits),
-        scaffolds=len({scaffold for _, scaffold in hits}),
+        hits=len(hits_at),
+        hits_at=tuple(hits_at),
+        scaffolds=len(scaffolds),
         core_seconds=round(_core_seconds(connection, built), 6),
         calls=n_calls,
         valid_calls=n_valid,
@@ -193,11 +205,12 @@ def _verified(connection: Connection, built: Built) -> list[tuple[bool, str | No
     first_decision = sa.select(sa.func.min(_D.id)).where(
         _D.campaign_id == _CC.campaign_id, _D.candidate_id == _CC.candidate_id, _D.rung_id == terminal.id
     )
+    # a terminal rung that runs on each candidate at once has answered in the order of arrival
     order = () if built.decides_at_once else (first_decision.scalar_subquery(),)
     query = (
         sa.select(_CC.is_hit, t.candidate.c.scaffold_hash)
         .select_from(t.campaign_candidate.join(t.candidate, t.candidate.c.id == _CC.candidate_id))
-        .where(_CC.campaign_id == built.row.id, *asked_about(built.terminal))
+        .where(_CC.campaign_id == built.row.id, *is_asked_about(built.terminal))
         .order_by(*order, _CC.seq)
     )
     return [(bool(is_hit), scaffold) for is_hit, scaffold in connection.execute(query)]
@@ -253,7 +266,7 @@ def _count_calls(connection: Connection, campaign_id: int) -> tuple[int, int]:
     is_seed = sa.func.coalesce(proposal.operation, "") == "seed"
     proposals = sa.select(proposal.candidate_id).where(proposal.campaign_id == campaign_id, ~is_seed)
     candidate_ids = list(connection.execute(proposals).scalars())
-    n_molecules = len([id_ for id_ in candidate_ids if id_ is not None])
+    n_molecules = len([id_ for id_ in candidate_ids if id_ is not None])  # a text that is no molecule has no id
     return len(candidate_ids), n_molecules
 
 
@@ -322,10 +335,14 @@ class CampaignRuns:
             return start_policy(spec)
         if spec.model == SCRIPTED:
             return OneByOne(ScriptedPolicy())
-        if self._loaded_policy is None or self._loaded_policy[0] != spec.model:
-            self.close()
-            self._loaded_policy = spec.model, KeptPolicy(start_policy(spec))
-        return self._loaded_policy[1]
+        if self._loaded_policy is not None:
+            name, policy = self._loaded_policy
+            if name == spec.model:
+                return policy
+        self.close()
+        loaded = KeptPolicy(start_policy(spec))
+        self._loaded_policy = (spec.model, loaded)
+        return loaded
 
 
 class KeptPolicy:
@@ -350,7 +367,7 @@ class KeptPolicy:
 
 
 class OneByOne:
-    """A policy that answers many questions at once, as a client that is asked one."""
+    """Lets a policy that answers many questions at once be asked one question at a time."""
 
     def __init__(self, policy: BatchPolicy) -> None:
         self._policy = policy

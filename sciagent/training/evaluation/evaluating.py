@@ -1,7 +1,7 @@
 """An evaluation: plans its campaigns, runs those that have not ended, and compares the arms.
 
-`Evaluation` does all this. `Pool` runs its campaigns in this process, or in several, each of which keeps its model
-loaded.
+`Evaluation` does all this. `Pool` runs its campaigns in this process or in several processes. Each process keeps its
+model loaded.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from sciagent.training.evaluation.evaluation_spec import (
     EvaluateSpec,
     EvaluationAnswer,
 )
-from sciagent.training.evaluation.evaluation_worker import answer, line_of
+from sciagent.training.evaluation.evaluation_worker import line_of, run_to_answer
 
 Answer = Mapping[str, Any]
+"""What a worker answers for a campaign: `figures`, `fault` or `held`, as `evaluation_worker.run_to_answer` says."""
 PAUSE_SECONDS = 1.0  # after a campaign that another process runs
 
 
@@ -77,12 +78,12 @@ class Pool:
                     process.stdin.close()
 
     def _run_here(self, campaigns: Sequence[PlannedCampaign]) -> Iterator[tuple[PlannedCampaign, Answer]]:
-        """Runs campaigns in this process, and yields each with the answer of `worker.answer`."""
+        """Runs campaigns in this process, and yields each with its answer."""
         waiting = deque(campaigns)
         try:
             while waiting:
                 campaign = waiting.popleft()
-                result = answer(self._runs, campaign)
+                result = run_to_answer(self._runs, campaign)
                 if "held" in result and not self._stopped.wait(PAUSE_SECONDS):
                     waiting.append(campaign)
                 else:
@@ -99,7 +100,7 @@ class Pool:
         for campaign in campaigns:
             waiting.put(campaign)
         for _ in range(n_workers):
-            threading.Thread(target=self._serve, args=(waiting, done.put), daemon=True).start()
+            threading.Thread(target=self._run_with_worker, args=(waiting, done.put), daemon=True).start()
         n_running = n_workers
         while n_running:
             result = done.get()
@@ -108,7 +109,7 @@ class Pool:
             else:
                 yield result
 
-    def _serve(
+    def _run_with_worker(
         self, waiting: queue.SimpleQueue[PlannedCampaign], put: Callable[[tuple[PlannedCampaign, Answer] | None], None]
     ) -> None:
         """Hands campaigns to one process, one after the other, until none waits. A process that dies is replaced.
@@ -130,7 +131,7 @@ class Pool:
                     waiting.put(campaign)
                 else:
                     put((campaign, result))
-        except queue.Empty:
+        except queue.Empty:  # all campaigns are handed out
             pass
         finally:
             if process is not None:
@@ -239,9 +240,9 @@ class Evaluation:
                 policy = policies.resolved(connection, stated.policy)
             return installed_models.of_weights(policy.base_sha256, policy.name)
         proposer = stated.proposer or {}
-        is_local = proposer.get("kind") == "llm" and "model" in proposer and proposer.get("endpoint") is None
+        asks_local_model = proposer.get("kind") == "llm" and "model" in proposer and proposer.get("endpoint") is None
         name = stated.model
-        if not name and is_local:
+        if not name and asks_local_model:
             name = proposer["model"]
         return None if name is None else installed_models.find(str(name))
 
@@ -274,7 +275,7 @@ class Evaluation:
         with self._ledger.begin() as connection:
             for arm, model in self._models.items():
                 if arm in answer.arms:
-                    identity = PolicyIdentity(model.policy, IN_PROCESS, model.sha256)
+                    identity = PolicyIdentity(model.policy, IN_PROCESS, base_sha256=model.sha256)
                     policy_ids[arm] = policies.enter(connection, identity)
             return evaluations_and_turn_uses.enter(
                 connection, self._spec.model_dump(mode="json"), answer_json, policy_ids, user()

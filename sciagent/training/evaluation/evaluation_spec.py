@@ -63,7 +63,8 @@ class EvaluateSpec(BaseModel):
     )
     seeds: tuple[Seed, ...] = Field(default=(1, 2, 3), min_length=1, description="Seeds of the campaigns of an arm.")
     verifications: Whole = Field(
-        description="Number of candidates that the terminal rung of each campaign is asked about, the seeds apart."
+        description="Number of candidates that the terminal rung of each campaign is asked about, without seed "
+        "candidates."
     )
     arms: dict[ArmName, ArmSpec] = Field(min_length=1, description="What proposes, each under a name of your choice.")
 
@@ -80,14 +81,15 @@ class EvaluateSpec(BaseModel):
 class EvaluationFile(BaseModel):
     """A file with a part `evaluate`."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)  # the file has parts of other commands, too
 
     evaluate: EvaluateSpec = Field(description="Arms on held-out tasks.")
 
 
 def load_evaluation(path: Path) -> EvaluateSpec:
     """Reads the part `evaluate` of a file. Raises SpecError, with all mistakes by line."""
-    return validated(read(read_text(path), "a recipe", "evaluate:"), str(path), EvaluationFile).evaluate
+    document = read(read_text(path), kind="a recipe", opens="evaluate:")
+    return validated(document, str(path), EvaluationFile).evaluate
 
 
 Interval = tuple[float, float, float]
@@ -95,11 +97,11 @@ Interval = tuple[float, float, float]
 
 
 class EvaluatedCampaign(AnswerModel):
-    """One campaign of an evaluation. Seeds count in none of its figures."""
+    """One campaign of an evaluation. Seed candidates count in none of its figures."""
 
     arm: str
     task: str
-    """Name of the task's campaign."""
+    """Name in the task's campaign file."""
     seed: int
     campaign: str
     """Name of the campaign in the ledger."""
@@ -163,7 +165,7 @@ class EvaluationAnswer(AnswerModel):
     """The result of an evaluation."""
 
     arms: Mapping[str, EvaluatedArm]
-    """The figures by arm; an arm without any campaign is missing here and in `failed`."""
+    """The figures by arm; an arm without any campaign is in `failed` instead."""
     differences: tuple[ArmDifference, ...]
     """Each arm minus each arm listed before it."""
     tasks: tuple[str, ...]

@@ -33,10 +33,11 @@ def line_of(planned: PlannedCampaign) -> str:
 
 def _from_line(line: str) -> PlannedCampaign:
     fields = json.loads(line)
-    return PlannedCampaign(**fields | {"base": Path(fields["base"])})
+    fields["base"] = Path(fields["base"])
+    return PlannedCampaign(**fields)
 
 
-def answer(runs: CampaignRuns, planned: PlannedCampaign) -> Mapping[str, Any]:
+def run_to_answer(runs: CampaignRuns, planned: PlannedCampaign) -> Mapping[str, Any]:
     """Runs a campaign; returns its `figures`, or its `fault` if it failed.
 
     Returns `held` with the reason if another process runs the campaign, and an empty mapping if it was stopped.
@@ -69,7 +70,7 @@ def main() -> None:
 
     threading.Thread(target=read_lines, daemon=True).start()
     for line in iter(lines.get, NO_MORE_LINES):
-        out.write(json.dumps(answer(runs, _from_line(line))) + "\n")
+        out.write(json.dumps(run_to_answer(runs, _from_line(line))) + "\n")
         out.flush()
     runs.close()
     ledger.close()

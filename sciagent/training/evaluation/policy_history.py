@@ -95,7 +95,7 @@ def _entered(connection: Connection, name: str) -> int:
         if name not in installed:
             raise
         model = installed[name]
-        return policies.enter(connection, PolicyIdentity(model.policy, IN_PROCESS, model.sha256))
+        return policies.enter(connection, PolicyIdentity(model.policy, IN_PROCESS, base_sha256=model.sha256))
 
 
 def _last_change(connection: Connection, role: str) -> ChangedRole:
@@ -135,7 +135,8 @@ def _listed(connection: Connection) -> dict[int, ListedPolicy]:
     model_names = {model.sha256: model.name for model in installed_models.installed()}
     listed_policies = {}
     for row in rows.values():
-        model = None  # name of the model of this machine; a policy with an adapter is no model by itself
+        # name of the model of this machine; a policy with an adapter is no model by itself
+        model = None
         if row.adapter_sha256 is None and row.base_sha256 is not None:
             model = model_names.get(row.base_sha256)
         listed_policies[row.id] = ListedPolicy(
@@ -189,6 +190,7 @@ def _rewards(connection: Connection, policy_id: int) -> list[PolicyReward]:
     r = t.reward.c
     u = t.turn.c
     v = t.reward_version.c
+    # the policy of an episode is that of its first turn; the reward without a turn is the outcome of the episode
     query = (
         sa.select(v.id, t.campaign.c.name, sa.func.count(), sa.func.avg(r.value))
         .select_from(

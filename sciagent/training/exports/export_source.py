@@ -4,7 +4,7 @@ An export has a Parquet file for each split, and the loader that goes with them.
 openings of episodes as prompts.
 
 Messages are objects of JSON: no key without a value, and the arguments of calls as objects. A Parquet struct gives
-every message every key, with nulls; chat templates take a null for a value. Many templates also write the arguments as
+every message every key, with nulls; chat templates treat a null as a value. Many templates also write the arguments as
 JSON themselves, so that a text would be quoted twice.
 
 Trainers that compute probabilities themselves get rows of token ids, split into a prompt and a response. They take the
@@ -164,7 +164,8 @@ class OpeningPrompt(NamedTuple):
 
 
 def prompt_type() -> Any:
-    """Returns the type of a column of prompts. Templates would take an empty key of a message for a value."""
+    """Returns the type of a column of prompts. Its messages have no key that may be null, since chat templates treat a
+    null as a value."""
     import pyarrow as pa
 
     return pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
@@ -173,15 +174,15 @@ def prompt_type() -> Any:
 def prompts(source: DatasetFolder, split: Split) -> Iterator[OpeningPrompt]:
     """Yields the openings of a split of `rows`, each once, in the order of the campaigns and episodes."""
     test_tasks = {row["task"] for row in source.rows("test", ["task"])}
-    seen = set()
+    yielded = set()
     for campaign in _campaigns(source):
         for row in source.table(campaign, "trajectories", OPENING_COLUMNS):
             row_split = "test" if row["task"] in test_tasks else "train"
             if row["opening"] is None or row["purpose"] == EVALUATION or row_split != split:
                 continue
             key = (row["task"], row["opening"])
-            if key not in seen:
-                seen.add(key)
+            if key not in yielded:
+                yielded.add(key)
                 yield OpeningPrompt(campaign, row["task"], row["group"], json.loads(row["opening"]))
 
 
@@ -200,25 +201,30 @@ def write_split(source: DatasetFolder, split: Split, folder: Path, rows: Iterabl
     import pyarrow.parquet as pq
 
     about = {"sciagent": source.made_by, "dataset": source.kind, "watermark": str(source.watermark), "split": split}
-    columns = COLUMNS[source.kind]
-    converted = [column.name for column in columns if _is_converted(column)]
-    target = schema(
-        (column._replace(kind="objects") if column.name in converted else column for column in columns), about
-    )
-    stored = pa.schema(
-        [field.with_type(pa.list_(pa.string())) if field.name in converted else field for field in target]
-    )
+    columns = []
+    converted = []  # names of the columns with messages or tools
+    for column in COLUMNS[source.kind]:
+        if column.kind == "messages" or column.name == "tools":
+            converted.append(column.name)
+            columns.append(column._replace(kind="objects"))
+        else:
+            columns.append(column)
+    target = schema(columns, about)
+    # pyarrow makes the objects from lists of JSON texts
+    text_fields = []
+    for field in target:
+        text_fields.append(field.with_type(pa.list_(pa.string())) if field.name in converted else field)
+    with_texts = pa.schema(text_fields)
     n_rows = 0
     remaining_rows = iter(rows)
     with pq.ParquetWriter(folder / f"{split}.parquet", target, compression="zstd") as writer:
-        while batch := [_with_objects(row, converted) for row in islice(remaining_rows, BATCH_ROWS)]:
-            writer.write_table(pa.Table.from_pylist(batch, schema=stored).cast(target))
+        while True:
+            batch = [_with_objects(row, converted) for row in islice(remaining_rows, BATCH_ROWS)]
+            if not batch:
+                break
+            writer.write_table(pa.Table.from_pylist(batch, schema=with_texts).cast(target))
             n_rows += len(batch)
     return n_rows
-
-
-def _is_converted(column: TableColumn) -> bool:
-    return column.kind == "messages" or column.name == "tools"
 
 
 def _with_objects(row: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
@@ -228,7 +234,7 @@ def _with_objects(row: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, 
 
 
 def _objects(name: str, cell: Any) -> Iterator[str]:
-    """Yields the JSON text of each message or tool. Without tools the cell is null, which templates take for none."""
+    """Yields the JSON text of each message or tool; nothing for a cell without tools."""
     objects = json.loads(cell or "[]") if name == "tools" else map(plain_message, cell)
     return (json.dumps(each, ensure_ascii=False) for each in objects)
 
@@ -236,7 +242,8 @@ def _objects(name: str, cell: Any) -> Iterator[str]:
 def plain_message(message: Mapping[str, Any]) -> Cells:
     """Returns a message without empty keys. Arguments that are no JSON object stay the text that the model wrote."""
     fields: Cells = {key: value for key, value in message.items() if value is not None}
-    if calls := message.get("tool_calls"):
+    calls = message.get("tool_calls")
+    if calls:
         fields["tool_calls"] = [_call(call) for call in calls]
     return fields
 
@@ -309,9 +316,12 @@ def sequences(source: DatasetFolder, split: Split, left_out: Counter[str]) -> It
             (row["episode"], row["turn"]): _temperature(json.loads(row["sampling"] or "{}"))
             for row in source.table(campaign, "trajectories", SAMPLING_COLUMNS)
         }
-        for _, episode in groupby(of_campaign, key=lambda row: row["episode"]):
-            candidates = [_sequence(row, temperatures, left_out) for row in episode]
-            kept = [each for each in candidates if each is not None]
+        for _, rows_of_episode in groupby(of_campaign, key=lambda row: row["episode"]):
+            kept = []
+            for row in rows_of_episode:
+                sequence = _sequence(row, temperatures, left_out)
+                if sequence is not None:
+                    kept.append(sequence)
             for place, each in enumerate(kept):
                 is_last = place == len(kept) - 1
                 yield replace(each, last=is_last)
@@ -324,14 +334,15 @@ def _temperature(sampling: Mapping[str, Any]) -> float | None:
 
 def _sequence(row: Mapping[str, Any], temperatures: Temperatures, left_out: Counter[str]) -> TokenSequence | None:
     """Returns the sequence of a row as the last one of its episode; None if it has no token for a policy gradient."""
-    turns, temperature = _used(row, temperatures, left_out)
+    trained_turns, temperature = _trained_turns(row, temperatures, left_out)
     if temperature is None:
         left_out[NO_GRADIENT] += 1
         return None
-    start = next(place for place, turn in enumerate(row["turns"]) if turn != CONTEXT)  # the first sampled token
+    sampled_places = [place for place, turn in enumerate(row["turns"]) if turn != CONTEXT]
+    start = sampled_places[0]
     mask = [
-        int(gradient and turn in turns)
-        for gradient, turn in zip(row["gradient"][start:], row["turns"][start:], strict=True)
+        int(has_gradient and turn in trained_turns)
+        for has_gradient, turn in zip(row["gradient"][start:], row["turns"][start:], strict=True)
     ]
     advantages = row["advantages"][start:]
     return TokenSequence(
@@ -340,19 +351,23 @@ def _sequence(row: Mapping[str, Any], temperatures: Temperatures, left_out: Coun
         response_ids=row["ids"][start:],
         mask=mask,
         behaviour=[0.0 if logprob is None else logprob for logprob in row["behaviour"][start:]],
-        advantages=[advantage if used else 0.0 for advantage, used in zip(advantages, mask, strict=True)],
+        advantages=[advantage if is_used else 0.0 for advantage, is_used in zip(advantages, mask, strict=True)],
         temperature=temperature,
         last=True,
     )
 
 
-def _used(
+def _trained_turns(
     row: Mapping[str, Any], temperatures: Temperatures, left_out: Counter[str]
 ) -> tuple[frozenset[int], float | None]:
     """Returns the turns of a row that are trained, and the temperature that they share; None if there are none."""
+    turns_with_gradient: list[int] = []  # each once, in order
+    for turn, has_gradient in zip(row["turns"], row["gradient"], strict=True):
+        if has_gradient and turn not in turns_with_gradient:
+            turns_with_gradient.append(turn)
     temperature_of: dict[int, float] = {}  # by turn, without the turns that a grammar constrained
     n_under_grammar = 0
-    for turn in dict.fromkeys(turn for turn, used in zip(row["turns"], row["gradient"], strict=True) if used):
+    for turn in turns_with_gradient:
         temperature = temperatures[row["episode"], turn]
         if temperature is None:
             n_under_grammar += 1
@@ -360,12 +375,13 @@ def _used(
             temperature_of[turn] = temperature
     left_out[GRAMMAR] += n_under_grammar
     if not temperature_of:
-        left_out[MIXED] += 0
+        left_out[MIXED] += 0  # an error about an empty export names every reason with its number
         return frozenset(), None
-    first_temperature = next(iter(temperature_of.values()))
-    used_turns = frozenset(turn for turn, own in temperature_of.items() if own == first_temperature)
-    left_out[MIXED] += len(temperature_of) - len(used_turns)
-    return used_turns, first_temperature
+    turns = list(temperature_of)
+    first_temperature = temperature_of[turns[0]]
+    trained_turns = frozenset(turn for turn, own in temperature_of.items() if own == first_temperature)
+    left_out[MIXED] += len(temperature_of) - len(trained_turns)
+    return trained_turns, first_temperature
 
 
 ROW_COLUMNS = (*EPISODE, TableColumn("row", "whole", "number of the row in its episode, from 0"))
@@ -385,7 +401,10 @@ SEQUENCE_FIELDS = {
 
 def token_table(source: DatasetFolder, left_out: Counter[str], names: Mapping[str, str]) -> SplitTable:
     """Returns the table of token rows. names: the names of the columns, by the fields of a sequence."""
-    columns = (*ROW_COLUMNS, *(TableColumn(name, *SEQUENCE_FIELDS[field]) for field, name in names.items()))
+    columns = list(ROW_COLUMNS)
+    for field, name in names.items():
+        kind, about = SEQUENCE_FIELDS[field]
+        columns.append(TableColumn(name, kind, about))
 
     def rows(split: Split) -> Iterator[Mapping[str, Any]]:
         for each in sequences(source, split, left_out):

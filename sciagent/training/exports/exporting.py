@@ -62,20 +62,21 @@ FORMATS: Mapping[str, Mapping[DatasetKind, Exporter]] = {
 
 def card(source: DatasetFolder, exported: ExportedDataset, exporter: Exporter, command: str) -> str:
     """Returns the card. Its first lines are YAML, by which `datasets.load_dataset` finds the files."""
-    shown = {split: name for split, name in exporter.splits.items() if exported.files.get(name)}
+    splits_with_rows = {split: name for split, name in exporter.splits.items() if exported.files.get(name)}
+    command_block = ["```sh", command, "```", ""] if command else []
     lines = [
         "---",
         *_licence(source.licence),
         "tags:",
         "- chemistry",
         "- sciagent",
-        *_configurations(shown, exported),
+        *_configurations(splits_with_rows, exported),
         "---",
         f"# {source.kind} for {exported.format}",
         "",
         f"Exported by sciagent {__version__} from a data set of `{source.kind}`, whose card follows below.",
         "",
-        *(["```sh", command, "```", ""] if command else []),
+        *command_block,
         *table(("file", "rows"), list(exported.files.items())),
         *table(("left out", "number"), list(exported.left_out.items())),
         "## How to read it",
@@ -84,13 +85,13 @@ def card(source: DatasetFolder, exported: ExportedDataset, exporter: Exporter, c
         "",
         "## The data set",
         "",
-        *_deeper(source.card),
+        *_with_deeper_headings(source.card),
     ]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _licence(licence: str) -> list[str]:
-    """Returns the licence as Hugging Face names it: in small letters, or as another one with a link."""
+    """Returns the lines for a licence as Hugging Face names it: in small letters, or `other` with a link."""
     if licence == UNKNOWN_LICENCE:
         return [f"license: {UNKNOWN_LICENCE}"]
     if "://" in licence:
@@ -101,18 +102,20 @@ def _licence(licence: str) -> list[str]:
 def _configurations(splits: dict[str, str], exported: ExportedDataset) -> list[str]:
     """Returns the configurations: the rows by default, and one for the tables of each kind."""
     lines = ["configs:"]
-    lines += ["- config_name: default", "  data_files:"] if splits else []
+    if splits:
+        lines += ["- config_name: default", "  data_files:"]
     lines += [f"  - split: {split}\n    path: {name}" for split, name in splits.items()]
-    tables: dict[str, list[str]] = {}
+    tables: dict[str, list[str]] = {}  # lines with the files, by kind of table
     for name in exported.files:
         if name.startswith("tables/"):
-            tables.setdefault(PurePosixPath(name).stem.rpartition(".")[2], []).append(f"    - {name}")
-    for what, names in tables.items():
-        lines += [f"- config_name: {what}", "  data_files:", "  - split: train", "    path:", *names]
+            _, _, kind = PurePosixPath(name).stem.rpartition(".")  # the stem is CAMPAIGN.KIND
+            tables.setdefault(kind, []).append(f"    - {name}")
+    for kind, file_lines in tables.items():
+        lines += [f"- config_name: {kind}", "  data_files:", "  - split: train", "    path:", *file_lines]
     return lines
 
 
-def _deeper(text: str) -> list[str]:
+def _with_deeper_headings(text: str) -> list[str]:
     """Returns the lines of a card with its headings two levels deeper."""
     is_code = False
     lines = []
@@ -133,33 +136,34 @@ def export(source: Path, to: str, folder: Path, command: str = "") -> ExportedDa
     """
     if to not in FORMATS:
         raise UnknownNameError("format", to, FORMATS)
-    read = DatasetFolder(source)
-    if read.kind not in FORMATS[to]:
-        fits = [name for name, kinds in FORMATS.items() if read.kind in kinds]
+    dataset = DatasetFolder(source)
+    if dataset.kind not in FORMATS[to]:
+        fits = [name for name, kinds in FORMATS.items() if dataset.kind in kinds]
         raise UsageError(
-            f"{source} is a data set of {read.kind}; {to} takes {' or '.join(FORMATS[to])}. "
-            f"Formats for {read.kind}: {', '.join(fits) or 'none'}"
+            f"{source} is a data set of {dataset.kind}; {to} takes {' or '.join(FORMATS[to])}. "
+            f"Formats for {dataset.kind}: {', '.join(fits) or 'none'}"
         )
-    exporter = FORMATS[to][read.kind]
+    exporter = FORMATS[to][dataset.kind]
     left_out = Counter[str]()
     check_empty(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as inside:
         part = Path(inside) / "part"
         part.mkdir()
-        files = exporter.write(read, part, left_out)
+        files = exporter.write(dataset, part, left_out)
         if not any(files.values()):
-            why = "; ".join(f"{reason}: {n}" for reason, n in sorted(left_out.items()))
-            raise UsageError(f"{source} has no row for {to}{f' ({why})' if why else ''}")
+            reasons = "; ".join(f"{reason}: {n}" for reason, n in sorted(left_out.items()))
+            in_brackets = f" ({reasons})" if reasons else ""
+            raise UsageError(f"{source} has no row for {to}{in_brackets}")
         exported = ExportedDataset(
             format=to,
-            kind=read.kind,
+            kind=dataset.kind,
             source=str(source),
             folder=str(folder),
             files=dict(files),
             left_out={why: n for why, n in sorted(left_out.items()) if n},
         )
-        (part / "README.md").write_text(card(read, exported, exporter, command), encoding="utf-8")
+        (part / "README.md").write_text(card(dataset, exported, exporter, command), encoding="utf-8")
         if folder.exists():
             folder.rmdir()
         part.rename(folder)

@@ -133,7 +133,7 @@ class Conversations:
         before = prompt_ids(self._tokenizer, prompt, tools)
         after = self.answer_ids(prompt, answer, tools)
         mask = (*[False] * len(before), *[True] * len(after))
-        return TrainingRow((*before, *after), mask, tuple(map(float, mask)))
+        return TrainingRow(ids=(*before, *after), mask=mask, advantages=tuple(float(is_trained) for is_trained in mask))
 
     def hinted_ids(self, cells: Mapping[str, Any]) -> list[int]:
         """Returns the ids of a prompt that ends with a hint, up to the beginning of the answer.
@@ -152,7 +152,7 @@ class Conversations:
     def text(self, cells: Mapping[str, Any]) -> str:
         """Returns the rendered text of a prompt and its answer. cells: as `row` takes them."""
         messages = [*_messages(cells["prompt"]), *_messages(cells["completion"])]
-        return self._text(messages, json.loads(cells["tools"]), False)
+        return self._text(messages, json.loads(cells["tools"]), begins=False)
 
     def answer_ids(
         self, prompt: Sequence[Message], answer: Sequence[Message], tools: Sequence[Mapping[str, Any]]
@@ -161,8 +161,8 @@ class Conversations:
 
         The answer is tokenised apart from the prompt, as a model samples it.
         """
-        prompt_text = self._text(prompt, tools, True)
-        whole_text = self._text([*prompt, *answer], tools, False)
+        prompt_text = self._text(prompt, tools, begins=True)
+        whole_text = self._text([*prompt, *answer], tools, begins=False)
         if not whole_text.startswith(prompt_text):
             raise ValueError("the model's chat template does not continue the prompt where an answer follows")
         answer_text = whole_text.removeprefix(prompt_text)
@@ -174,9 +174,9 @@ class Conversations:
 
     def _text(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], begins: bool) -> str:
         """Returns the rendered conversation. begins: whether it ends with the beginning of an answer."""
-        marks = [str(token) for token in self._tokenizer.added_tokens_decoder.values() if token.special]
+        special_tokens = [str(token) for token in self._tokenizer.added_tokens_decoder.values() if token.special]
         rendered = self._tokenizer.apply_chat_template(
-            chat_templates.rendered(messages, marks),
+            chat_templates.rendered(messages, special_tokens),
             tools=list(tools) or None,
             add_generation_prompt=begins,
             tokenize=False,
@@ -192,10 +192,10 @@ def _messages(cells: Iterable[Mapping[str, Any]]) -> list[Message]:
         for call in cell["tool_calls"] or ():
             calls.append(ToolCall(call["id"] or "", call["function"]["name"], call["function"]["arguments"]))
         message = Message(
-            cell["role"],
-            cell["content"] or "",
-            cell["reasoning_content"] or "",
-            tuple(calls),
+            role=cell["role"],
+            content=cell["content"] or "",
+            thinking=cell["reasoning_content"] or "",
+            calls=tuple(calls),
             call_id=cell["tool_call_id"] or "",
             name=cell["name"] or "",
         )
@@ -204,7 +204,7 @@ def _messages(cells: Iterable[Mapping[str, Any]]) -> list[Message]:
 
 
 class AnswerGrammars:
-    """Follows the grammars of answers of one model."""
+    """Says which tokens the grammars of a model's answers allowed."""
 
     def __init__(self, tokenizer: Any, vocabulary: int, ends: Sequence[int]) -> None:
         """tokenizer: of transformers. vocabulary: number of logits of the model. ends: ids of end tokens."""

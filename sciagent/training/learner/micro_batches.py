@@ -60,6 +60,7 @@ class MicroBatch:
     """Some rows of a step: b sequences with n trained tokens."""
 
     own: Selected
+    """The trained tokens, after the context that the policy sees."""
     teacher: Selected
     """The same trained tokens, after the context that the teachers see."""
     target: Any
@@ -109,10 +110,12 @@ def micro_batch(rows: Sequence[TrainingRow], allowed: AllowedSets | None, device
     own = _selected([row.ids for row in rows], places, device, pad)
     teacher = own
     if any(row.teacher_context is not None for row in rows):
-        teacher_ids = [_for_teacher(row) for row in rows]
-        teacher_places = [
-            row_places + len(ids) - len(row.ids) for row_places, ids, row in zip(places, teacher_ids, rows, strict=True)
-        ]
+        teacher_ids = []
+        teacher_places = []
+        for row, row_places in zip(rows, places, strict=True):
+            ids = _for_teacher(row)
+            teacher_ids.append(ids)
+            teacher_places.append(row_places + len(ids) - len(row.ids))
         teacher = _selected(teacher_ids, teacher_places, device, pad)
     rows_with_places = list(zip(rows, places, strict=True))
 
@@ -122,8 +125,8 @@ def micro_batch(rows: Sequence[TrainingRow], allowed: AllowedSets | None, device
     target = np.concatenate([np.asarray(row.ids)[at] for row, at in rows_with_places])
     imitated = np.concatenate([np.full(len(at), row.behaviour is None) for row, at in rows_with_places])
     return MicroBatch(
-        own,
-        teacher,
+        own=own,
+        teacher=teacher,
         target=torch.from_numpy(target.astype(np.int64)).to(device),
         advantage=numbers(np.asarray(row.advantages)[at] for row, at in rows_with_places),
         behaviour=numbers(
@@ -154,14 +157,14 @@ def _for_teacher(row: TrainingRow) -> tuple[int, ...]:
 def _selected(sequences: Sequence[tuple[int, ...]], places: Sequence[Any], device: Any, pad: int) -> Selected:
     """Returns padded sequences. places: for each sequence, the places of its trained tokens."""
     ids = np.full((len(sequences), max(map(len, sequences))), pad, dtype=np.int64)
-    for row, sequence in zip(ids, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    numbers = np.repeat(np.arange(len(sequences)), [len(at) for at in places])
-    before = np.concatenate(places) - 1
+    for padded_row, sequence in zip(ids, sequences, strict=True):
+        padded_row[: len(sequence)] = sequence
+    sequence_numbers = np.repeat(np.arange(len(sequences)), [len(row_places) for row_places in places])
+    places_before = np.concatenate(places) - 1
     return Selected(
         ids=torch.from_numpy(ids).to(device),
-        row=torch.from_numpy(numbers).to(device),
-        place=torch.from_numpy(before).to(device),
+        row=torch.from_numpy(sequence_numbers).to(device),
+        place=torch.from_numpy(places_before).to(device),
     )
 
 
@@ -178,7 +181,7 @@ def _allowed(
 ) -> Any | None:
     """Returns (n, words) bits, or None if no trained token had a grammar."""
     answers = list[tuple[Any, Any]]()  # numbers of the trained tokens of an answer, and their bits
-    ends = np.cumsum([len(row_places) for row_places in places])
+    ends = np.cumsum([len(row_places) for row_places in places])  # numbers of trained tokens up to the end of each row
     for row, row_places, end in zip(rows, places, ends, strict=True):
         for span in row.spans:
             inside = (row_places >= span.begin) & (row_places < span.end)

@@ -126,7 +126,7 @@ def write_adapter(loaded: LoadedModel, model: Any, folder: Path) -> None:
     shutil.rmtree(part, ignore_errors=True)
     model.save_pretrained(part)
     settings = json.loads((part / CONFIG).read_text(encoding="utf-8"))
-    # peft writes the path of the base model, and the set of modules in any order: the files would not be equal
+    # peft writes the path of the base model, and its modules in any order; with them, equal weights give unequal files
     settings |= {"base_model_name_or_path": loaded.card.policy, "target_modules": sorted(settings["target_modules"])}
     (part / CONFIG).write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     for path in part.iterdir():
@@ -140,11 +140,11 @@ def adapter_identity(loaded: LoadedModel, folder: Path, name: str) -> PolicyIden
     """Returns the identity of a written adapter on its base model. Its name is the one that servers give it."""
     base = ServedCard(name=loaded.card.policy, base_sha256=loaded.card.sha256)
     card = adapter_card(name, folder, base)
-    return PolicyIdentity(card.name, IN_PROCESS, card.base_sha256, card.adapter_sha256)
+    return PolicyIdentity(card.name, IN_PROCESS, base_sha256=card.base_sha256, adapter_sha256=card.adapter_sha256)
 
 
-POLICY = "policy"
-ADAPTER = "adapter"
+POLICY = "policy"  # folder of the whole weights in the folder of a run
+ADAPTER = "adapter"  # folder of the adapter in the folder of a run
 STEPS_FILE = "training.json"  # in the folder of the policy: the number of steps that it was trained for
 
 
@@ -194,18 +194,17 @@ def publish(loaded: LoadedModel, folder: Path, name: str, recipe: Mapping[str, A
     recipe: how it was trained.
     """
     installed = _installed(name)
+    # the run has published the model after fewer steps, and its weights have changed since
     if installed is not None and installed.fault():
-        installed_models.remove(
-            name
-        )  # the run has published the model after fewer steps, and its weights have changed since
-    model = installed_models.add_folder(folder / POLICY, name, lambda _: None)
+        installed_models.remove(name)
+    model = installed_models.add_folder(folder / POLICY, name, tell=lambda _: None)
     if ledger is not None:
         base = loaded.card
-        identities = [PolicyIdentity(model.policy, IN_PROCESS, model.sha256)]
+        identities = [PolicyIdentity(model.policy, IN_PROCESS, base_sha256=model.sha256)]
         if loaded.rank:
             identities.append(adapter_identity(loaded, folder / ADAPTER, name))
         with ledger.begin() as connection:
-            parent = policies.enter(connection, PolicyIdentity(base.policy, IN_PROCESS, base.sha256))
+            parent_id = policies.enter(connection, PolicyIdentity(base.policy, IN_PROCESS, base_sha256=base.sha256))
             for identity in identities:
-                policies.enter(connection, identity, parent_id=parent, recipe=recipe)
+                policies.enter(connection, identity, parent_id=parent_id, recipe=recipe)
     return model

@@ -11,6 +11,7 @@ A `RowKind` for each training selects rows, says which of them stay together in 
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +45,7 @@ class RowSelection:
     def drop(self, why: str, rows: int = 1) -> None:
         self.left_out[f"rows: {why}"] += rows
 
-    def takes(self, tokens: int) -> bool:
+    def fits(self, tokens: int) -> bool:
         """Returns whether a row with this number of tokens fits into the model; counts it as left out if not."""
         if tokens > self.context:
             self.drop(f"more than {self.context} tokens")
@@ -93,27 +94,29 @@ def _imitated_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) 
     for number, cells in rows:
         if cells.get("how") == "hinted":
             selection.drop("hints, which only a teacher may see")
-        elif selection.takes(len(_imitated_row(cells, selection.conversations).ids)):
-            yield Unit((number,))
+        else:
+            row = _imitated_row(cells, selection.conversations)
+            if selection.fits(len(row.ids)):
+                yield Unit((number,))
 
 
 def _imitated_row(cells: Cells, conversations: Conversations) -> TrainingRow:
     return conversations.row(cells)
 
 
-SFT = RowKind(("sft", "hindsight"), None, _imitated_units, _imitated_row)
+SFT = RowKind(datasets=("sft", "hindsight"), columns=None, units=_imitated_units, row=_imitated_row)
 
 
-SAME = 1e-6  # if all advantages of a group are below this, its siblings earned the same
+NEGLIGIBLE = 1e-6  # if all advantages of a group are below this, its siblings earned the same
 
 
 def sampled_row(cells: Cells) -> TrainingRow:
     """Returns a row of `dataset build rows`: tokens as they were sampled, trained where `gradient` is true."""
     used: Sequence[bool] = cells["gradient"]
     return TrainingRow(
-        tuple(cells["ids"]),
-        tuple(used),
-        zero_unused(used, cells["advantages"]),
+        ids=tuple(cells["ids"]),
+        mask=tuple(used),
+        advantages=zero_unused(used, cells["advantages"]),
         behaviour=zero_unused(used, cells["behaviour"]),
         spans=spans_of(cells["spans"]),
         reward=cells["outcome"],
@@ -123,25 +126,27 @@ def sampled_row(cells: Cells) -> TrainingRow:
 def _sampled_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
     """Yields groups of siblings, if at least one row of the group has something to learn."""
     for _, members in groupby(rows, key=lambda row: group_key(row[1])):
-        group = [(number, _largest(cells), len(cells["ids"])) for number, cells in members]
-        decided_advantages = [largest for _, largest, _ in group if largest is not None]
-        if not decided_advantages:
-            selection.drop("have no decided advantage", len(group))
+        n_rows = 0
+        lengths: dict[int, int] = {}  # numbers of tokens of the rows with a decided advantage, by number of the row
+        group_advantage = 0.0
+        for number, cells in members:
+            n_rows += 1
+            largest = _largest_advantage(cells)
+            if largest is not None:
+                lengths[number] = len(cells["ids"])
+                group_advantage = max(group_advantage, largest)
+        if lengths and group_advantage <= NEGLIGIBLE:
+            selection.drop("belong to siblings that earned the same", n_rows)
             continue
-        if max(decided_advantages) <= SAME:
-            selection.drop("belong to siblings that earned the same", len(group))
-            continue
-        kept = []
-        for number, largest, length in group:
-            if largest is None:
-                selection.drop("have no decided advantage")
-            elif selection.takes(length):
-                kept.append(number)
+        n_undecided = n_rows - len(lengths)
+        if n_undecided:
+            selection.drop("have no decided advantage", n_undecided)
+        kept = [number for number, length in lengths.items() if selection.fits(length)]
         if kept:
             yield Unit(tuple(kept))
 
 
-def _largest(cells: Cells) -> float | None:
+def _largest_advantage(cells: Cells) -> float | None:
     """Returns the largest absolute advantage of a row; None if no advantage is decided."""
     pairs = zip(cells["advantages"], cells["gradient"], strict=True)
     return max((abs(advantage) for advantage, is_used in pairs if is_used), default=None)
@@ -152,15 +157,22 @@ def _sampled_row(cells: Cells, _: Conversations) -> TrainingRow:
 
 
 GRPO = RowKind(
-    ("rows",), ("campaign", "group", "episode", "ids", "gradient", "advantages"), _sampled_units, _sampled_row
+    datasets=("rows",),
+    columns=("campaign", "group", "episode", "ids", "gradient", "advantages"),
+    units=_sampled_units,
+    row=_sampled_row,
 )
 
 
 def distilled_row(cells: Cells) -> TrainingRow:
     """Returns a row of `dataset build rows` for distillation: teachers see the same tokens as the model."""
-    n = len(cells["ids"])
-    spans = spans_of(cells["spans"])
-    return TrainingRow(tuple(cells["ids"]), tuple(cells["trainable"]), (0.0,) * n, spans=spans, reward=cells["outcome"])
+    return TrainingRow(
+        ids=tuple(cells["ids"]),
+        mask=tuple(cells["trainable"]),
+        advantages=(0.0,) * len(cells["ids"]),
+        spans=spans_of(cells["spans"]),
+        reward=cells["outcome"],
+    )
 
 
 def hinted_row(cells: Cells, conversations: Conversations) -> TrainingRow:
@@ -173,23 +185,23 @@ def hinted_row(cells: Cells, conversations: Conversations) -> TrainingRow:
     n = len(prompt) + len(answer)
     untrained_beginning = answer[: used.index(True)]
     return TrainingRow(
-        (*prompt, *answer),
-        (*[False] * len(prompt), *used),
-        (0.0,) * n,
+        ids=(*prompt, *answer),
+        mask=(*[False] * len(prompt), *used),
+        advantages=(0.0,) * n,
         spans=(AnswerSpan(len(prompt), n, drawn["temperature"], schema),),
         teacher_context=(*conversations.hinted_ids(cells), *untrained_beginning),
     )
 
 
-def _distilled(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
+def _distilled_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
     for number, cells in rows:
         if not any(cells["trainable"]):
             selection.drop("have no token that may be trained")
-        elif selection.takes(len(cells["ids"])):
+        elif selection.fits(len(cells["ids"])):
             yield Unit((number,))
 
 
-def _hinted(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
+def _hinted_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Iterator[Unit]:
     for number, cells in rows:
         used: Sequence[bool] | None = cells["answer_mask"]
         if cells["how"] != "hinted":
@@ -200,18 +212,18 @@ def _hinted(rows: Iterable[tuple[int, Cells]], selection: RowSelection) -> Itera
             selection.drop("have no token that may be trained")
         else:
             row = hinted_row(cells, selection.conversations)
-            trained_tokens = len(row.ids) - row.mask.index(True)
-            teacher_tokens = len(row.teacher_context or ()) + trained_tokens
-            if selection.takes(max(len(row.ids), teacher_tokens)):
+            n_from_first_trained = len(row.ids) - row.mask.index(True)
+            teacher_tokens = len(row.teacher_context or ()) + n_from_first_trained
+            if selection.fits(max(len(row.ids), teacher_tokens)):
                 yield Unit((number,))
 
 
-def _taught_row(cells: Cells, _: Conversations) -> TrainingRow:
+def _distilled_row(cells: Cells, _: Conversations) -> TrainingRow:
     return distilled_row(cells)
 
 
-DISTILL = RowKind(("rows",), ("ids", "trainable"), _distilled, _taught_row)
-HINDSIGHT = RowKind(("hindsight", "skill"), None, _hinted, hinted_row)
+DISTILL = RowKind(datasets=("rows",), columns=("ids", "trainable"), units=_distilled_units, row=_distilled_row)
+HINDSIGHT = RowKind(datasets=("hindsight", "skill"), columns=None, units=_hinted_units, row=hinted_row)
 
 
 def valued_row(cells: Cells) -> TrainingRow:
@@ -219,15 +231,15 @@ def valued_row(cells: Cells) -> TrainingRow:
     used: Sequence[bool] = cells["trainable"]
     turns = tuple(RowTurn(span["turn"], span["begin"], span["end"]) for span in json.loads(cells["spans"]))
     episode = EpisodeTurns(
-        f"{cells['campaign']} {cells['episode']}",
-        tuple(cells["turn_rewards"] or ()),
-        turns,
+        episode=f"{cells['campaign']} {cells['episode']}",
+        rewards=tuple(cells["turn_rewards"] or ()),
+        turns=turns,
         group=None if cells["group"] is None else f"{cells['campaign']} {cells['group']}",
     )
     return TrainingRow(
-        tuple(cells["ids"]),
-        tuple(used),
-        (0.0,) * len(used),
+        ids=tuple(cells["ids"]),
+        mask=tuple(used),
+        advantages=(0.0,) * len(used),
         behaviour=zero_unused(used, cells["behaviour"]),
         spans=spans_of(cells["spans"]),
         reward=cells["outcome"],
@@ -240,17 +252,18 @@ def _valued_units(rows: Iterable[tuple[int, Cells]], selection: RowSelection) ->
     for _, members in groupby(rows, key=lambda row: group_key(row[1])):
         kept = []
         for number, cells in members:
-            if not decided(cells):
+            if not has_decided_turn(cells):
                 selection.drop("have no decided reward")
-            elif selection.takes(len(cells["ids"])):
+            elif selection.fits(len(cells["ids"])):
                 kept.append(number)
         if kept:
             yield Unit(tuple(kept))
 
 
-def decided(cells: Cells) -> bool:
+def has_decided_turn(cells: Cells) -> bool:
     """Returns whether a row trains a turn whose return is decided: its own reward and all later rewards are."""
     rewards = cells["turn_rewards"] or ()
+    # number of the last turn whose reward is undecided; -1 if there is none
     last_undecided = max((turn for turn, reward in enumerate(rewards) if reward is None), default=-1)
     pairs = zip(cells["turns"], cells["trainable"], strict=True)
     return any(is_trainable and last_undecided < turn < len(rewards) for turn, is_trainable in pairs)
@@ -261,7 +274,10 @@ def _valued_row(cells: Cells, _: Conversations) -> TrainingRow:
 
 
 PPO = RowKind(
-    ("rows",), ("campaign", "group", "episode", "ids", "turns", "trainable", "turn_rewards"), _valued_units, _valued_row
+    datasets=("rows",),
+    columns=("campaign", "group", "episode", "ids", "turns", "trainable", "turn_rewards"),
+    units=_valued_units,
+    row=_valued_row,
 )
 
 
@@ -333,7 +349,7 @@ class DatasetRows:
 
     def _cells(self, number: int) -> Cells:
         """Returns the cells of a row; its row group stays in memory for a while."""
-        group = next(place for place, end in enumerate(self._ends) if number < end)
+        group = bisect_right(self._ends, number)  # the first row group that ends after the row
         if group not in self._row_groups:
             self._row_groups[group] = self._file.read_row_group(group).to_pylist()
             if len(self._row_groups) > MAX_ROW_GROUPS:

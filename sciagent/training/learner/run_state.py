@@ -27,6 +27,9 @@ METRICS = "metrics.jsonl"
 class RunFolder:
     """The folder of a training run."""
 
+    noted: Any = None
+    """Notes that the restored checkpoint holds beside the learner."""
+
     def __init__(self, folder: Path, asked: Mapping[str, Any]) -> None:
         """asked: the recipe of the run, which decides its result. Raises UsageError if the folder holds another run.
 
@@ -36,26 +39,27 @@ class RunFolder:
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file; name a folder with --out")
         folder.mkdir(parents=True, exist_ok=True)
-        held = folder / ASKED
-        for leftover in folder.glob(".*.part"):  # files, and the folders of weights and adapter
-            shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-        if not held.is_file():
+        recipe_file = folder / ASKED
+        # what a killed process had not finished: files, and the folders of weights and adapter
+        for leftover in folder.glob(".*.part"):
+            if leftover.is_dir():
+                shutil.rmtree(leftover)
+            else:
+                leftover.unlink()
+        if not recipe_file.is_file():
             if any(folder.iterdir()):
                 raise UsageError(f"{folder} has files and is no training run; name another folder with --out")
-            _write(held, asked)
+            _write_json(recipe_file, asked)
             return
-        before = json.loads(held.read_text(encoding="utf-8"))
+        before = json.loads(recipe_file.read_text(encoding="utf-8"))
         is_longer = _is_longer(before, asked)
         if is_longer:
             before = before | {"steps": asked.get("steps")}
-        changed = _changed(before, asked)
+        changed = _changed_names(before, asked)
         if changed:
             raise UsageError(f"{folder} holds a training run with another {changed}; name another folder with --out")
         if is_longer:
-            _write(held, asked)
-
-    noted: Any = None
-    """Notes that the restored checkpoint holds beside the learner."""
+            _write_json(recipe_file, asked)
 
     def save(self, learner: Any, step: int, noted: Any = None) -> None:
         """Writes the checkpoint after a step. Every process has to call it; the first one writes.
@@ -70,7 +74,7 @@ class RunFolder:
         if learner.accelerator.is_main_process:
             buffer = io.BytesIO()
             torch.save({"step": step, "noted": noted, **state}, buffer)
-            replace(self.path / CHECKPOINT, buffer.getbuffer())
+            replace_file(self.path / CHECKPOINT, buffer.getbuffer())
 
     def restore(self, learner: Any) -> int:
         """Loads the checkpoint into the learner; returns the last step that is in it, 0 without a checkpoint.
@@ -91,7 +95,7 @@ class RunFolder:
             learner.restore(state)
         if learner.accelerator.is_main_process:
             kept = [json.dumps(line) for line in self.metrics() if line["step"] <= step]
-            replace(self.path / METRICS, "".join(f"{line}\n" for line in kept).encode())
+            replace_file(self.path / METRICS, "".join(f"{line}\n" for line in kept).encode())
         learner.accelerator.wait_for_everyone()
         return step
 
@@ -112,7 +116,7 @@ class RunFolder:
             stream.write(json.dumps(line) + "\n")
 
 
-def replace(path: Path, content: bytes | memoryview) -> None:
+def replace_file(path: Path, content: bytes | memoryview) -> None:
     """Writes a file in one rename: after a crash it is the old one or the new one."""
     part = path.with_name(f".{path.name}.part")
     with part.open("wb") as stream:
@@ -122,25 +126,25 @@ def replace(path: Path, content: bytes | memoryview) -> None:
     part.replace(path)
 
 
-def _write(path: Path, asked: Mapping[str, Any]) -> None:
-    replace(path, json.dumps(asked, indent=2, sort_keys=True).encode() + b"\n")
+def _write_json(path: Path, asked: Mapping[str, Any]) -> None:
+    replace_file(path, json.dumps(asked, indent=2, sort_keys=True).encode() + b"\n")
 
 
 def _is_longer(before: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Returns whether a run is to take more steps than before; None, for all rows, is the most."""
-    known = before.get("steps")
-    wanted = now.get("steps")
-    return known is not None and (wanted is None or wanted > known)
+    """Returns whether a run is to take more steps than before. Without a number of steps it takes all rows."""
+    steps_before = before.get("steps")
+    steps_now = now.get("steps")
+    return steps_before is not None and (steps_now is None or steps_now > steps_before)
 
 
-def _changed(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Returns the names of what differs."""
+def _changed_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Returns the names of the settings that differ."""
     names = [name for name in sorted({*before, *now}) if content_hash(before.get(name)) != content_hash(now.get(name))]
     return ", ".join(names)
 
 
 FOLDER = "tensorboard"
-LEFT_OUT = ("step", "epoch")
+LEFT_OUT = ("step", "epoch")  # fields of a step that are no figures
 
 
 class ScalarWriter:
@@ -157,7 +161,7 @@ class ScalarWriter:
     def add(self, step: TrainedStep, run: str = "") -> None:
         """Writes the figures of a step. run: name of the run, where a folder has several.
 
-        Steps that were written before a crash and are done again replace those."""
+        A step that is done again after a crash replaces the figures that it wrote before."""
         writer = self._writer(run, step.step)
         if writer is not None:
             for name, value in scalars(step).items():
@@ -169,6 +173,8 @@ class ScalarWriter:
             writer.close()
 
     def _writer(self, run: str, first: int) -> Any:
+        """Returns the writer of a run; None without TensorBoard. first: number of the step; a new writer removes the
+        figures from this step on."""
         if find_spec("tensorboard") is None:
             return None
         if run not in self._writers:
@@ -180,10 +186,12 @@ class ScalarWriter:
 
 def scalars(step: TrainedStep) -> Mapping[str, float]:
     """Returns the figures of a step by name; those of a group, such as the parts of the reward, as `terms/NAME`."""
-    found = dict[str, float]()
+    figures = dict[str, float]()
     for name, value in step.model_dump().items():
         if isinstance(value, Mapping):
-            found |= {f"{name}/{part}": float(number) for part, number in value.items() if number is not None}
+            for part, number in value.items():
+                if number is not None:
+                    figures[f"{name}/{part}"] = float(number)
         elif isinstance(value, int | float) and name not in LEFT_OUT:
-            found[name] = float(value)
-    return found
+            figures[name] = float(value)
+    return figures

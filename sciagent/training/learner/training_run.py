@@ -115,9 +115,10 @@ def train(settings: TrainingSettings, ledger: Ledger | None, tell: Tell) -> Trai
     try:
         is_over_budget = run.take_steps(tell)
     except KeyboardInterrupt:
-        return run.answer(None, len(run.folder.metrics()), "interrupt")
+        return run.answer(policy=None, steps=len(run.folder.metrics()), stopped_by="interrupt")
     policy = run.finish(ledger)
-    return run.answer(policy, run.done, "kl_budget" if is_over_budget else run.stopped_by)
+    stopped_by = "kl_budget" if is_over_budget else run.stopped_by
+    return run.answer(policy, run.done, stopped_by)
 
 
 class _Run:
@@ -125,12 +126,15 @@ class _Run:
 
     def __init__(self, settings: TrainingSettings) -> None:
         self._settings = settings
-        self._loaded = load(settings.model, settings.lora, settings.seed)
+        self._loaded = load(settings.model, rank=settings.lora, seed=settings.seed)
         teachers = teachers_of(settings, self._loaded)
-        context = min([self._loaded.context, *(teacher_model.context for _, teacher_model in teachers)])
+        context = self._loaded.context
+        for _, teacher_model in teachers:
+            context = min(context, teacher_model.context)
         self._data = DatasetRows(settings.rows, settings.training, self._loaded.conversations, context)
         steps = list(planned(self._data.units, settings.rows_per_step, settings.epochs, settings.seed))
-        self.stopped_by = "rows" if settings.steps is None or settings.steps >= len(steps) else "steps"
+        takes_all_steps = settings.steps is None or settings.steps >= len(steps)
+        self.stopped_by = "rows" if takes_all_steps else "steps"
         self._steps = steps[: settings.steps]
         if not steps:
             reasons = "; ".join(f"{reason}: {n}" for reason, n in sorted(self._data.left_out.items()))
@@ -151,6 +155,7 @@ class _Run:
 
     def take_steps(self, tell: Tell) -> bool:
         """Takes the remaining steps; returns whether the divergence of the last step is over the budget."""
+        # the steps before a restart may be over the budget already
         if self.done and _is_over(self._settings, self.folder.metrics()[-1]["kl"]):
             return True
         for step in self._steps[self.done :]:
@@ -177,7 +182,7 @@ class _Run:
                     model_loading.write_weights(self._loaded, self._learner.policy, self._settings.out, self.done)
                 else:
                     # this process holds only a part of the weights: a model that holds all of them is written
-                    unsharded = load(self._settings.model, self._settings.lora, self._settings.seed)
+                    unsharded = load(self._settings.model, rank=self._settings.lora, seed=self._settings.seed)
                     unsharded.model.load_state_dict(weights, strict=False)
                     model_loading.write_weights(unsharded, unsharded.model, self._settings.out, self.done)
         if self._is_main:
@@ -205,9 +210,9 @@ def processes() -> PartialState:
 
 
 def _trained_step(step: PlannedStep, rows: int, result: StepMetrics) -> TrainedStep:
-    seconds = StepSeconds(sample=0.0, verify=0.0, update=result.seconds)
-    numbers = result._replace(seconds=0.0)._asdict() | {"seconds": seconds}
-    return TrainedStep(step=step.number, epoch=step.epoch, rows=rows, **numbers)
+    figures = result._asdict()
+    figures["seconds"] = StepSeconds(sample=0.0, verify=0.0, update=result.seconds)
+    return TrainedStep(step=step.number, epoch=step.epoch, rows=rows, **figures)
 
 
 def _is_over(settings: TrainingSettings, kl: float | None) -> bool:

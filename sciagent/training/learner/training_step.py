@@ -42,7 +42,7 @@ from sciagent.training.learner.value_head import (
 from sciagent.training.settings import CriticSettings, LearnerSettings
 
 Batches = Sequence[tuple[MicroBatch, bool]]
-"""Micro-batches, each with whether it counts. Those that only give every process equally many do not count."""
+"""Micro-batches, each with whether it counts. Copies that only fill up the number of a process do not count."""
 
 
 class DivergedError(SciagentError):
@@ -75,10 +75,10 @@ class StepMetrics(NamedTuple):
     """Number of trained tokens."""
     seconds: float
     value_loss: float | None = None
-    """Mean over the turns of the step, of the value head; None without one."""
+    """Mean loss of the value head over the turns of the step; None without a value head."""
     explained_variance: float | None = None
-    """Share of the variance of the value head's targets that it explained before the update of the policy: in the
-    first step, after it was fitted to the same rows."""
+    """Share of the variance of the value head's targets that its values before the update of the policy explain. In the
+    first step, the head has been fitted to the same rows by then."""
 
 
 class Learner:
@@ -98,8 +98,8 @@ class Learner:
         allowed: AllowedSets | None = None,
     ) -> None:
         """model: of transformers or peft; parameters that need no gradient stay as they are. reference, teachers: are
-        called like the model and never trained. allowed: follows the schemas of answers. Raises ValueError if nothing
-        can be trained."""
+        called like the model and never trained. allowed: returns the tokens that the schema of an answer allowed.
+        Raises ValueError if nothing can be trained."""
         self.settings = settings
         self.allowed = allowed
         trained = [weights for weights in model.parameters() if weights.requires_grad]
@@ -156,14 +156,13 @@ class Learner:
         Until the value head is fitted, episodes are compared with their siblings, and the first rows whose episodes
         earned differently fit the head. Later rows are compared with the head's values.
         """
-        parts = [part for part, _ in self._own_parts(rows)]
+        parts = [part for part, _ in self._parts_of_this_process(rows)]
         valued_policy = self.accelerator.unwrap_model(self.model)
-        is_fitted = valued_policy.unit > 0
-        if is_fitted:
+        if valued_policy.is_fitted:
             with self.accelerator.autocast():
                 values = values_of(self.model, parts, self.device)
             rows_with_targets = valued_rows(rows, values, critic)
-            valued_policy.follow([value.target for value in targets(rows_with_targets)])
+            valued_policy.update_scale([value.target for value in targets(rows_with_targets)])
             return rows_with_targets
         to_go = returns_to_go(rows, critic)
         with self.accelerator.autocast():
@@ -191,17 +190,19 @@ class Learner:
         critic = self.settings.critic
         value_factor = 0.0
         if critic is not None:
-            # divided by the unit of the values, the gradients of policy and values grow alike with the rewards
+            # the value loss is quadratic in the rewards; divided by their unit it is linear, as the policy loss is
             value_factor = self.settings.value_loss / (n_turns * (self._value_unit or 1.0))
         sums = torch.zeros(6, dtype=torch.float64)  # of the metrics that `_loss` returns
-        for place, (batch, counts) in enumerate(batches):
+        for place, (batch, is_counted) in enumerate(batches):
             is_last = place == len(batches) - 1
+            # the processes exchange their gradients once, with the last micro-batch
             with nullcontext() if is_last else self.accelerator.no_sync(self.model):
                 loss_sum, value_errors, metric_sums = self._loss(batch)
                 loss = loss_sum / total_weight + value_factor * value_errors
-                factor = self.accelerator.num_processes if counts else 0  # processes average their gradients
+                # the processes average their gradients, but the loss is divided by the weight of all rows
+                factor = self.accelerator.num_processes if is_counted else 0
                 self.accelerator.backward(loss * factor)
-                if counts:
+                if is_counted:
                     sums += metric_sums
         reduced_sums = self.accelerator.reduce(sums.to(self.device), "sum")
         weighted, dropped, kl, entropy, tokens, errors = reduced_sums.tolist()
@@ -225,9 +226,11 @@ class Learner:
         """
         return model.to(self.device) if isinstance(model, torch.nn.Module) else model
 
-    def _own_parts(self, rows: Sequence[TrainingRow]) -> list[tuple[list[TrainingRow], bool]]:
-        """Returns the rows of each micro-batch of this process, with whether it counts. All processes get equally many;
-        copies of the first micro-batch, which do not count, make up the number."""
+    def _parts_of_this_process(self, rows: Sequence[TrainingRow]) -> list[tuple[list[TrainingRow], bool]]:
+        """Returns the rows of each micro-batch of this process, with whether it counts.
+
+        All processes get the same number of micro-batches; copies of the first one, which do not count, fill it up.
+        """
         n_processes = self.accelerator.num_processes
         max_tokens = self.settings.most_tokens
         if n_processes > 1:
@@ -246,8 +249,8 @@ class Learner:
         """
         if not any(row.weight and row.trained for row in rows):
             raise ValueError("the rows of this step have no token to train")
-        parts = self._own_parts([row for row in rows if row.trained])
-        return [(micro_batch(part, self.allowed, self.device), counts) for part, counts in parts]
+        parts = self._parts_of_this_process([row for row in rows if row.trained])
+        return [(micro_batch(part, self.allowed, self.device), is_counted) for part, is_counted in parts]
 
     def _loss(self, batch: MicroBatch) -> tuple[Any, Any, Any]:
         """Returns the weighted sum of the loss, the sum of the value loss, and (6,) sums for the metrics.
@@ -265,22 +268,23 @@ class Learner:
         kl = torch.zeros_like(loss)
         regulariser = torch.zeros_like(loss)
         if self.reference is not None:
-            reference_table = self._frozen(self.reference, batch.own, batch)
+            # the reference sees the context of the policy; teachers may see another one
+            reference_table = self._frozen_table(self.reference, batch.own, batch)
             kl = kl_to_reference(logprobs, reference_table.gather(-1, batch.target[:, None])[:, 0])
-            # weighted by the ratio, the divergence has the gradient of the current policy's, whichever policy sampled
+            # the ratio makes the gradient that of the divergence of the current policy, whichever policy has sampled
             kl = torch.where(batch.imitated, kl, (terms.ratio * kl).masked_fill(terms.dropped, 0.0))
             regulariser = regulariser + settings.kl * kl
         if self.teachers and settings.distillation:
-            tables = [self._frozen(teacher.model, batch.teacher, batch) for teacher in self.teachers]
-            gaps = reverse_kl(table, tables, [teacher.weight for teacher in self.teachers])
-            regulariser = regulariser + settings.distillation * gaps
+            tables = [self._frozen_table(teacher.model, batch.teacher, batch) for teacher in self.teachers]
+            divergences = reverse_kl(table, tables, [teacher.weight for teacher in self.teachers])
+            regulariser = regulariser + settings.distillation * divergences
         if settings.entropy:
             regulariser = regulariser - settings.entropy * entropy
         loss = loss + batch.regularised * regulariser
-        summed = (batch.weight * loss).sum()
-        n = batch.weight.new_tensor(len(loss))
-        metric_sums = torch.stack([summed, dropped.sum(), kl.sum(), entropy.sum(), n, errors])
-        return summed, errors, metric_sums.detach().double().cpu()
+        loss_sum = (batch.weight * loss).sum()
+        n_tokens = batch.weight.new_tensor(len(loss))
+        metric_sums = torch.stack([loss_sum, dropped.sum(), kl.sum(), entropy.sum(), n_tokens, errors])
+        return loss_sum, errors, metric_sums.detach().double().cpu()
 
     def _forward(self, batch: MicroBatch) -> tuple[Any, Any]:
         """Returns the (n, v) logits of the trained tokens, and the sum of the value loss: 0 without a value head."""
@@ -298,8 +302,8 @@ class Learner:
         """The running standard deviation of the value head's targets; 0 before it is fitted."""
         return float(self.accelerator.unwrap_model(self.model).unit)
 
-    def _frozen(self, model: Any, selected: Any, batch: MicroBatch) -> Any:
-        """Returns (n, v) log-probabilities by a model that is not trained."""
+    def _frozen_table(self, model: Any, selected: Any, batch: MicroBatch) -> Any:
+        """Returns (n, v) log-probabilities by a model that is not trained. selected: the tokens in its context."""
         with torch.no_grad(), self.accelerator.autocast():
             logits = selected.logits(model)
             return distribution(logits, batch.temperature, batch.mask(logits.shape[-1]))
@@ -332,6 +336,7 @@ class Learner:
         weights: Mapping[str, Any] = self.state()["weights"]
         if self.settings.critic is None:
             return weights
+        # the names in a `PolicyWithValues`
         return {name.removeprefix("policy."): weight for name, weight in weights.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -29,9 +29,9 @@ from sciagent.training.settings import CriticSettings
 Turn = tuple[str, int]
 """A turn: its episode, and its number there."""
 Values = Mapping[Turn, float]
-"""Values by turn, before it is answered."""
+"""The value of each turn: what the episode is expected to earn from it on, before it is answered."""
 Decided = Mapping[Turn, float | None]
-"""Numbers by turn; None where a reward is undecided."""
+"""A number for each turn; None where a reward is undecided."""
 
 
 def turn_advantages(rewards: Numbers, values: Mapping[int, float], settings: CriticSettings) -> dict[int, float | None]:
@@ -74,7 +74,7 @@ def sibling_means(rows: Sequence[TrainingRow], to_go: Decided, otherwise: Values
             earned.setdefault((groups[episode], number), []).append(value)
     means = dict(otherwise)
     for (episode, number), value in to_go.items():
-        returns_of_group = earned.get((groups.get(episode, ""), number), [])
+        returns_of_group = earned.get((groups.get(episode, ""), number), [])  # empty for an episode without siblings
         n_others = len(returns_of_group) - 1
         if value is not None and n_others > 0:
             means[episode, number] = (sum(returns_of_group) - value) / n_others
@@ -96,7 +96,8 @@ def valued_rows(
     learnt: dict[Turn, _Learnt] = {}
     for turn, advantage in advantages.items():
         if advantage is not None:
-            target = TurnValue(0, values[turn], expected[turn] + advantage)  # `_valued` sets the place, 0 here
+            # `_valued` sets the place, which differs from row to row
+            target = TurnValue(begin=0, before=values[turn], target=expected[turn] + advantage)
             learnt[turn] = _Learnt(advantage - centre, target)
     return [_valued(row, learnt) for row in rows]
 
@@ -106,7 +107,7 @@ class _Learnt(NamedTuple):
 
     advantage: float
     value: TurnValue
-    """Its place in a row is not known yet."""
+    """The target, whose place in a row is not known yet."""
 
 
 def _advantages(rows: Sequence[TrainingRow], values: Values, settings: CriticSettings) -> Decided:
@@ -151,7 +152,7 @@ def targets(rows: Iterable[TrainingRow]) -> Iterator[TurnValue]:
 def explained_variance(rows: Iterable[TrainingRow]) -> float | None:
     """Returns the share of the targets' variance that the values before the step explain; None if all are equal.
 
-    1 is perfect, 0 as good as their mean, and less is worse than it.
+    1: the values are the targets; 0: they are no better than the mean of the targets; below 0: they are worse.
     """
     pairs = [(value.target, value.target - value.before) for value in targets(rows)]
     if not pairs:
@@ -167,7 +168,7 @@ def _variance(numbers: Sequence[float]) -> float:
 
 
 STEP_SHARE = 0.1
-"""Share of the targets of one step in the running mean and variance."""
+"""Share that the targets of one step have in the running mean and variance."""
 MIN_DEVIATION = 1e-6
 """Targets with a smaller standard deviation count as all equal."""
 
@@ -199,16 +200,22 @@ class PolicyWithValues(torch.nn.Module):  # type: ignore[misc]
     def forward(self, input_ids: Any, value_row: Any, value_place: Any, **more: Any) -> ValuedOutput:
         """input_ids: (b, t). value_row, value_place: (m,) sequences and places of the last token of the wanted states.
         more: goes to the policy."""
-        found = self.policy(input_ids=input_ids, output_hidden_states=True, **more)
-        states = found.hidden_states[-1][value_row, value_place]
+        output = self.policy(input_ids=input_ids, output_hidden_states=True, **more)
+        states = output.hidden_states[-1][value_row, value_place]
         with torch.autocast(states.device.type, enabled=False):
             states = states.float()
-            return ValuedOutput(found.logits, self.centre + self.scale * self.head(states)[:, 0], states)
+            values = self.centre + self.scale * self.head(states)[:, 0]
+            return ValuedOutput(output.logits, values, states)
 
     @property
     def unit(self) -> float:
         """The running standard deviation of the targets; 0 until the value head is fitted."""
         return self.scale
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` has found a scale."""
+        return self.scale > 0
 
     def fit(self, states: Any, targets: Sequence[float], updates: int, learning_rate: float) -> None:
         """Fits the value head alone to targets, from the beginning; the policy stays as it is.
@@ -223,28 +230,28 @@ class PolicyWithValues(torch.nn.Module):  # type: ignore[misc]
         self.scale = math.sqrt(variance)
         wanted = (torch.tensor(targets, device=states.device) - self.centre) / self.scale
         # the mean of the states is large and explains nothing: the layer is fitted to the differences from it
-        common = states.mean(dim=0)
-        differing = states - common
+        mean_state = states.mean(dim=0)
+        differences = states - mean_state
         weight = torch.zeros(states.shape[1], device=states.device, requires_grad=True)
         bias = torch.zeros((), device=states.device, requires_grad=True)
         optimiser = torch.optim.AdamW([weight, bias], lr=learning_rate, weight_decay=0.0)
         for _ in range(updates):
             optimiser.zero_grad()
-            loss = (0.5 * (differing @ weight + bias - wanted) ** 2).mean()
+            loss = (0.5 * (differences @ weight + bias - wanted) ** 2).mean()
             loss.backward()
             optimiser.step()
         with torch.no_grad():
             _assign(self.head.weight, weight[None])
-            _assign(self.head.bias, (bias - weight @ common)[None])
+            _assign(self.head.bias, (bias - weight @ mean_state)[None])
 
-    def follow(self, targets: Sequence[float]) -> None:
-        """Lets centre and scale follow the targets of a step; the values stay as they are."""
-        centre, variance = _moments(targets)
+    def update_scale(self, targets: Sequence[float]) -> None:
+        """Moves centre and scale towards those of a step's targets; the values stay as they are."""
+        step_centre, step_variance = _moments(targets)
         old_centre = self.centre
         old_scale = self.scale
-        moved = centre - old_centre
-        new_centre = old_centre + STEP_SHARE * moved
-        new_variance = (1 - STEP_SHARE) * (old_scale**2 + STEP_SHARE * moved**2) + STEP_SHARE * variance
+        shift = step_centre - old_centre
+        new_centre = old_centre + STEP_SHARE * shift
+        new_variance = (1 - STEP_SHARE) * (old_scale**2 + STEP_SHARE * shift**2) + STEP_SHARE * step_variance
         new_scale = max(math.sqrt(new_variance), MIN_DEVIATION)
         with torch.no_grad():
             self.head.weight.mul_(old_scale / new_scale)
@@ -321,27 +328,30 @@ def _by_turn(
     """
     own_results: dict[Turn, Any] = {}
     for part in parts:
-        turns = [
-            (number, row.episode.episode, turn)
-            for number, row in enumerate(part)
-            if row.episode is not None
-            for turn in row.episode.turns
-        ]
+        turns: list[Turn] = []
+        row_numbers: list[int] = []
+        places: list[int] = []
+        for row_number, row in enumerate(part):
+            if row.episode is not None:
+                for turn in row.episode.turns:
+                    turns.append((row.episode.episode, turn.number))
+                    row_numbers.append(row_number)
+                    places.append(turn.begin - 1)
         longest = max(len(row.ids) for row in part)
         padded_ids = [[*row.ids, *[0] * (longest - len(row.ids))] for row in part]
         inputs = {
             "input_ids": torch.tensor(padded_ids, device=device),
-            "value_row": torch.tensor([number for number, _, _ in turns], dtype=torch.long, device=device),
-            "value_place": torch.tensor([turn.begin - 1 for *_, turn in turns], dtype=torch.long, device=device),
+            "value_row": torch.tensor(row_numbers, dtype=torch.long, device=device),
+            "value_place": torch.tensor(places, dtype=torch.long, device=device),
             "logits_to_keep": torch.zeros(1, dtype=torch.long, device=device),  # logits are not needed
         }
         with torch.no_grad():
             output = model(use_cache=False, **inputs)
-        for (_, episode, turn), result in zip(turns, read(output), strict=True):
-            own_results.setdefault((episode, turn.number), result)
+        for named_turn, result in zip(turns, read(output), strict=True):
+            own_results.setdefault(named_turn, result)
     merged: dict[Turn, Any] = {}
     for results_of_process in gather_object([own_results]):
-        merged = results_of_process | merged
+        merged = results_of_process | merged  # results that an earlier process gave stay
     return merged
 
 

@@ -1,8 +1,8 @@
 """Waves of groups: groups of a step that are opened, rolled out, verified and rewarded together.
 
 `LocalWaves` does all this in this process. `roll_out` rolls out the groups of several campaigns in parts: while one
-part samples, the tool calls of the others are carried out and verified. `read` reads the training rows of a group from
-the ledger, as they were sampled and rewarded.
+part samples, the tool calls of the others are carried out and verified. `read_rewarded_groups` reads the training rows
+of a group from the ledger, as they were sampled and rewarded.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from sciagent.store.learning.reward_versions import RewardVersionRow
 from sciagent.store.learning.rollout_groups import GroupRow
 from sciagent.training.dataset_columns import rows_of
 from sciagent.training.learner.learner_rows import TrainingRow
-from sciagent.training.learner.row_selection import SAME, decided, sampled_row, valued_row
+from sciagent.training.learner.row_selection import NEGLIGIBLE, has_decided_turn, sampled_row, valued_row
 from sciagent.training.live.run_campaigns import LiveTask, WeightedTask
 from sciagent.training.read_turns import RecordedEpisode
-from sciagent.training.rollouts.campaign_rollouts import count, obstacle_after_pause
+from sciagent.training.rollouts.campaign_rollouts import count_step, obstacle_after_pause
 from sciagent.training.rollouts.lock_step import CarriedOut, NextTurn, RolloutRunner
 from sciagent.training.rollouts.sibling_groups import Group, GroupMark, RolloutPlan
 from sciagent.training.settings import LiveSettings
@@ -125,7 +125,8 @@ class _Rollout:
                 answers = self._policy.answers([question for _, turn in asked for question in turn.questions])
                 self._verifying.append(self._thread.submit(_carried_out, asked, answers))
                 unfinished_parts.append(part)
-            next_part_waits = len(self._verifying) == len(unfinished_parts)  # its last turn is still being verified
+            # every part that is left has a turn in verification; the oldest of them is the next part's
+            next_part_waits = len(self._verifying) == len(unfinished_parts)
             if self._verifying and next_part_waits:
                 self._write_oldest()
 
@@ -140,7 +141,7 @@ class _Rollout:
             for each, carried_out in done:
                 each.runner.write(connection, carried_out)
         for each, carried_out in done:
-            count(each.task.driver, carried_out.result)
+            count_step(each.task.driver, carried_out.result)
 
     def close(self) -> None:
         """Writes what is still being verified, after an error."""
@@ -194,12 +195,12 @@ class RewardedGroup:
         """Whether the siblings earned differently, or a value head compares their rewards with its predictions."""
         for row in self.rows:
             is_for_value_head = row.episode is not None
-            if is_for_value_head or any(abs(advantage) > SAME for advantage in row.advantages):
+            if is_for_value_head or any(abs(advantage) > NEGLIGIBLE for advantage in row.advantages):
                 return True
         return False
 
 
-def read(
+def read_rewarded_groups(
     connection: Connection,
     built: Built,
     version: RewardVersionRow,
@@ -220,8 +221,19 @@ def read(
         policy_of = policies.of_episodes(connection, [sibling.id for sibling in siblings])
         for sibling in siblings:
             policy = policy_of[sibling.id].name if sibling.id in policy_of else None
-            about = (built.row.name, sibling.id, sibling.number, row.id, sibling.sibling, policy, row.purpose, task)
-            episode = RecordedEpisode(*about, opening=(), thinking="preserve")
+            # the rows need neither the opening nor the thinking of the prompts
+            episode = RecordedEpisode(
+                campaign=built.row.name,
+                id=sibling.id,
+                number=sibling.number,
+                group=row.id,
+                sibling=sibling.sibling,
+                policy=policy,
+                purpose=row.purpose,
+                task=task,
+                opening=(),
+                thinking="preserve",
+            )
             _add_episode(connection, group, episode, context, training)
         rewarded_groups.append(group)
     return sorted(rewarded_groups, key=lambda group: group.id)
@@ -248,7 +260,7 @@ def _add_episode(
 def _add_row(group: RewardedGroup, cells: Mapping[str, Any], turn_ids: Mapping[int, int], training: str) -> None:
     """Adds a row if it has something to learn. turn_ids: ids of the episode's turns, by number."""
     if training == "ppo":
-        has_something_to_learn = decided(cells)
+        has_something_to_learn = has_decided_turn(cells)
         is_trained = cells["trainable"]
         make_row = valued_row
     else:
@@ -262,7 +274,7 @@ def _add_row(group: RewardedGroup, cells: Mapping[str, Any], turn_ids: Mapping[i
 
 
 def _summed_terms(terms: Sequence[Mapping[str, float | None]]) -> Mapping[str, float]:
-    """Returns the sum of each term over an episode's turns. An undecided term counts as 0."""
+    """Returns the sum of each term over an episode's turns. A term that is undecided in a turn counts as 0 there."""
     sums: dict[str, float] = {}
     for terms_of_turn in terms:
         for name, amount in terms_of_turn.items():
@@ -356,16 +368,18 @@ class LocalWaves:
         inline_seconds = sum(each.runner.verified_seconds for each in running)
         rolled_out_at = time.monotonic()
         for each in running:
-            if each.task.built.bought:
+            if each.task.built.bought:  # there are rungs that run as jobs; the others have answered inside the turns
                 each.task.driver.settle(self._settings.patience)
         settle_seconds = time.monotonic() - rolled_out_at
         sample_seconds = rolled_out_at - begun_at - wait_seconds
         groups = list[RewardedGroup]()
         for each in running:
             ids = [group.row.id for group in each.groups]
-            version = self._version(each.task, ids)
+            version = self._reward_version(each.task, ids)
             with self._ledger.read() as connection:
-                groups += read(connection, each.task.built, version, ids, self._context, self._settings.training)
+                groups += read_rewarded_groups(
+                    connection, each.task.built, version, ids, self._context, self._settings.training
+                )
         return Wave(groups, sample_seconds, inline_seconds + settle_seconds, wait_seconds + settle_seconds)
 
     def _require_answers(self, step: int, running: Sequence[TaskGroups]) -> None:
@@ -414,11 +428,16 @@ class LocalWaves:
     def _plan(self, policy: BatchPolicy, marks: Sequence[GroupMark]) -> RolloutPlan:
         settings = self._settings
         return RolloutPlan(
-            len(marks), settings.siblings, settings.turns, policy.name, begins=settings.begins, marks=tuple(marks)
+            groups=len(marks),
+            siblings=settings.siblings,
+            turns=settings.turns,
+            policy=policy.name,
+            begins=settings.begins,
+            marks=tuple(marks),
         )
 
-    def _version(self, task: LiveTask, group_ids: Sequence[int]) -> RewardVersionRow:
-        """Returns the version of the rewards of groups: the one that an ended process has published, else a new one."""
+    def _reward_version(self, task: LiveTask, group_ids: Sequence[int]) -> RewardVersionRow:
+        """Returns the version of the rewards of groups: one that an ended process has published, else a new one."""
         with self._ledger.read() as connection:
             scope = reward_versions.scope_of(group_ids)
             published = reward_versions.first_of_scope(connection, task.built.row.id, self._spec.hash, scope)
@@ -427,8 +446,8 @@ class LocalWaves:
     def _go_on(self) -> None:
         """Raises Stopped if no further turn may begin."""
         if self._stopping.is_set():
-            raise Stopped("interrupt", "stopped")
+            raise Stopped("interrupt", why="stopped")
         for task in self.tasks:
             why = obstacle_after_pause(task.driver)
             if why is not None:
-                raise Stopped("budget", f"{task.name}: {why}")
+                raise Stopped("budget", why=f"{task.name}: {why}")

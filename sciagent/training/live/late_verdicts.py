@@ -2,9 +2,9 @@
 
 `LateVerdicts` finds such groups. A group is trained again on its new advantages minus its old ones, with the recorded
 log-probabilities and with the weight that the difference would have had in the group's own step. The policy gradient is
-linear in the advantages as long as no ratio is clipped. So at the same weights the gradient of the first training plus
-the gradient of the difference is the gradient of the final reward. The entropy bonus and the divergence from the
-reference counted in the first training, and do not count again.
+linear in the advantages as long as no ratio of probabilities is clipped. So at the same weights the gradient of the
+first training plus the gradient of the difference is the gradient of the final reward. The entropy bonus and the
+divergence from the reference counted in the first training, and do not count again.
 
 `Gatherer` collects the groups that a step is trained on: groups whose siblings earned differently.
 """
@@ -26,10 +26,10 @@ from sciagent.store.learning import evaluations_and_turn_uses, reward_versions
 from sciagent.store.learning import rollout_groups as groups
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.learner.learner_rows import TrainingRow
-from sciagent.training.learner.row_selection import SAME
+from sciagent.training.learner.row_selection import NEGLIGIBLE
 from sciagent.training.live import group_waves as waves
 from sciagent.training.live.group_waves import RewardedGroup, Waves
-from sciagent.training.live.run_campaigns import chosen
+from sciagent.training.live.run_campaigns import tasks_of_places
 from sciagent.training.settings import LiveSettings
 
 
@@ -40,16 +40,16 @@ class TrainedGroup:
     step: int
     group: RewardedGroup
     """The group with the rewards that it was trained with last."""
-    total: int
+    n_step_tokens: int
     """Number of trained tokens of the group's step."""
 
 
 class LateVerdicts:
-    """Follows the groups of a run whose rewards may change: those of campaigns with rungs that run as jobs."""
+    """Follows the groups of a run whose rewards may change: all groups of campaigns with rungs that run as jobs."""
 
     def __init__(self, ledger: Ledger, campaigns: Sequence[str], spec: RewardSpec, context: int, lag: int) -> None:
-        """lag: largest number of steps by which the trained policy may be ahead of the policy that sampled a group; -1:
-        no group is trained on a difference."""
+        """context: most tokens of a row. lag: largest number of steps by which the trained policy may be ahead of the
+        policy that sampled a group; -1: no group is trained on a difference."""
         self._ledger = ledger
         self._spec = spec
         self._context = context
@@ -64,7 +64,9 @@ class LateVerdicts:
         with ledger.read() as connection:
             now = read_watermark(connection)
         self._last_look = dict.fromkeys(self._campaigns, now)
+        """Watermark, by campaign, up to which evidence has been looked at."""
         self._look_before = dict(self._last_look)
+        """The same watermark before the last look."""
         self._not_trained_yet: dict[str, set[int]] = {name: set() for name in self._campaigns}
         """Groups with new evidence that were sampled but not trained at the last look; the next look has them again."""
         self.refused: set[tuple[str, int]] = set()
@@ -91,9 +93,8 @@ class LateVerdicts:
                 rows = groups.of_campaign(connection, built.row.id)
                 step_of = {row.id: int(row.task["step"]) for row in rows if row.task.get("run") == run}
                 last_version: dict[int, int] = {}
-                for group_id, _, version in evaluations_and_turn_uses.of_groups(
-                    connection, list(step_of)
-                ):  # in the order of the uses
+                uses = evaluations_and_turn_uses.of_groups(connection, list(step_of))
+                for group_id, _, version in uses:  # in their order, so that the last use stays
                     last_version[group_id] = version
                 for group_id, number in step_of.items():
                     if number <= done:
@@ -108,7 +109,7 @@ class LateVerdicts:
         if version is None:
             return RewardedGroup(group_id, version=0, campaign=built.row.name)
         used_rewards = reward_versions.get(connection, version)
-        [group] = waves.read(connection, built, used_rewards, [group_id], self._context)
+        [group] = waves.read_rewarded_groups(connection, built, used_rewards, [group_id], self._context)
         return group
 
     @property
@@ -121,7 +122,8 @@ class LateVerdicts:
         return self._look_before
 
     def changed(self, step: int) -> list[TrainedGroup]:
-        """Returns the groups whose rewards have changed since the last look, with rows of the difference.
+        """Returns the groups whose rewards have changed since the last look. The advantages of their rows are the
+        changes.
 
         step: number of the next step. Groups beyond the lag are refused, and noted in `refused`.
         """
@@ -130,28 +132,28 @@ class LateVerdicts:
             for trained in self._with_new_evidence(name, step):
                 version = publish_groups(built, self._spec, [trained.group.id])
                 with self._ledger.read() as connection:
-                    [group_now] = waves.read(connection, built, version, [trained.group.id], self._context)
-                rows = differences(trained.group.rows, group_now.rows, trained.total)
+                    [group_now] = waves.read_rewarded_groups(
+                        connection, built, version, [trained.group.id], self._context
+                    )
+                rows = differences(trained.group.rows, group_now.rows, trained.n_step_tokens)
                 if rows:
                     turns = sorted({*trained.group.turns, *group_now.turns})
                     changed_group = replace(group_now, rows=rows, turns=turns)
-                    changed_groups.append(TrainedGroup(trained.step, changed_group, trained.total))
-                    trained.group = group_now
+                    changed_groups.append(TrainedGroup(trained.step, changed_group, trained.n_step_tokens))
+                    trained.group = group_now  # a later change is the difference from these rewards
         return changed_groups
 
     def _with_new_evidence(self, name: str, step: int) -> list[TrainedGroup]:
         """Returns the groups with new evidence that are within the lag; notes the others as refused."""
         with self._ledger.read() as connection:
             now = read_watermark(connection)
-            ids = {
-                *evaluations_and_turn_uses.groups_with_news(
-                    connection, self._campaigns[name].row.id, self._last_look[name]
-                ),
-                *self._not_trained_yet[name],
-            }
+            campaign_id = self._campaigns[name].row.id
+            news = evaluations_and_turn_uses.groups_with_news(connection, campaign_id, after=self._last_look[name])
+        ids = {*news, *self._not_trained_yet[name]}
         self._look_before[name] = self._last_look[name]
         self._last_look[name] = now
-        newest = max(self._known, default=0)  # groups are numbered as they are sampled; later ones were not trained yet
+        # ids grow in the order of sampling, so groups with higher ids than all known ones are not trained yet
+        newest = max(self._known, default=0)
         self._not_trained_yet[name] = {id_ for id_ in ids if id_ > newest}
         self._forget_rows_beyond_lag(step)
         within_lag = []
@@ -178,22 +180,25 @@ class LateVerdicts:
             self._with_new_evidence(name, beyond_every_lag)
 
 
-def differences(before: Sequence[TrainingRow], now: Sequence[TrainingRow], total: int) -> list[TrainingRow]:
+def differences(before: Sequence[TrainingRow], now: Sequence[TrainingRow], n_step_tokens: int) -> list[TrainingRow]:
     """Returns rows with the change of the advantages; no rows if nothing changed.
 
-    before: the rows as they were trained; a row that was not trained had advantages of 0. total: number of trained
-    tokens of the group's step. The changes are scaled by the group's share of these tokens, so that the mean over the
-    rows gives them the weight that they had in the mean over the step. The rows train the policy gradient alone.
+    before: the rows as they were trained; a row that was not trained had advantages of 0. n_step_tokens: number of
+    trained tokens of the group's step. The changes are scaled by the group's share of these tokens, so that the mean
+    over the rows gives them the weight that they had in the mean over the step. The rows train the policy gradient
+    alone.
     """
     rows_before = {row.ids: row for row in before}
     n_own_tokens = sum(row.trained for row in now)
-    share = n_own_tokens / total if total else 1.0
+    share = n_own_tokens / n_step_tokens if n_step_tokens else 1.0
     rows = []
     has_changed = False
     for row in now:
-        old_advantages = rows_before[row.ids].advantages if row.ids in rows_before else (0.0,) * len(row.ids)
+        old_advantages = (0.0,) * len(row.ids)
+        if row.ids in rows_before:
+            old_advantages = rows_before[row.ids].advantages
         changes = tuple(share * (new - old) for new, old in zip(row.advantages, old_advantages, strict=True))
-        if any(abs(change) > SAME for change in changes):
+        if any(abs(change) > NEGLIGIBLE for change in changes):
             has_changed = True
         rows.append(replace(row, advantages=changes, regularised=False))
     return rows if has_changed else []
@@ -201,7 +206,7 @@ def differences(before: Sequence[TrainingRow], now: Sequence[TrainingRow], total
 
 @dataclass
 class GatheredStep:
-    """The groups of a step."""
+    """The groups of a step, and the seconds of their waves, as `Wave` has them."""
 
     number: int
     trained: list[RewardedGroup] = field(default_factory=list)
@@ -226,11 +231,11 @@ class Gatherer:
         Raises Stopped if no further turn may begin.
         """
         step = GatheredStep(number)
-        groups = self._settings.groups
+        n_wanted = self._settings.groups
         most_groups = self._settings.most_groups
         next_place = 0
-        while len(step.trained) < groups and next_place < most_groups:
-            n = min(groups - len(step.trained), most_groups - next_place)
+        while len(step.trained) < n_wanted and next_place < most_groups:
+            n = min(n_wanted - len(step.trained), most_groups - next_place)
             places = range(next_place, next_place + n)
             wave = self._waves.wave(number, policy, self._places_by_task(number, places))
             for group in wave.groups:
@@ -247,7 +252,7 @@ class Gatherer:
     def _places_by_task(self, number: int, places: range) -> Mapping[str, Sequence[int]]:
         """Returns the places of groups by task."""
         places_by_task: dict[str, list[int]] = {}
-        tasks = chosen(self._waves.tasks, self._settings.seed, number, places)
+        tasks = tasks_of_places(self._waves.tasks, self._settings.seed, number, places)
         for place, task in zip(places, tasks, strict=True):
             places_by_task.setdefault(task.name, []).append(place)
         return places_by_task

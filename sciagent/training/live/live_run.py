@@ -34,7 +34,7 @@ from sciagent.training.guard_watch import GuardWatch, episode_facts, has_promise
 from sciagent.training.learner import model_loading
 from sciagent.training.learner.learner_rows import TrainingRow
 from sciagent.training.learner.model_loading import LoadedModel, load
-from sciagent.training.learner.run_state import RunFolder, replace
+from sciagent.training.learner.run_state import RunFolder, replace_file
 from sciagent.training.learner.training_run import Tell
 from sciagent.training.learner.training_step import Learner, StepMetrics
 from sciagent.training.live import ray_actors, sampling_engines
@@ -46,6 +46,7 @@ from sciagent.training.stopping_guards import EpisodeFacts, StepFacts, StopReaso
 from sciagent.training.train_answers import StepSeconds, TrainedPolicy, TrainedStep
 
 PolicyOf = Callable[[Version], BatchPolicy]
+"""Returns the policy that samples with the weights of a version."""
 
 
 class StepSource(Protocol):
@@ -123,7 +124,9 @@ class OneAhead:
         self._thread.shutdown()
 
 
-STEPS_READ = 3  # latest steps whose episodes are read at each check, since the control may answer late
+STEPS_READ = 3
+"""Number of latest steps whose episodes each check reads, since the control may answer late. The control is the rung
+that checks the rewards."""
 
 
 class RunGuards:
@@ -150,7 +153,7 @@ class RunGuards:
         groups = [*gathered.trained, *gathered.dropped]
         versions = sorted({group.version for group in groups})
         self._policy_of_version[number] = dict.fromkeys(versions, policy)
-        self._policy_of_version.pop(number - STEPS_READ, None)
+        self._policy_of_version.pop(number - STEPS_READ, None)  # the step that is read no more
         policies: dict[int, int] = {}
         for policies_of_step in self._policy_of_version.values():
             policies.update(policies_of_step)
@@ -163,6 +166,7 @@ class RunGuards:
                     name = reward_versions.campaign_of(connection, row.id)
                     self._campaigns[row.campaign_id] = open_for_people(self._ledger, name)
                 facts += self._facts(connection, row, now, policies[row.id])
+        # rewards depend on their description and on the law, which values candidates without a verdict (0: no law)
         laws = sorted({(row.campaign_id, row.spec_hash, row.law or 0) for row in rows})
         specs = [(self._campaigns[row.campaign_id], RewardSpec.model_validate(row.spec)) for row in rows]
         step = StepFacts(
@@ -174,7 +178,7 @@ class RunGuards:
             episodes=tuple(facts),
         )
         self._watch.check(step)
-        return list(self._watch.blind(number))
+        return list(self._watch.idle_guards(number))
 
     def _facts(
         self, connection: Connection, version: RewardVersionRow, now: int, policy: int
@@ -215,11 +219,14 @@ def train_live(
         raise UsageError("training on the live ladder runs in one process; start it without `accelerate launch`")
     run_id = _run_id(folder)
     stopping = stop or Event()
-    with ray_actors.started(settings, ledger, spec, loaded.context, run_id, engine, stopping) as (sampling, waves):
+    with ray_actors.started(settings, ledger, spec, loaded.context, run_id, engine, stopping) as (
+        sampling_engine,
+        waves,
+    ):
         names = [task.name for task in waves.tasks]
         late = LateVerdicts(ledger, names, spec, loaded.context, _late_lag(settings))
         gatherer = Gatherer(settings, waves)
-        run = LiveRun(settings, ledger, folder, loaded, learner, sampling, gatherer, recipe, late, stopping)
+        run = LiveRun(settings, ledger, folder, loaded, learner, sampling_engine, gatherer, recipe, late, stopping)
         stopped_by = run.steps(tell)
     return run.answer(stopped_by)
 
@@ -262,7 +269,7 @@ class LiveRun:
         self._learner = learner
         self._engine = engine
         self._recipe = recipe
-        self._done = folder.restore(learner)
+        self._done = folder.restore(learner)  # number of steps so far
         self._guards = RunGuards(settings, ledger, folder.path, self._done)
         noted = folder.noted or {"uses": [], "seen": {}, "refused": []}
         self._pending_uses: list[list[Any]] = list(noted["uses"])
@@ -275,9 +282,10 @@ class LiveRun:
         if settings.ahead:
             next_by = sampling_engines.from_checkpoint(noted.get("next_by"))
             self._step_source = OneAhead(gatherer, self._policy, settings.steps, stopping, next_by)
+        # before the first step, a policy without an adapter is the model itself
         is_untrained = not self._done and not loaded.rank
         self._identity = sampling_engines.identity_of_model(loaded.card) if is_untrained else self._version()
-        self._policy_id = sampling_engines.entered(ledger, self._identity, None, self._recipe)
+        self._policy_id = sampling_engines.enter_version(ledger, self._identity, parent_id=None, recipe=self._recipe)
 
     def steps(self, tell: Tell) -> str:
         """Takes the remaining steps; returns why the run ended: `steps`, `interrupt`, `budget` or a guard's name."""
@@ -295,7 +303,8 @@ class LiveRun:
             except Stopped as stopped:
                 self._save()
                 return stopped.reason
-            step = self._train(gathered, sampled_by.identity.name, self._late.changed(number))
+            changed_groups = self._late.changed(number)
+            step = self._train(gathered, sampled_by.identity.name, changed_groups)
             notes = self._guards.check(gathered, step.kl, sampled_by.steps)
             step = step.model_copy(update={"notes": notes})
             self._folder.add_metrics(step.model_dump())
@@ -331,11 +340,15 @@ class LiveRun:
             metrics = self._updated(rows, [group.rows for group in changed_groups])
             self._identity = self._version()
             recipe = {"run": self._recipe, "step": gathered.number}
-            self._policy_id = sampling_engines.entered(self._ledger, self._identity, self._policy_id, recipe)
+            self._policy_id = sampling_engines.enter_version(
+                self._ledger, self._identity, parent_id=self._policy_id, recipe=recipe
+            )
             for group in trained_groups:
                 self._pending_uses.append([self._policy_id, group.version, group.turns])
         else:  # no weight changes
-            metrics = StepMetrics(0.0, None, 0.0, None, 0.0, 0.0, 0, 0.0)
+            metrics = StepMetrics(
+                loss=0.0, reward=None, masked=0.0, kl=None, entropy=0.0, grad_norm=0.0, tokens=0, seconds=0.0
+            )
         self._late.trained(gathered.number, [*gathered.trained, *gathered.dropped])
         self._done = gathered.number
         return _trained_step(gathered, metrics, len(rows), sampled_by, len(changed))
@@ -345,7 +358,7 @@ class LiveRun:
 
         changed: rows of each group whose rewards have changed. Each of these groups adds a gradient of its own.
         """
-        if not rows:
+        if not rows:  # the first changed group then takes the place of the step's rows
             return self._updated(changed[0], changed[1:])
         for rows_of_group in changed:
             self._learner.gradient(rows_of_group)
@@ -363,7 +376,7 @@ class LiveRun:
         noted = {"uses": self._pending_uses, "seen": dict(self._late.look_before), "refused": refused}
         next_by = self._step_source.next_by
         if next_by is not None:
-            noted["next_by"] = next_by.noted()
+            noted["next_by"] = next_by.to_checkpoint()
         self._folder.save(self._learner, self._done, noted)
         self._write_uses()
 
@@ -414,8 +427,8 @@ def _trained_step(gathered: GatheredStep, metrics: StepMetrics, rows: int, polic
     number of earlier groups whose rewards have changed."""
     groups = [*gathered.trained, *gathered.dropped]
     outcomes = [outcome for group in groups for outcome in group.outcomes]
-    learner_metrics = metrics._replace(reward=_mean(outcomes), seconds=0.0)._asdict()
-    seconds = StepSeconds(
+    learner_metrics = metrics._replace(reward=_mean(outcomes))._asdict()
+    learner_metrics["seconds"] = StepSeconds(
         sample=gathered.sample_seconds,
         verify=gathered.verify_seconds,
         wait=gathered.wait_seconds,
@@ -430,7 +443,7 @@ def _trained_step(gathered: GatheredStep, metrics: StepMetrics, rows: int, polic
         dropped=len(gathered.dropped),
         late=late,
         terms=_means([terms for group in groups for terms in group.terms]),
-        **(learner_metrics | {"seconds": seconds}),
+        **learner_metrics,
     )
 
 
@@ -448,12 +461,13 @@ def _run_id(folder: RunFolder) -> str:
     """Returns the id of the run, by which the ledger knows its groups. The first call for a folder makes the id."""
     path = folder.path / RUN_ID_FILE
     if not path.is_file():
-        replace(path, uuid.uuid4().hex.encode())
+        replace_file(path, uuid.uuid4().hex.encode())
     return path.read_text(encoding="utf-8")
 
 
 def _run_recipe(settings: LiveSettings, spec: RewardSpec, loaded: LoadedModel) -> Mapping[str, Any]:
     """Returns all settings that decide the result of a run, as JSON values."""
+    # they change nothing about the result, or the hashes and the learner's settings state them
     left_out = {"tasks", "out", "rewards", "credit", "constants"} | CHANGEABLE_SETTINGS
     values = settings.model_dump(mode="json", exclude=left_out) | settings.learner.model_dump(mode="json")
     tasks = [[load_spec(task.file).identity_hash, task.weight] for task in settings.tasks]

@@ -33,7 +33,7 @@ from sciagent.training.live.sampling_engines import (
     InProcessEngine,
     ServedEngine,
     load_weights,
-    policy_elsewhere,
+    policy_loaded_elsewhere,
     trained_weights,
 )
 from sciagent.training.settings import LiveSettings
@@ -80,13 +80,13 @@ class SentPolicy(NamedTuple):
 class RolloutActor:
     """One process of rollouts, which drives its campaigns with the runner of a single process."""
 
-    def __init__(self, asked: ActorTask) -> None:
-        self._asked = asked
+    def __init__(self, task: ActorTask) -> None:
+        self._task = task
         self._stopping = Event()
-        self._ledger = Ledger(asked.ledger)
-        self._driving, tasks = _entered(lambda: driven(asked.settings, self._ledger))
+        self._ledger = Ledger(task.ledger)
+        self._driving, live_tasks = _enter_when_free(lambda: driven(task.settings, self._ledger))
         self._waves = LocalWaves(
-            asked.settings, self._ledger, tasks, asked.rewards, asked.context, asked.run, self._stopping
+            task.settings, self._ledger, live_tasks, task.rewards, task.context, task.run, self._stopping
         )
         self._learner: Learner | None = None
         self._loaded: LoadedModel | None = None
@@ -112,27 +112,27 @@ class RolloutActor:
 
     def finish(self) -> None:
         """Lets the ladder decide about all candidates, and gives the campaigns back."""
-        self._driving.__exit__(None, None, None)
+        self._driving.__exit__(None, None, None)  # `__init__` has entered this context
         self._ledger.close()
 
     @contextmanager
     def _policy(self, identity: PolicyIdentity, weights: Any) -> Iterator[BatchPolicy]:
-        policy = self._served(identity) if weights is None else self._local(identity, weights)
+        policy = self._served_policy(identity) if weights is None else self._local_policy(identity, weights)
         try:
             yield policy
         finally:
             policy.close()
 
-    def _served(self, identity: PolicyIdentity) -> BatchPolicy:
-        return policy_elsewhere(identity, str(self._asked.settings.endpoint))
+    def _served_policy(self, identity: PolicyIdentity) -> BatchPolicy:
+        return policy_loaded_elsewhere(identity, str(self._task.settings.endpoint))
 
-    def _local(self, identity: PolicyIdentity, weights: Mapping[str, Any]) -> BatchPolicy:
+    def _local_policy(self, identity: PolicyIdentity, weights: Mapping[str, Any]) -> BatchPolicy:
         """Returns a policy that samples in this process. The model is loaded once, and gets the trained weights."""
         import torch
 
         from sciagent.training.learner.training_step import Learner
 
-        settings = self._asked.settings
+        settings = self._task.settings
         if self._learner is None or self._loaded is None:
             torch.set_num_threads(settings.threads or 1)
             self._loaded = load(settings.model, settings.lora, settings.seed)
@@ -141,12 +141,12 @@ class RolloutActor:
         return InProcessEngine().policy(self._learner, self._loaded, identity)
 
 
-def _entered(make_context: Callable[[], AbstractContextManager[T]]) -> tuple[AbstractContextManager[T], T]:
+def _enter_when_free(make_context: Callable[[], AbstractContextManager[T]]) -> tuple[AbstractContextManager[T], T]:
     """Enters a context that drives campaigns; returns the context, and what it yields.
 
-    If another driver still has the lease of a campaign, it waits for as long as the lease of an ended driver may last.
+    If another driver has the lease of a campaign, the function waits: the lease of a driver that has ended lapses.
     """
-    deadline = time.monotonic() + 2 * lease_seconds()
+    deadline = time.monotonic() + 2 * lease_seconds()  # a live driver renews its lease; waiting longer is no use
     while True:
         context = make_context()
         try:
@@ -171,9 +171,9 @@ class SentEngine:
 
         if self._served is not None:
             policy = self._served.policy(learner, loaded, version)
-            return ActorPolicy(SentPolicy(policy.identity(policy.name), None), self._actors)
+            return ActorPolicy(SentPolicy(policy.identity(policy.name), weights=None), self._actors)
         weights = {name: tensor.cpu() for name, tensor in trained_weights(learner.policy).items()}
-        return ActorPolicy(SentPolicy(version, ray.put(weights)), self._actors)
+        return ActorPolicy(SentPolicy(version, weights=ray.put(weights)), self._actors)
 
     def close(self) -> None:
         if self._served is not None:
@@ -210,14 +210,14 @@ class RolloutActors:
         run: str,
         stopping: Event | None = None,
     ) -> None:
-        """The parameters are those of `LocalWaves`. Raises UsageError without the extra, or for
-        a campaign that is named twice."""
+        """The parameters are those of `LocalWaves`. Raises UsageError if Ray is not installed, or for a campaign that
+        is named twice."""
         if find_spec("ray") is None:
             raise UsageError(MISSING_EXTRA)
         import ray
 
         self._stopping = stopping or Event()
-        actor_shares = shares(settings)
+        actor_shares = shares_of_actors(settings)
         self._has_started_ray = not ray.is_initialized()
         if self._has_started_ray:
             address = None if settings.ray is None else settings.ray.address
@@ -238,7 +238,7 @@ class RolloutActors:
             self.tasks += own_tasks
             for task in own_tasks:
                 self._actor_of_task[task.name] = place
-        self._results([actor.ready.remote() for actor in self._actors])  # then all campaigns are in the ledger
+        self._results([actor.ready.remote() for actor in self._actors])  # waits until the ledger has all campaigns
 
     def wave(self, step: int, policy: BatchPolicy, places: Mapping[str, Sequence[int]]) -> Wave:
         """Rolls out groups of a step, each task by its actor, as `Waves` says."""
@@ -253,6 +253,7 @@ class RolloutActors:
         for number, places_of_actor in sorted(places_by_actor.items()):
             promises.append(self._actors[number].wave.remote(step, sent, weights, places_of_actor))
         waves: list[Wave] = self._results(promises)
+        # the actors work at the same time, so that the slowest one determines the seconds
         return Wave(
             [group for wave in waves for group in wave.groups],
             sample_seconds=max(wave.sample_seconds for wave in waves),
@@ -300,7 +301,7 @@ class RolloutActors:
         import ray
 
         for actor in self._actors:
-            with suppress(Exception):  # one that has ended
+            with suppress(Exception):  # the actor may have ended already
                 ray.kill(actor)
         if self._has_started_ray:
             ray.shutdown()
@@ -311,7 +312,7 @@ def _split_weights(sent: SentPolicy) -> tuple[SentPolicy, Any]:
     return sent._replace(weights=None), sent.weights
 
 
-def shares(settings: LiveSettings) -> list[tuple[LiveSettings, list[NamedTask]]]:
+def shares_of_actors(settings: LiveSettings) -> list[tuple[LiveSettings, list[NamedTask]]]:
     """Returns the settings and the tasks of each actor. Raises UsageError for a campaign that is named twice."""
     tasks: list[NamedTask] = []
     for share in settings.tasks:
@@ -334,6 +335,7 @@ def _start_ray(address: str | None, n_actors: int) -> None:
     """Connects to a cluster, or starts Ray on this machine with room for all actors."""
     import ray
 
+    # actors on other machines read the same settings of sciagent from their environment
     variables = {name: value for name, value in os.environ.items() if name.startswith("SCIAGENT_")}
     variables["SCIAGENT_MODELS"] = str(Path(models_folder()).absolute())
     options: dict[str, Any] = {
@@ -382,4 +384,5 @@ def started(
 def _engine_of(settings: LiveSettings) -> Engine:
     if settings.endpoint is None:
         return InProcessEngine(is_beside=settings.ahead > 0)
+    # a step may be sampled by a version that is up to `lag` steps old
     return ServedEngine(settings.endpoint, settings.new_name, settings.out / "adapters", versions=settings.lag + 1)

@@ -69,17 +69,17 @@ def driven(settings: LiveSettings, ledger: Ledger) -> Iterator[list[LiveTask]]:
             built = create_or_open(ledger, spec, source, user()).built
             proposer = model_spec(built)
             driver = stack.enter_context(Driver(built, settings.workers, source=seed_source))
-            team = WorkerTeam(driver.worker, built, settings.workers or built.spec.workers)
+            team = WorkerTeam(driver.worker, built, cores=settings.workers or built.spec.workers)
             tasks.append(LiveTask(driver, stack.enter_context(team), proposer, share.weight))
         for task in tasks:
-            task.driver.settle(settings.patience)
+            task.driver.settle(settings.patience)  # verifies the seeds
             check_seeds(task.built)
         yield tasks
         for task in tasks:
             task.driver.run()
 
 
-def chosen(tasks: Sequence[T], seed: int, step: int, places: range) -> list[T]:
+def tasks_of_places(tasks: Sequence[T], seed: int, step: int, places: range) -> list[T]:
     """Returns the task of each group of a step. places: numbers of the groups in the step.
 
     The draw is systematic: each task gets its share of the places, rounded up or down by chance. It depends on seed,

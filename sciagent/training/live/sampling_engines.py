@@ -41,13 +41,13 @@ class Version(NamedTuple):
     weights: Mapping[str, Any] | None = None
     """The trained weights by name; None if nobody needs them later."""
 
-    def noted(self) -> list[Any]:
+    def to_checkpoint(self) -> list[Any]:
         """Returns the version as lists and plain values, as a checkpoint keeps it."""
         return [list(astuple(self.identity)), self.steps, self.weights]
 
 
 def from_checkpoint(noted: list[Any] | None) -> Version | None:
-    """Returns the version that a checkpoint has kept as `Version.noted` says; None if it has kept none."""
+    """Returns the version that a checkpoint has kept as `Version.to_checkpoint` says; None if it has kept none."""
     if noted is None:
         return None
     identity, steps, weights = noted
@@ -56,7 +56,7 @@ def from_checkpoint(noted: list[Any] | None) -> Version | None:
 
 def trained_weights(model: Any) -> Mapping[str, Any]:
     """Returns a copy of the weights that are trained, by name."""
-    return {name: each.detach().clone() for name, each in model.named_parameters() if each.requires_grad}
+    return {name: weight.detach().clone() for name, weight in model.named_parameters() if weight.requires_grad}
 
 
 def load_weights(model: Any, weights: Mapping[str, Any]) -> None:
@@ -70,12 +70,12 @@ def weights_swapped(model: Any, weights: Mapping[str, Any] | None) -> Iterator[N
     if weights is None:
         yield
         return
-    own = trained_weights(model)
+    own_weights = trained_weights(model)
     load_weights(model, weights)
     try:
         yield
     finally:
-        load_weights(model, own)
+        load_weights(model, own_weights)
 
 
 def identity_of_model(card: Model) -> PolicyIdentity:
@@ -84,8 +84,8 @@ def identity_of_model(card: Model) -> PolicyIdentity:
 
 
 def identity_of(loaded: LoadedModel, model: Any, name: str) -> PolicyIdentity:
-    """Returns the identity of a model by the hash of the files that it would have on disk: of the model, or of its
-    adapter."""
+    """Returns the identity of a model by the hash of the files that it would have on disk. A model with an adapter is
+    identified by the files of the adapter."""
     with tempfile.TemporaryDirectory(prefix="sciagent-version-") as folder:
         if loaded.rank:
             write_adapter(loaded, model, Path(folder) / "adapter")
@@ -95,7 +95,7 @@ def identity_of(loaded: LoadedModel, model: Any, name: str) -> PolicyIdentity:
     return PolicyIdentity(installed_models.policy_name(name, sha256), "in process", sha256)
 
 
-def entered(ledger: Ledger, identity: PolicyIdentity, parent_id: int | None, recipe: Mapping[str, Any]) -> int:
+def enter_version(ledger: Ledger, identity: PolicyIdentity, parent_id: int | None, recipe: Mapping[str, Any]) -> int:
     """Returns the ledger's id of a version, and writes its row if it is new."""
     with ledger.begin() as connection:
         return policies.enter(connection, identity, parent_id=parent_id, recipe=recipe)
@@ -161,8 +161,9 @@ class LearnersPolicy:
 
 
 PROBE = Sampling(temperature=0.5, max_tokens=16, seed=1)
+"""How the server draws the answer by which its log-probabilities are checked."""
 MAX_DIFFERENCE = 0.2  # of log-probabilities in nats, mean over the probe; with bfloat16 they differ by less
-_START = "start it with `sciagent serve-model MODEL --trainable`, in the precision of the trainer (--dtype)"
+_HOW_TO_START = "start it with `sciagent serve-model MODEL --trainable`, in the precision of the trainer (--dtype)"
 
 
 class ServedEngine:
@@ -173,7 +174,8 @@ class ServedEngine:
     """
 
     def __init__(self, endpoint: str, name: str, folder: Path, versions: int = 1) -> None:
-        """name: of the new policy. folder: for the adapters. versions: number of versions that stay loaded."""
+        """name: of the policy that is trained. folder: for the adapters. versions: number of versions that stay
+        loaded."""
         self._endpoint = endpoint
         self._name = name
         self._folder = folder.absolute()
@@ -184,22 +186,23 @@ class ServedEngine:
     def policy(self, learner: Learner, loaded: LoadedModel, version: PolicyIdentity) -> BatchPolicy:
         """Loads the policy as it is now, and returns a client that asks it by the name of its content.
 
-        Raises UsageError if the server has another model, or none of its log-probabilities can be trained on.
+        Raises UsageError if the server has another model, or if its log-probabilities cannot be trained on.
         """
         if not self._is_checked:
             self._check_base(loaded)
-        client = asking(self._load(learner, loaded, version), self._endpoint)
+        adapter_name = self._load(learner, loaded, version)
+        client = client_of(adapter_name, self._endpoint)
         self._clients.append(ThreadedPolicy(client))
         if not self._is_checked:
             check_logprobs(client, learner)
             self._is_checked = True
-        self._unload(self._versions)
+        self._unload(kept=self._versions)
         return self._clients[-1]
 
     def close(self) -> None:
         """Unloads the run's adapters and ends the requests."""
         with suppress(ModelError):  # a server that is gone has nothing to unload
-            self._unload(0)
+            self._unload(kept=0)
 
     def _check_base(self, loaded: LoadedModel) -> None:
         """Raises UsageError unless the server has the weights below the trained adapter."""
@@ -236,26 +239,26 @@ class ServedEngine:
             policy.close()
         names = {policy.name for policy in self._clients}
         for adapter in served.loaded_adapters(self._endpoint):
-            model_name, _, _ = adapter.partition("@")
+            model_name, _, _ = adapter.partition("@")  # an adapter is called NAME@HASH
             if model_name == self._name and adapter not in names:
                 served.unload_adapter(self._endpoint, adapter)
-        for folder in self._folder.glob("*"):  # the server may read the folder of a loaded adapter again
+        for folder in self._folder.glob("*"):  # those of loaded adapters stay: the server may read them again
             if folder.name not in names:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def asking(name: str, endpoint: str) -> EndpointPolicy:
-    """Returns a client of a server that `serve-model --trainable` started."""
+def client_of(name: str, endpoint: str) -> EndpointPolicy:
+    """Returns a client of a server that `serve-model --trainable` started. name: of the adapter that is asked."""
     return EndpointPolicy(name, endpoint, logprobs="processed", grammar="llguidance")
 
 
-def policy_elsewhere(identity: PolicyIdentity, endpoint: str) -> BatchPolicy:
+def policy_loaded_elsewhere(identity: PolicyIdentity, endpoint: str) -> BatchPolicy:
     """Returns a client of a version that another process has loaded into the server."""
-    if served.served_card(identity.name) is None:  # another machine has loaded the version
+    if served.served_card(identity.name) is None:  # another machine has loaded it, and this one has no card of it
         base = identity.base_sha256
         adapter = identity.adapter_sha256
         served.keep_card(ServedCard(name=identity.name, base_sha256=base, adapter_sha256=adapter))
-    return ThreadedPolicy(asking(identity.name, endpoint))
+    return ThreadedPolicy(client_of(identity.name, endpoint))
 
 
 def check_logprobs(client: EndpointPolicy, learner: Learner) -> None:
@@ -264,14 +267,14 @@ def check_logprobs(client: EndpointPolicy, learner: Learner) -> None:
     The server draws one short answer at a temperature that is not 1, and the trainer's model computes its
     log-probabilities again.
     """
-    drawn = client.sample([Message("user", "Propose a molecule with a small gap.")], [], PROBE)
+    drawn = client.sample([Message("user", "Propose a molecule with a small gap.")], tools=[], sampling=PROBE)
     if drawn.tokens is None or drawn.tokens.behaviour is None:
-        raise UsageError(f"{client.name}: the server returns no token ids; {_START}")
+        raise UsageError(f"{client.name}: the server returns no token ids; {_HOW_TO_START}")
     difference = _mean_difference(learner, drawn)
     if difference > MAX_DIFFERENCE:
         raise UsageError(
             f"{client.name}: the log-probabilities of the server differ by {difference:.2g} nats from those of the "
-            f"policy at temperature {PROBE.temperature:g}; {_START}"
+            f"policy at temperature {PROBE.temperature:g}; {_HOW_TO_START}"
         )
 
 
@@ -284,7 +287,7 @@ def _mean_difference(learner: Learner, drawn: Sampled) -> float:
     output = torch.tensor(tokens.output_ids, device=learner.device)
     ids = torch.tensor([[*tokens.prompt_ids, *tokens.output_ids[:-1]]], device=learner.device)
     with torch.inference_mode():
-        logits = learner.model(input_ids=ids, use_cache=False).logits[0, -n:].float()
+        logits = learner.model(input_ids=ids, use_cache=False).logits[0, -n:].float()  # (n, tokens)
     table = torch.log_softmax(logits / PROBE.temperature, dim=-1)
     own_logprobs = table.gather(-1, output[:, None])[:, 0]
     server_logprobs = torch.tensor(tokens.behaviour, device=learner.device)

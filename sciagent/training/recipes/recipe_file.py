@@ -118,7 +118,7 @@ TRAINING_STAGES = (RowsStage, LiveStage)
 """Stages that make a policy."""
 
 
-MIN_CAMPAIGNS = 3  # of a policy, for an interval
+MIN_CAMPAIGNS = 3  # fewest campaigns of a policy that give an interval
 
 
 class NewModelSpec(SettingsGroup):
@@ -172,7 +172,7 @@ class RecipeSpec(SettingsGroup):
             for place, problem in self._problems():
                 faults.add(("stages", place), problem)
             if self.rewards is None and any(isinstance(stage, LiveStage) for stage in self.stages):
-                faults.add(("rewards",), "required for live training, and missing", "name a file", True)
+                faults.add(("rewards",), "required for live training, and missing", "name a file", on_key=True)
         return self
 
     @model_validator(mode="after")
@@ -198,6 +198,7 @@ class RecipeSpec(SettingsGroup):
                 problems.append((place, "rollouts are made by the policy so far; leave `policy` out"))
             if isinstance(stage, AuditStage) and self.evaluate is None and None in (stage.seeds, stage.verifications):
                 problems.append((place, "an audit without `evaluate` needs seeds and verifications"))
+            # a new model has no tokens yet, and cannot answer; such a stage teaches it by the answers of others
             if not has_policy and not isinstance(stage, AnswersStage) and stage.kind != "demonstrations":
                 problems.append((place, "a new model is first taught by a stage of kind sft or hindsight"))
             has_policy = has_policy or isinstance(stage, TRAINING_STAGES)
@@ -229,7 +230,8 @@ def recipe_schema() -> JsonSchemaValue:
 
 def load_recipe(path: Path) -> RecipeSpec:
     """Reads a recipe. Raises SpecError, with all mistakes by line."""
-    return validated(read(read_text(path), "a recipe", "recipe: name"), str(path), RecipeSpec)
+    document = read(read_text(path), kind="a recipe", opens="recipe: name")
+    return validated(document, str(path), RecipeSpec)
 
 
 def stage_number(spec: RecipeSpec, name: str) -> int:

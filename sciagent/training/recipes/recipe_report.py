@@ -15,14 +15,16 @@ from typing import NamedTuple
 
 from sciagent.domain.safe_text import cut
 from sciagent.report.page.html_page import environment, replace_text
-from sciagent.report.parts.charts import COLOURS, LINES, contexted, figure, svg
+from sciagent.report.parts.charts import COLOURS, LINES, figure, svg, with_chart_settings
 from sciagent.training.learner.run_state import METRICS
 from sciagent.training.train_answers import StageAnswer, TrainedStep
 
 Points = Sequence[float | None]
+"""A value for each step of some runs, one run after the other; None where a step has none."""
 PHASES = {"sample": "sampling", "waited": "verification", "update": "update"}
+"""Fields of `StepSeconds`, with their labels."""
 COLOURS_OF_PHASES = ("passed", "failed", "refused")
-SHARE = "share"
+SHARE = "share"  # label of an axis for values from 0 to 1
 MIN_NAMED_SHARE = 0.14  # of the axis; a shorter run has no name above it
 MAX_MARKED_STEPS = 30  # with more steps, lines have no markers
 
@@ -40,11 +42,13 @@ class TrainingCurve(NamedTuple):
 
 
 def training_charts(runs: Sequence[TrainingCurve]) -> list[tuple[str, str]]:
-    """Returns pairs of a chart and its caption. Charts without a number are left out. runs: in their order."""
+    """Returns pairs of a chart and its caption. Charts without a number are left out. runs: drawn in this order."""
     taught = [run for run in runs if not run.is_live]
     live = [run for run in runs if run.is_live]
+    # rewards of live runs; if there are none, those that the rows of data sets state
     rewards = {"reward": _values(live or runs, lambda step: step.reward)}
     terms = {name: _values(live, partial(_term, name)) for name in _terms(live)}
+    # of each chart: its runs, its lines, the label of its axis, its caption
     charts = [
         (taught, {"loss": _values(taught, lambda step: step.loss)}, "nats per token", "Loss on the rows of data sets"),
         (live, {"loss": _values(live, lambda step: step.loss)}, "loss", "Loss on the live ladder"),
@@ -55,7 +59,9 @@ def training_charts(runs: Sequence[TrainingCurve]) -> list[tuple[str, str]]:
     ]
     explained = {"explained": _values(runs, lambda step: step.explained_variance)}
     charts.append((runs, explained, SHARE, "Variance of what turns earned that the value head had foreseen"))
-    drawn = [(_by_step(of, lines, label, caption), caption) for of, lines, label, caption in charts]
+    drawn = []
+    for runs_of_chart, lines, label, caption in charts:
+        drawn.append((_by_step(runs_of_chart, lines, label, caption), caption))
     drawn.append((_time(runs), "Time of a step, by phase"))
     return [(chart, caption) for chart, caption in drawn if chart]
 
@@ -80,7 +86,7 @@ def _terms(runs: Sequence[TrainingCurve]) -> list[str]:
     return list(names)[: len(LINES) - 1]
 
 
-@contexted
+@with_chart_settings
 def _by_step(runs: Sequence[TrainingCurve], lines: Mapping[str, Points], label: str, title: str) -> str:
     """Draws lines against the steps of the runs, one after the other; empty without a number."""
     lines = {name: points for name, points in lines.items() if any(value is not None for value in points)}
@@ -102,7 +108,7 @@ def _by_step(runs: Sequence[TrainingCurve], lines: Mapping[str, Points], label: 
     return svg(chart, f"{title}, by step", f"training-{title}")
 
 
-@contexted
+@with_chart_settings
 def _time(runs: Sequence[TrainingCurve]) -> str:
     """Draws the seconds of each step, the phases upon each other; empty without steps."""
     steps = [step for run in runs for step in run.steps]
@@ -114,8 +120,8 @@ def _time(runs: Sequence[TrainingCurve]) -> str:
         seconds = [getattr(step.seconds, phase) for step in steps]
         if any(seconds):
             above = [a + b for a, b in zip(below, seconds, strict=True)]
-            numbers = [place - 0.5 for place in range(1, len(steps) + 2)]
-            axes.stairs(above, numbers, baseline=below, fill=True, color=COLOURS[colour], label=label, alpha=0.85)
+            edges = [number - 0.5 for number in range(1, len(steps) + 2)]  # of the steps; a step is 1 wide
+            axes.stairs(above, edges, baseline=below, fill=True, color=COLOURS[colour], label=label, alpha=0.85)
             below = above
     _steps(axes, runs)
     axes.set_ylim(bottom=0)
@@ -135,16 +141,16 @@ def _steps(axes: object, runs: Sequence[TrainingCurve]) -> None:
     if len(runs) == 1:
         return
     for run, end in zip(runs, ends, strict=True):
-        if end < total:
+        if end < total:  # another run follows
             axes.axvline(end + 0.5, color=COLOURS["muted"], linewidth=1.0, linestyle=(0, (2, 3)))  # type: ignore[attr-defined]
         if len(run.steps) < MIN_NAMED_SHARE * total:
             continue
-        middle = (end - len(run.steps) / 2) / total
+        middle = (end - len(run.steps) / 2) / total  # of the run, as a share of the axis
         look = {"ha": "center", "va": "bottom", "fontsize": 8.5, "color": COLOURS["muted"]}
         axes.text(middle, 1.01, cut(run.name, 12), transform=axes.transAxes, **look)  # type: ignore[attr-defined]
 
 
-@contexted
+@with_chart_settings
 def evaluation_chart(stages: Sequence[StageAnswer]) -> str:
     """Draws hits by verification of each stage's policy, with intervals of 95 %; empty if none was compared."""
     compared = [stage for stage in stages if stage.before is not None and stage.after is not None]
@@ -152,6 +158,7 @@ def evaluation_chart(stages: Sequence[StageAnswer]) -> str:
         return ""
     chart, axes = figure(6.0, 3.0)
     pairs = {"the policy before": [stage.before for stage in compared], "its own": [stage.after for stage in compared]}
+    # the two points of a stage stand beside each other
     for (name, points), (colour, marker, _), shift in zip(pairs.items(), LINES, (-0.1, 0.1), strict=False):
         intervals = [point for point in points if point is not None]
         means = [mean for mean, _, _ in intervals]
@@ -190,22 +197,15 @@ def write_training_report(
 ) -> Path:
     """Writes `report.html` into the folder of a run. stages: of a recipe. Returns the file."""
     shown = [run for run in runs if run.steps]
-    text = (
-        environment()
-        .get_template("training.html.j2")
-        .render(
-            campaign=title,
-            runs=shown,
-            stages=stages,
-            evaluation=evaluation_chart(stages),
-            charts=training_charts(shown),
-        )
+    template = environment().get_template("training.html.j2")
+    text = template.render(
+        campaign=title, runs=shown, stages=stages, evaluation=evaluation_chart(stages), charts=training_charts(shown)
     )
     replace_text(folder / FILE, text)
     return folder / FILE
 
 
-RUN = "run"  # folder of the training run in that of its stage
+RUN = "run"  # folder of the training run, in the folder of its stage
 
 
 def write_report(out: Path, recipe: str, stages: Sequence[StageAnswer]) -> None:

@@ -73,7 +73,8 @@ def roll_out(
     policy: `scripted` or a model of this machine. Raises Interrupted.
     """
     purpose: Purpose = "demonstration" if stage.kind == "demonstrations" else "rollout"
-    n_before: Mapping[str, int] = folder.note(
+    # counted when the stage begins, so that a restart rolls out only the groups that are still missing
+    n_before: Mapping[str, int] = folder.stored_once(
         "groups", lambda: {built.row.name: _n_complete(built, purpose) for built in tasks}
     )
     lines = []
@@ -83,12 +84,20 @@ def roll_out(
         with policy_of(built, policy) as batch_policy:
             n_missing = n_wanted - _n_complete(built, purpose)
             while n_missing > 0:
-                drive = RolloutDrive(built, batch_policy, None, partial(_say_with_name, say, name))
-                plan = plan_of(n_missing, stage.siblings, stage.turns, batch_policy.name, purpose, stage.begins)
+                drive = RolloutDrive(built, batch_policy, workers=None, say=partial(_say_with_name, say, name))
+                plan = plan_of(
+                    groups=n_missing,
+                    siblings=stage.siblings,
+                    turns=stage.turns,
+                    policy=batch_policy.name,
+                    purpose=purpose,
+                    begins=stage.begins,
+                )
                 with stopping.during(drive.stop):
                     answer = drive.run(plan)
                 if stopping.is_set:
                     raise Interrupted
+                # a call that is stopped, or takes no turn, would end alike if it were repeated
                 if answer.stopped is not None or not answer.turns:
                     lines.append(f"{name}: {answer.stopped or f'the campaign is {answer.state}'}")
                     break
@@ -217,28 +226,28 @@ def task_shares(spec: RecipeSpec, folder: Path) -> list[TaskShare]:
     return [TaskShare(file=folder / task.campaign, weight=task.weight) for task in spec.task_specs]
 
 
-def stated(stage: SettingsGroup, model: type[SettingsGroup]) -> Mapping[str, Any]:
+def stated_values(stage: SettingsGroup, model: type[SettingsGroup]) -> Mapping[str, Any]:
     """Returns the values that a stage states for the fields of a model, by name."""
     return {name: getattr(stage, name) for name in stage.model_fields_set if name in model.model_fields}
 
 
 def dataset_settings(stage: RowsStage, campaigns: Sequence[str], command: str) -> DatasetSettings:
-    """Returns the data set that a stage trains on. All goals are for training: others are held out by `evaluate`."""
+    """Returns the data set that a stage trains on. It holds out no goal, since `evaluate` names the held-out tasks."""
     kind = STAGE_TRAININGS[stage.kind].dataset
-    selection = stated(stage, AnswerSettings)
+    selection = stated_values(stage, AnswerSettings)
     return DatasetSettings(kind=kind, campaigns=tuple(campaigns), test_share=0.0, command=command, **selection)
 
 
 def rows_settings(stage: RowsStage, rows: Path, run: StageRun) -> TrainingSettings:
     """Returns the training of a stage on a data set. rows: its folder."""
     training = STAGE_TRAININGS[stage.kind].training
-    values = {**stated(stage, TrainingSettings), **vars(run)}
+    values = {**stated_values(stage, TrainingSettings), **vars(run)}
     return TrainingSettings(**values, training=training, rows=rows)
 
 
 def live_settings(stage: LiveStage, tasks: Sequence[TaskShare], rewards: Path, run: StageRun) -> LiveSettings:
     """Returns the training of a stage on the live ladder. rewards: file that describes them."""
-    values = {**stated(stage, LiveSettings), **vars(run)}
+    values = {**stated_values(stage, LiveSettings), **vars(run)}
     return LiveSettings(**values, training=stage.kind, tasks=tuple(tasks), rewards=rewards)
 
 
@@ -250,7 +259,8 @@ class Watching(Protocol):
 
     def say(self, line: str) -> None: ...
 
-    def step(self, stage: str, step: TrainedStep, of: int) -> None: ...
+    def step(self, stage: str, step: TrainedStep, of: int) -> None:
+        """stage: its name. of: number of steps of its training."""
 
 
 @dataclass(frozen=True)
@@ -308,11 +318,11 @@ class StageWorker:
             return StageResult(lines=roll_out(stage, tasks, answering_policy, folder, self._stopping, self.say))
         if isinstance(stage, AuditStage):
             return self._audit(stage, first, str(policy))
-        new = f"{self._settings.name}-{name}"
+        new_name = f"{self._settings.name}-{name}"
         if isinstance(stage, RowsStage):
-            trained = self._train_on_rows(stage, name, new, folder, tasks, policy)
+            trained = self._train_on_rows(stage, name, new_name, folder, tasks, policy)
         else:
-            trained = self._train_live(stage, name, new, folder, str(policy))
+            trained = self._train_live(stage, name, new_name, folder, str(policy))
         if trained.stopped_by == "interrupt":
             raise Interrupted
         plural = "" if trained.steps == 1 else "s"
@@ -321,7 +331,7 @@ class StageWorker:
         if trained.why is not None:
             result.lines.append(trained.why)
         if self._spec.evaluate is not None and policy is not None:
-            result.compared = self._compare(self._spec.evaluate, policy, new)
+            result.compared = self._compare(self._spec.evaluate, policy, new_name)
             result.lines.append(result.compared.sentence)
         return result
 
@@ -332,29 +342,41 @@ class StageWorker:
         self._scalars.close()
 
     def _train_on_rows(
-        self, stage: RowsStage, name: str, new: str, folder: StageFolder, tasks: Sequence[Built], policy: str | None
+        self,
+        stage: RowsStage,
+        name: str,
+        new_name: str,
+        folder: StageFolder,
+        tasks: Sequence[Built],
+        policy: str | None,
     ) -> TrainedPolicy:
+        """Trains on a data set, which is built first if the stage's folder has none. new_name: of the trained model."""
+
         def tell(step: TrainedStep, of: int) -> None:
             self._step(name, step, of)
             if self._stopping.is_set:
-                raise KeyboardInterrupt
+                raise KeyboardInterrupt  # `train` then saves the run
 
         rows = folder.path / "rows"
         if not rows.is_dir():
             campaigns = [task.row.name for task in tasks]
             build(self._ledger, dataset_settings(stage, campaigns, self._settings.command), rows)
         model = policy or self._new_model(rows)
-        return train(rows_settings(stage, rows, self._run(model, folder, new)), self._ledger, tell)
+        return train(rows_settings(stage, rows, self._run(model, folder, new_name)), self._ledger, tell)
 
-    def _train_live(self, stage: LiveStage, name: str, new: str, folder: StageFolder, policy: str) -> TrainedPolicy:
+    def _train_live(
+        self, stage: LiveStage, name: str, new_name: str, folder: StageFolder, policy: str
+    ) -> TrainedPolicy:
         base = self._settings.folder
         tasks = task_shares(self._spec, base)
         rewards = base / str(self._spec.rewards)
-        settings = live_settings(stage, tasks, rewards, self._run(policy, folder, new))
+        settings = live_settings(stage, tasks, rewards, self._run(policy, folder, new_name))
         return train_live(settings, self._ledger, partial(self._step, name), stop=self._stopping.event)
 
-    def _run(self, model: str, folder: StageFolder, new: str) -> StageRun:
-        return StageRun(model, folder.path / RUN, new, self._spec.seed, self._settings.threads)
+    def _run(self, model: str, folder: StageFolder, new_name: str) -> StageRun:
+        return StageRun(
+            model=model, out=folder.path / RUN, name=new_name, seed=self._spec.seed, threads=self._settings.threads
+        )
 
     def _step(self, name: str, step: TrainedStep, of: int) -> None:
         self._watching.step(name, step, of)
@@ -366,7 +388,7 @@ class StageWorker:
         size = self._spec.model.new
         shape = ModelShape(size.hidden_size, size.layers, size.vocabulary, size.context)
         name = f"{self._settings.name}-new"
-        return add_random_model(name, [rows], shape, self._spec.seed, lambda line: None).name
+        return add_random_model(name, [rows], shape, self._spec.seed, tell=lambda line: None).name
 
     def _audit(self, stage: AuditStage, first: str, last: str) -> StageResult:
         """Compares the last policy with the first one, on tasks with a more expensive ladder."""

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
-from sciagent.training.learner.run_state import replace
+from sciagent.training.learner.run_state import replace_file
 from sciagent.training.train_answers import StageAnswer
 
 RECIPE = "recipe.json"  # file in the folder of a run, with the name of the recipe
@@ -51,14 +51,14 @@ class StageFolder:
             )
         return StageAnswer.model_validate(stored["answer"]) if "answer" in stored else None
 
-    def note(self, name: str, make: Any) -> Any:
+    def stored_once(self, name: str, make: Any) -> Any:
         """Returns a JSON value that is made and stored at the first call, and read at later calls and after a restart.
 
         name: of its file, without `.json`. make: makes the value.
         """
         path = self.path / f"{name}.json"
         if not path.is_file():
-            replace(path, json.dumps(make()).encode())
+            replace_file(path, json.dumps(make()).encode())
         return json.loads(path.read_text(encoding="utf-8"))
 
     def finish(self, asked: Mapping[str, Any], answer: StageAnswer) -> None:
@@ -66,7 +66,7 @@ class StageFolder:
         self._write({"asked": asked, "answer": answer.model_dump(mode="json")})
 
     def _write(self, content: Mapping[str, Any]) -> None:
-        replace(self.path / STAGE, json.dumps(content, indent=2, sort_keys=True).encode() + b"\n")
+        replace_file(self.path / STAGE, json.dumps(content, indent=2, sort_keys=True).encode() + b"\n")
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def opened(out: Path, recipe: str) -> Iterator[None]:
     try:
         with FileLock(out / LOCK, timeout=0):
             if not recipe_file.is_file():
-                replace(recipe_file, json.dumps({"recipe": recipe}).encode() + b"\n")
+                replace_file(recipe_file, json.dumps({"recipe": recipe}).encode() + b"\n")
             stored_recipe = json.loads(recipe_file.read_text(encoding="utf-8"))["recipe"]
             if stored_recipe != recipe:
                 raise UsageError(f"{out} holds a run of the recipe {stored_recipe}; name another folder with --out")

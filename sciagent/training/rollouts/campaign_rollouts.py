@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, get_args
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.proposers import LlmSpec, ScreenSpec
-from sciagent.campaign.proposing.named_policies import named_model, with_model
+from sciagent.campaign.proposing.named_policies import named_model, with_model_name
 from sciagent.campaign.proposing.rungs_inside_turn import Runs
 from sciagent.campaign.proposing.source_contract import ProposerSlot, ScriptSource, Source, TurnResult
 from sciagent.campaign.proposing.sources import start_policy
@@ -28,7 +28,7 @@ from sciagent.store.learning.rollout_groups import GroupCounts
 from sciagent.training.rollouts.campaign_snapshot import beginning
 from sciagent.training.rollouts.lock_step import RolloutRunner, StepResult
 from sciagent.training.rollouts.parallel_tool_calls import WorkerTeam
-from sciagent.training.rollouts.random_edits import NAME, ScriptedPolicy
+from sciagent.training.rollouts.random_edits import SCRIPTED, ScriptedPolicy
 from sciagent.training.rollouts.sibling_groups import Group, RolledGroup, RolloutAnswer, RolloutPlan, Skills
 from sciagent.verification.sandbox.host import Worker
 
@@ -66,7 +66,7 @@ def seed_source(built: Built, lease: DriverLease, worker: Worker, bell: threadin
     if isinstance(spec, LlmSpec) and spec.seeds is None:
         return NoSource()
     with built.ledger.begin() as connection:
-        return ScriptSource(built, connection, lease, worker, ProposerSlot("", spec, 0, bell))
+        return ScriptSource(built, connection, lease, worker, ProposerSlot(name="", spec=spec, bell=bell))
 
 
 def check_seeds(built: Built) -> None:
@@ -90,7 +90,7 @@ def model_spec(built: Built) -> LlmSpec:
     spec = _only_proposer(built)
     if isinstance(spec, LlmSpec):
         return spec
-    return LlmSpec.model_validate({"kind": "llm", "model": NAME, "structured": False})
+    return LlmSpec.model_validate({"kind": "llm", "model": SCRIPTED, "structured": False})
 
 
 def _only_proposer(built: Built) -> LlmSpec | ScreenSpec:
@@ -137,11 +137,12 @@ def policy_of(built: Built, name: str | None) -> Iterator[BatchPolicy]:
 
     spec = model_spec(built)
     if name is not None:
-        model = NAME if name == NAME else named_model(built.ledger, name)
+        model = SCRIPTED if name == SCRIPTED else named_model(built.ledger, name)
+        # a model that is named is not asked at the campaign's own endpoint
         spec = spec.model_copy(update={"model": model, "policy": None, "endpoint": None, "api_key_env": None})
     else:
-        spec = with_model(built, "", spec)
-    if spec.model == NAME and spec.endpoint is None:
+        spec = with_model_name(built, proposer="", spec=spec)
+    if spec.model == SCRIPTED and spec.endpoint is None:
         policy: BatchPolicy = ScriptedPolicy(built.subject)
     else:
         client = start_policy(spec)
@@ -170,7 +171,7 @@ def obstacle(driver: Driver) -> str | None:
 
 def obstacle_after_pause(driver: Driver) -> str | None:
     """Waits while the campaign is paused. Returns why no further turn may begin; None if it may."""
-    driver.attend()
+    driver.attend()  # a person may have paused or stopped the campaign
     session = driver.session
     while driver.mailbox.paused and not session.stopping.is_set():
         session.stopping.wait(PAUSE_SECONDS)
@@ -178,7 +179,7 @@ def obstacle_after_pause(driver: Driver) -> str | None:
     return obstacle(driver)
 
 
-def count(driver: Driver, done: StepResult) -> None:
+def count_step(driver: Driver, done: StepResult) -> None:
     """Counts the proposals and the cost of a step against the budget, and its hits if the goal needs their number."""
     driver.intake.n_proposals += done.proposals
     driver.session.budget.spend(done.cost)
@@ -201,9 +202,11 @@ class RolloutDrive:
         self._turns = 0
         self._seconds = 0.0
         self._why: str | None = None
+        """Why no further turn may begin; None if one may."""
 
     def stop(self, now: bool = False) -> None:
-        """Ends the call after the step that runs. now: paid rungs that run are ended too; they run again later."""
+        """Ends the call after the step that runs. now: whether to end paid rungs that run, too; they run again
+        later."""
         self._is_stopped = True
         if self._driver is not None:
             if now:
@@ -214,14 +217,15 @@ class RolloutDrive:
     def run(self, plan: RolloutPlan) -> RolloutAnswer:
         """Proposes the seeds, rolls out the groups, and lets the ladder decide about all candidates."""
         with self._driving(Driver(self._built, self._workers, source=seed_source)) as driver:
-            driver.run()
+            driver.run()  # until the seeds are verified
         groups: list[Group] = []
         if not self._is_stopped:
             check_seeds(self._built)
             with self._driving(Driver(self._built, self._workers, source=no_source)) as driver:
-                with WorkerTeam(driver.worker, self._built, self._workers or self._built.spec.workers) as team:
+                cores = self._workers or self._built.spec.workers
+                with WorkerTeam(driver.worker, self._built, cores) as team:
                     groups = self._roll_out(driver, plan, team)
-                driver.run()
+                driver.run()  # until the ladder has decided
         return self._answer(groups)
 
     def _driving(self, driver: Driver) -> Driver:
@@ -247,7 +251,7 @@ class RolloutDrive:
             if done is None:
                 break
             self._turns += done.turns
-            count(driver, done)
+            count_step(driver, done)
             self._seconds = time.monotonic() - began_at
             self._say(_line(done, groups, self._seconds))
             self._why = obstacle_after_pause(driver)

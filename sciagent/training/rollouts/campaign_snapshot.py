@@ -36,7 +36,7 @@ from sciagent.training.settings import BEGINNING_PATTERN, BEGINNINGS
 
 MAX_OPERATION_LENGTH = 100  # characters of a proposal's operation
 NO_DEPTH = -1  # depth of a proposal that has no place on the ladder
-_CC = t.campaign_candidate.c
+_CC = t.campaign_candidate.c  # a row for each candidate of a campaign
 
 
 class GroupBeginning(NamedTuple):
@@ -53,15 +53,16 @@ def beginning(text: str) -> GroupBeginning:
     if re.match(BEGINNING_PATTERN, text) is None:
         raise UsageError(f'from: "{text}" is none of {BEGINNINGS}')
     of, _, number = text.partition(":")
-    return GroupBeginning("seeds" if of == "seeds" else "now", int(number) if number else None)
+    n_drawn = int(number) if number else None
+    return GroupBeginning(of="seeds" if of == "seeds" else "now", drawn=n_drawn)
 
 
 def part_of(connection: Connection, campaign_id: int, begins: GroupBeginning, seed: int) -> CandidatePart:
     """Returns the candidates that a group sees. seed: of the group."""
-    end = None
+    end = None  # without a limit
     if begins.of == "seeds":
         end = _first_seq_of_model(connection, campaign_id)
-        if end is None:
+        if end is None:  # no model has proposed anything; candidates that arrive later are not seen
             end = next_seq(connection, campaign_id)
     drawn_seqs = None
     if begins.drawn:
@@ -71,8 +72,8 @@ def part_of(connection: Connection, campaign_id: int, begins: GroupBeginning, se
 
 def _draw_seqs(connection: Connection, campaign_id: int, end: int | None, number: int, seed: int) -> tuple[int, ...]:
     """Returns the sequence numbers of drawn candidates with a score, in order. end: as in `CandidatePart`."""
-    has_score = (_CC.campaign_id == campaign_id, _CC.score.is_not(None), CandidatePart(end).condition)
-    seqs = connection.execute(sa.select(_CC.seq).where(*has_score).order_by(_CC.seq)).scalars().all()
+    conditions = (_CC.campaign_id == campaign_id, _CC.score.is_not(None), CandidatePart(end).condition)
+    seqs = connection.execute(sa.select(_CC.seq).where(*conditions).order_by(_CC.seq)).scalars().all()
     drawn_seqs = random.Random(seed).sample(seqs, min(number, len(seqs)))
     return tuple(sorted(drawn_seqs))
 
@@ -152,12 +153,16 @@ def take(connection: Connection, built: Built, begins: str = "now", seed: int = 
     part = part_of(connection, campaign_id, beginning(begins), seed)
     best = best_candidates(connection, built, MAX_LOOKED_UP, part)
     lines = briefing.measured_lines(connection, built, list(best))
+    if part.is_whole:
+        left = briefing.remaining_budget(connection, built)
+    else:
+        left = briefing.whole_budget(built, connection)
     return Snapshot(
         watermark=read_watermark(connection),
         seq=next_seq(connection, campaign_id) if part.end is None else part.end,
         goal=briefing.goal(built),
         digest=briefing.digest(connection, built, part),
-        left=briefing.left(connection, built) if part.is_whole else briefing.whole_budget(built, connection),
+        left=left,
         board=tuple(best.values()),
         results={scored.key: lines[id_] for id_, scored in best.items()},
         recent=tuple(briefing.recent(connection, built, MAX_LOOKED_UP, part)),
@@ -168,28 +173,27 @@ def take(connection: Connection, built: Built, begins: str = "now", seed: int = 
 
 def restored(connection: Connection, campaign_id: int, row: GroupRow) -> Snapshot:
     """Returns the snapshot that a group keeps."""
-    texts = dict(row.snapshot)
+    fields = dict(row.snapshot)
     part = row.part
-    texts.pop("drawn", None)  # `part` has them
-    board = tuple(Scored(**cells) for cells in texts.pop("board"))
-    recent = tuple(Past(**cells) for cells in texts.pop("recent"))  # type: ignore[typeddict-item]
+    fields.pop("drawn", None)  # `part` has them
+    board = tuple(Scored(**cells) for cells in fields.pop("board"))
+    recent = tuple(Past(**cells) for cells in fields.pop("recent"))  # type: ignore[typeddict-item]
     return Snapshot(
-        row.snapshot_watermark,
-        row.snapshot_seq,
+        watermark=row.snapshot_watermark,
+        seq=row.snapshot_seq,
         board=board,
         recent=recent,
         keys=keys_of(connection, campaign_id, part),
         drawn=part.seqs,
-        **texts,
+        **fields,
     )
 
 
 def keys_of(connection: Connection, campaign_id: int, part: CandidatePart) -> frozenset[str]:
     """Returns the keys of the candidates in a part of the campaign."""
-    cc = t.campaign_candidate.c
-    c = t.candidate.c
-    query = sa.select(c.key).join(t.campaign_candidate, cc.candidate_id == c.id)
-    return frozenset(connection.execute(query.where(cc.campaign_id == campaign_id, part.condition)).scalars())
+    candidate = t.candidate.c
+    query = sa.select(candidate.key).join(t.campaign_candidate, _CC.candidate_id == candidate.id)
+    return frozenset(connection.execute(query.where(_CC.campaign_id == campaign_id, part.condition)).scalars())
 
 
 @dataclass(frozen=True)
@@ -205,6 +209,7 @@ class OwnProposal:
     operation: str
     score: float | None
     depth: int
+    """Position of the rung that the candidate has reached; `NO_DEPTH` for a proposal without a place on the ladder."""
     lines: list[str]
     """Lines on the results of the rungs that answered at once."""
 
@@ -234,11 +239,14 @@ class EpisodeMemory:
 
     def scored(self, first: int) -> list[Scored]:
         """Returns the candidates with a score. first: sequence number of the first proposal."""
-        return [
-            Scored(p.key, p.text, p.score, p.depth, False, first + place, p.operation)
-            for place, p in enumerate(self.proposals)
-            if p.key is not None and p.status == "new" and p.score is not None
-        ]
+        scored_candidates = []
+        for place, p in enumerate(self.proposals):
+            if p.key is not None and p.status == "new" and p.score is not None:
+                candidate = Scored(
+                    key=p.key, text=p.text, score=p.score, depth=p.depth, seq=first + place, operation=p.operation
+                )
+                scored_candidates.append(candidate)
+        return scored_candidates
 
     def recent(self) -> list[Past]:
         """Returns the proposals, newest first."""
@@ -274,14 +282,15 @@ class SnapshotBench(AgentWorkbench):
         room: int,
         trajectory: int,
     ) -> None:
-        super().__init__(built, worker, "", room=room, trajectory=trajectory)
+        super().__init__(built, worker, owner="", room=room, trajectory=trajectory)
         self._rungs = rungs
         self._snapshot = snapshot
         self._memory = memory
 
     @property
     def cost(self) -> Cost:
-        """Cost of the fast and inline rungs on the turn's candidates, whoever paid: equal alone and beside others."""
+        """Cost of the fast and inline rungs on the turn's candidates. An episode is charged for a candidate also if
+        another one has paid for it, so that its cost does not depend on other episodes."""
         return sum((entry.charged for entry in self._entries), Cost())
 
     def best(self, n: int) -> list[Scored]:
@@ -323,6 +332,7 @@ class SnapshotBench(AgentWorkbench):
     def _own(self, entry: BenchEntry) -> OwnProposal:
         shown = entry.out()
         place = entry.place
+        # as in the digest of a campaign: inline rungs, and a fast rung if it is the terminal one
         rungs_with_lines = [rung for rung in self._built.fast if rung.rules.is_terminal or not rung.is_fast]
         return OwnProposal(
             text=entry.notation or shown.text,

@@ -53,8 +53,8 @@ class StepWriter(CampaignWorkbench):
     """Writes the proposals of all turns of a step. The turns are in the ledger already.
 
     Siblings may propose the same candidate: both proposals are `new`, since each is the first of its episode. The
-    candidate enters the campaign once, as the proposal of the first sibling. The ledger gets no novelty, since novelty
-    would depend on the siblings.
+    candidate enters the campaign once, as the proposal of the first sibling. The ledger gets no novelty of the
+    proposals, since novelty would depend on the siblings.
     """
 
     def __init__(self, built: Built, worker: Runs, owner: str, entries: Sequence[BenchEntry]) -> None:
@@ -63,11 +63,13 @@ class StepWriter(CampaignWorkbench):
 
     def write(self, connection: Connection) -> None:
         """Writes candidates, proposals, evidence of fast rungs, standings and spend. The caller drives the campaign."""
+        # proposals whose text is a candidate
         parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
         by_key = {candidate.key: candidate for _, candidate in parsed}
         old_ids = candidates.ids_of(connection, by_key)
         ids = candidates.enter(connection, by_key.values())
         described = dict(self._described_candidates([entry for entry, _ in parsed]))
+        # the ledger has the families of old candidates already
         families = {ids[key]: features.family_hash for key, features in described.items() if key not in old_ids}
         candidates.write_families(connection, families)
         aliases = [(ids[candidate.key], entry.given.text) for entry, candidate in parsed if entry.given.text]
@@ -98,7 +100,7 @@ class StepResult(NamedTuple):
 
 
 class _Turn(NamedTuple):
-    """The turn of one episode that is not written yet."""
+    """A turn of one episode, which is not written yet."""
 
     group: Group
     sibling: Sibling
@@ -162,22 +164,23 @@ class RolloutRunner:
         self._worker = worker
         self._policy = policy
         self._spec = spec
-        if spec.structured is None:
+        if spec.structured is None:  # the default: a JSON schema restricts the answers of models of this machine
             self._structured = spec.endpoint is None
         else:
             self._structured = spec.structured
         tool_names = [name for name in spec.tools if name != "note"]  # a note is for people who read the campaign
-        self._strict = spec.strict is not False
+        self._strict = spec.strict is not False  # None is the default
         self._tools = Toolbox(
             tool_names,
-            built.edit_limits(),
-            self._structured,
+            limits=built.edit_limits(),
+            structured=self._structured,
             ranks=spec.ranks,
             strict=self._strict,
             predict=bool(spec.predict),
             turns=spec.turns,
             subject=built.subject,
         )
+        # a structured answer is a call anyway
         self._must_call = spec.tool_choice == "required" and not self._structured
         self._rungs = FastRungs(built, worker)
         identity = policy.identity(policy.name)
@@ -186,8 +189,9 @@ class RolloutRunner:
         self._policy_ids = dict[str, int]()
         """Ids of policies in the ledger, by their name in the answers."""
         with built.ledger.begin() as connection:
-            tool_set = policies.enter_tool_set(connection, self._tools.content(self._must_call))
-            self._pins = Pins(tool_set, policies.enter(connection, identity))
+            tool_set_id = policies.enter_tool_set(connection, self._tools.content(self._must_call))
+            policy_id = policies.enter(connection, identity)
+        self._pins = Pins(tool_set_id, policy_id)
 
     @property
     def verified_seconds(self) -> float:
@@ -260,9 +264,10 @@ class RolloutRunner:
         """
         going = [(group, sibling) for group in groups for sibling in group.siblings if sibling.id in answers]
         answered = []
+        sampling = None  # it is not known how another process has sampled the answers
         for _, sibling in going:
             sampled, asked = answers[sibling.id]
-            answered.append((sampled, None, asked))
+            answered.append((sampled, sampling, asked))
         return self._write_step(self._carried_out(groups, going, answered))
 
     def _carried_out(
@@ -313,7 +318,14 @@ class RolloutRunner:
     def _sampling(self, group: Group, sibling: Sibling) -> Sampling:
         schema = self._tools.answer_schema if self._structured else None
         seed = self._seed(group, sibling) % (1 << 31)  # servers take seeds of 31 bits
-        return Sampling(self._spec.temperature, self._spec.max_tokens, seed, schema, self._must_call, self._strict)
+        return Sampling(
+            temperature=self._spec.temperature,
+            max_tokens=self._spec.max_tokens,
+            seed=seed,
+            schema=schema,
+            call=self._must_call,
+            strict=self._strict,
+        )
 
     def _bench(self, group: Group, sibling: Sibling) -> SnapshotBench:
         return SnapshotBench(
@@ -329,12 +341,14 @@ class RolloutRunner:
     def write(self, connection: Connection, done: CarriedOut) -> None:
         """Writes the turns. Raises StaleLeaseError if another process drives the campaign now."""
         campaigns.check_driver(connection, self._lease)
-        watermark = watermarks.note(connection, self._built.row.id)
+        watermark = watermarks.note(connection, self._built.row.id)  # of the rows that are written here
         for turn, (row, cost) in zip(done.made, done.rows, strict=True):
             turn_id = proposer_trajectories.write_turn(connection, turn.sibling.id, row, watermark)
             for entry in turn.bench.entries:
                 entry.turn_id = turn_id
-            spend.book_many(connection, [Bill(self._built.row.id, None, None, cost)])
+            # the bill of a turn belongs to no rung and to no attempt of a job
+            bill = Bill(campaign_id=self._built.row.id, rung_id=None, attempt_id=None, cost=cost)
+            spend.book_many(connection, [bill])
         for sibling in done.going:
             if sibling.ended is not None:
                 proposer_trajectories.end(connection, sibling.id, sibling.ended)
@@ -358,13 +372,13 @@ class RolloutRunner:
         sampling_cost = Cost(llm_tokens=tokens, core_seconds=sampled.core_seconds)
         cursor: dict[str, Any] = {**episode.cursor, "proposed": stored(own_proposals)}
         new_turn = NewTurn(
-            number,
-            cursor,
-            answer.calls,
-            [to_json(message) for message in answer.messages],
-            bench.cost + sampling_cost,
-            sampled.policy,
-            row,
+            number=number,
+            cursor=cursor,
+            calls=answer.calls,
+            observations=[to_json(message) for message in answer.messages],
+            cost=bench.cost + sampling_cost,
+            policy_version=sampled.policy,
+            sampled=row,
             asked=asked,
             tool_set_id=self._pins.tool_set_id,
             policy_id=policy_id,
@@ -389,7 +403,8 @@ class RolloutRunner:
             with self._built.ledger.begin() as connection:
                 self._policy_ids[served] = policies.enter(connection, self._policy.identity(served))
         id_ = self._policy_ids[served]
-        if not group.policy_id:  # weights of this process are known by the policy of the run, others by their answers
+        if not group.policy_id:
+            # known weights are the policy of the run, whatever name an answer states; others are known by that name
             group.policy_id = self._pins.policy_id if self._has_known_weights else id_
         if id_ != group.policy_id:
             group.fault = group.fault or f"another policy answered: {served}"

@@ -1,8 +1,8 @@
 """Runs the tool calls of many episodes side by side, and their candidates on fast and inline rungs in one batch.
 
-A tool call proposes in its middle and needs the result to go on. So each episode's calls run in a greenlet, which
-pauses at such a rung. When all episodes have paused or ended, each rung runs once for all of them. Nothing depends on
-the order: the greenlets take turns in one thread, and no episode sees another.
+In its middle a tool call proposes candidates, and it needs the results of rungs to go on. So each episode's calls run
+in a greenlet, which pauses at each of these rungs. When all episodes have paused or ended, each rung runs once for all
+of them. Nothing depends on the order: the greenlets take turns in one thread, and no episode sees another.
 
 Inline rungs take longer than fast ones, so several processes share their batches.
 """
@@ -42,11 +42,17 @@ class FastRungs:
             results[place] = task()
 
         running = [greenlet(keep) for _ in tasks]
+        # for each paused task, the rung for which it waits and the entries on which the rung is to answer
         wanted = [each.switch(place, tasks[place]) for place, each in enumerate(running)]
         while any(not each.dead for each in running):
             waiting = [place for place, each in enumerate(running) if not each.dead]
             for rung in self._built.fast:
-                if asked := [e for place in waiting if wanted[place][0] is rung for e in wanted[place][1]]:
+                asked: list[BenchEntry] = []
+                for place in waiting:
+                    wanted_rung, entries = wanted[place]
+                    if wanted_rung is rung:
+                        asked.extend(entries)
+                if asked:
                     self._answer(rung, asked)
             for place in waiting:
                 wanted[place] = running[place].switch()
@@ -67,13 +73,14 @@ class FastRungs:
 
 
 class WorkerTeam:
-    """A driver's process for the rungs that answer at once, and more of them for inline rungs. One thread may use it.
+    """The worker of a driver, for the rungs that answer at once, and further workers for inline rungs.
 
+    One thread may use it.
     The results do not depend on the number of processes.
     """
 
     def __init__(self, first: Worker, built: Built, cores: int) -> None:
-        """first: runs fast rungs, and stays open. cores: that inline rungs may use together."""
+        """first: the driver's worker, which stays open at the end. cores: number of cores that inline rungs may use."""
         self._first = first
         self._built = built
         self._cores = cores
@@ -95,12 +102,13 @@ class WorkerTeam:
         while len(self._others) < n - 1:
             started = Worker(self._built.scratch(), preload=sorted(self._inline))
             self._others.append(self._undo.enter_context(started))
+        # worker i gets the candidates i, i + n, i + 2 n, …
         parts = [request.candidates[place::n] for place in range(n)]
         workers = [self._first, *self._others]
         with ThreadPoolExecutor(n, thread_name_prefix="inline") as threads:
             running = [
                 threads.submit(worker.run, replace(request, candidates=part))
-                for worker, part in zip(workers, parts, strict=False)
+                for worker, part in zip(workers, parts, strict=False)  # an earlier request may have started more
             ]
             shares = [each.result() for each in running]
         return [shares[place % n][place // n] for place in range(len(request.candidates))]

@@ -14,7 +14,7 @@ from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.policy_identity import SCRIPT, PolicyIdentity
 
-NAME = "scripted"
+SCRIPTED = "scripted"
 VERSION = "scripted@2"  # raised when the script draws other calls from the same seeds
 
 _SEEN = re.compile(r"^(?:new )?(#\d+):? ([^\s:;]+)", re.MULTILINE)
@@ -52,6 +52,7 @@ def _drawn(question: EpisodeQuestion, subject: Subject) -> Sampled:
     rng = random.Random(f"{VERSION} {question.sampling.seed}")
     schema = question.sampling.schema
     parents = _parents(question, subject)
+    # in a conversation without candidates, it guesses a number
     parent = rng.choice(list(parents)) if parents else f"#{rng.randint(1, SHOWN)}"
     edit, what = _edit(parents.get(parent, parent), rng, needed_edits(subject))
     arguments = {"parent": parent, "edit": edit, "what": what, "where": None}
@@ -60,11 +61,11 @@ def _drawn(question: EpisodeQuestion, subject: Subject) -> Sampled:
         message = Message("assistant", "", calls=(call,))
     else:
         message = Message("assistant", json.dumps({"name": "modify", "arguments": arguments}))
-    return Sampled(message, "calls", None, VERSION, prompt_tokens=0, output_tokens=0, seconds=0.0)
+    return Sampled(message, "calls", tokens=None, policy=VERSION, prompt_tokens=0, output_tokens=0, seconds=0.0)
 
 
 def _parents(question: EpisodeQuestion, subject: Subject) -> dict[str, str]:
-    """Returns the candidates of the conversation: by the name that the tools take, their text.
+    """Returns the texts of the conversation's candidates, by what the tools take for a candidate: a number or a text.
 
     The text is the number where the subject's texts are no notation that a policy could write.
     """

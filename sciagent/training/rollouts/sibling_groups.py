@@ -1,7 +1,8 @@
 """Groups of rollouts: their plan, their episodes, and the answers about them.
 
 `open_groups` opens new groups. `continue_open_groups` continues the groups that a kill or a stop has left open. The
-answers, at the end, are those of rollouts and of an environment: its tasks, episodes and replies to turns.
+classes at the end are answers: those of calls of rollouts, and those of an environment on its tasks, episodes and
+turns.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class RolloutPlan:
     client: str | None = None
     """Name that a client gave to the group; None for rollouts of this process."""
     begins: str = "now"
-    """The candidates that groups see, as `beginnings.beginning` reads it; those that are drawn differ by group."""
+    """The candidates that groups see, as `campaign_snapshot.beginning` reads it. Each group draws its own
+    candidates."""
     skills: Skills = "with"
     """Whether the openings have the texts of the proposer's skills. `paired`: of two groups with the same seeds, on the
     same snapshot, the first has them and the second has not."""
@@ -140,7 +142,7 @@ def open_groups(
     opened_groups = []
     for mark in marks:
         frozen = shared_snapshot or snapshot.take(connection, built, plan.begins, mark.seed)
-        budget_text = briefing.left_text(frozen.left)
+        budget_text = briefing.remaining_budget_text(frozen.left)
         for proposer in _with_skills(spec, plan.skills):
             skills = [skill.prompt_text for skill in proposer.skills]
             messages = opening(frozen.goal, frozen.digest, budget_text, tools.listed, structured, skills, words.many)
@@ -251,7 +253,7 @@ def continued_group(connection: Connection, built: Built, row: GroupRow, spec: L
         _replay(episode, memory, turns)
         policy_ids += [turn["policy_id"] for turn in turns]
         episodes.append(Sibling(stored.id, stored.sibling, episode, memory, stored.ended_why))
-    return Group(row, frozen, episodes, policy_ids[0] if policy_ids else None)
+    return Group(row, frozen, episodes, policy_id=policy_ids[0] if policy_ids else None)
 
 
 def _replay(episode: Episode, memory: EpisodeMemory, turns: Sequence[Any]) -> None:
@@ -259,14 +261,19 @@ def _replay(episode: Episode, memory: EpisodeMemory, turns: Sequence[Any]) -> No
     for turn in turns:
         cursor = dict(turn["cursor"] or {})
         memory.restore(cursor.pop("proposed", ()))
-        episode.restore((from_json(turn["message"]), *map(from_json, turn["observations"])), cursor)
+        answer = from_json(turn["message"])
+        observations = map(from_json, turn["observations"])
+        episode.restore((answer, *observations), cursor)
+    # the next prompt extends the tokens of the last answer; an answer that was sampled elsewhere has no known tokens
     if turns and turns[-1]["output_ids"] is not None:
         last_call = calls_of(turns)[-1]
         episode.held = (*last_call.prompt_ids, *last_call.output_ids)
 
 
 def episode_limits(spec: LlmSpec, turns: int) -> EpisodeLimits:
-    return EpisodeLimits(turns, spec.tokens, spec.context, 60 * spec.minutes, spec.thinking)
+    return EpisodeLimits(
+        turns=turns, tokens=spec.tokens, context=spec.context, seconds=60 * spec.minutes, thinking=spec.thinking
+    )
 
 
 Messages = tuple[Mapping[str, Any], ...]

@@ -43,8 +43,10 @@ def answer(name: str, what: str, settings: Mapping[str, Any], sent: tuple[str, M
     verifier = _verifier(name, json.dumps(settings, sort_keys=True))
     if sent is None:
         declared = getattr(verifier, what)
-        return declared() if what == "lacks" else declared
-    declared = getattr(verifier, what)(candidate_from_record(*sent))
+        return declared() if what == "lacks" else declared  # the other declarations are properties
+    kind, record = sent
+    method = getattr(verifier, what)
+    declared = method(candidate_from_record(kind, record))
     if what == "accepts" and not isinstance(declared, Refusal | None):
         raise TypeError(f"a {type(declared).__name__}, not a Refusal")
     return declared
@@ -54,7 +56,7 @@ def main(fd: int) -> None:
     """Answers questions until the connection is closed."""
     os.set_inheritable(fd, False)
     connection = Connection(fd)
-    child = os.fork()
+    child = os.fork()  # verifiers run in the child: what they do to their parent does not harm the driver
     if child != 0:  # this is the parent
         connection.close()
         os.waitpid(child, 0)

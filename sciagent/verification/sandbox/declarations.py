@@ -16,6 +16,7 @@ import pickle
 import subprocess
 import threading
 from collections import Counter
+from collections.abc import Mapping
 from multiprocessing import Pipe
 from typing import Any
 
@@ -25,8 +26,8 @@ from sciagent.errors import SciagentError
 from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.sandbox.process_trees import MARKER, MarkedProcess
 
-IMPORT_SECONDS = 300
-DECLARE_SECONDS = 20
+IMPORT_SECONDS = 300  # time for the import of a verifier
+DECLARE_SECONDS = 20  # time for one declaration
 MAX_DEATHS = 3  # failures of one declaration, after which it is not called again: a new process takes a second
 MAX_ANSWER_BYTES = 1 << 20
 MAX_CACHED = 10_000  # declarations that are cached for each verifier
@@ -41,14 +42,29 @@ class _Process(MarkedProcess):
 
     def __init__(self) -> None:
         self.imported: set[str] = set()
-        self.connection, theirs = Pipe()
-        with theirs:
-            fds = [theirs.fileno()]
-            super().__init__("declaration_process", fds, (), os.environ, subprocess.DEVNULL)  # plug-ins print
+        self.connection, process_connection = Pipe()
+        with process_connection:
+            super().__init__(
+                "declaration_process",
+                fds=[process_connection.fileno()],
+                names=(),
+                environment=os.environ,
+                output=subprocess.DEVNULL,  # plug-ins may print
+            )
 
-    def converse(self, seconds: int, *question: Any) -> tuple[bool, Any]:
-        """Returns (True, answer) or (False, error message). Raises EOFError, OSError or TimeoutError."""
-        self.connection.send((seconds + 5, question))
+    def converse(
+        self,
+        seconds: int,
+        verifier: str,
+        what: str,
+        settings: Any = None,
+        sent: tuple[str, Mapping[str, Any]] | None = None,
+    ) -> tuple[bool, Any]:
+        """Returns (True, answer) or (False, error message). The question is as in `declaration_process.answer`.
+
+        Raises EOFError, OSError or TimeoutError."""
+        question = (verifier, what, settings, sent)
+        self.connection.send((seconds + 5, question))  # later than the driver, the process gives up by itself
         if not self.connection.poll(seconds):
             raise TimeoutError(f"did not end within {seconds} s")
         reply: tuple[bool, Any] = pickle.loads(self.connection.recv_bytes(MAX_ANSWER_BYTES))
@@ -74,10 +90,11 @@ class _Asker:
             if self._deaths[verifier, what] >= MAX_DEATHS:
                 raise DeclarationError(f"{what} of {verifier} failed {MAX_DEATHS} times, and is not asked for again")
             try:
+                # after a fork, the process belongs to the parent
                 if self._process is None or self._process.owner != os.getpid():
                     self._process = _Process()
                 if verifier not in self._process.imported:
-                    self._process.converse(IMPORT_SECONDS, verifier, "import", None, None)
+                    self._process.converse(IMPORT_SECONDS, verifier, "import")
                     self._process.imported.add(verifier)
                 is_answer, answer = self._process.converse(DECLARE_SECONDS, verifier, what, settings, sent)
             except (OSError, EOFError, TimeoutError) as error:
@@ -109,7 +126,7 @@ atexit.register(asker.close)
 def _ask(verifier: BaseVerifier[Any], what: str, candidate: Candidate | None = None) -> Any:
     """Returns the declaration; answers are cached."""
     key = (what, candidate.key if candidate else "")
-    known: dict[tuple[str, str], Any] = vars(verifier).setdefault("_declared", {})
+    known: dict[tuple[str, str], Any] = vars(verifier).setdefault("_declared", {})  # the cache ends with the verifier
     if key not in known:
         declared = asker.ask(verifier.name, what, verifier.request_settings, candidate)
         if len(known) >= MAX_CACHED:
@@ -118,7 +135,7 @@ def _ask(verifier: BaseVerifier[Any], what: str, candidate: Candidate | None = N
     return known[key]
 
 
-_ASKED = {
+_DECLARATIONS = {
     "measures": property(lambda verifier: _ask(verifier, "measures")),
     "gates": property(lambda verifier: _ask(verifier, "gates")),
     "accepts": lambda verifier, candidate: _ask(verifier, "accepts", candidate),
@@ -127,18 +144,19 @@ _ASKED = {
 }
 
 
-def asked_apart(kind: type[BaseVerifier[Any]]) -> type[BaseVerifier[Any]]:
+def with_declarations_apart(kind: type[BaseVerifier[Any]]) -> type[BaseVerifier[Any]]:
     """Returns a subclass that runs its declarations in a separate process, except those inherited from `BaseVerifier`.
 
     In that process and in the processes of jobs it returns the class itself."""
-    if MARKER in os.environ:
+    if MARKER in os.environ:  # as in all processes of the sandbox
         return kind
     replaced: dict[str, Any] = {}
-    for name, asked in _ASKED.items():
+    for name, asking in _DECLARATIONS.items():
         is_inherited = getattr(kind, name) is getattr(BaseVerifier, name)
         if not is_inherited:
-            replaced[name] = asked
+            replaced[name] = asking
+    # each access binds a class method anew, so the functions are compared
     if kind.missing.__func__ is not BaseVerifier.missing.__func__:  # type: ignore[attr-defined]
-        replaced["missing"] = classmethod(lambda cls: asker.ask(cls.name, "missing", None, None))
+        replaced["missing"] = classmethod(lambda cls: asker.ask(cls.name, "missing", settings=None, candidate=None))
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__}
     return type(kind.__name__, (kind,), names | replaced)

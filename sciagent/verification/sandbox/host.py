@@ -103,7 +103,7 @@ def sweep(scratch_root: Path) -> int:
     """
     removed = 0
     for folder in scratch_root.glob(f"{_prefix()}*"):
-        pid = folder.name.removeprefix(_prefix()).partition("-")[0]
+        pid, _, _ = folder.name.removeprefix(_prefix()).partition("-")
         if pid.isdigit() and not psutil.pid_exists(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)
             removed += 1
@@ -127,8 +127,8 @@ class Worker:
         self._cancelled = threading.Event()
         self._running = False
         self._wasted = Cost()  # of failed attempts of a candidate that is tried again
-        self._versions: dict[str, str] = {}
-        self._link = ZygoteLink(self.folder, self._preload)
+        self._versions: dict[str, str] = {}  # of the engines, as the zygote states them for the running job
+        self._link = ZygoteLink(self.folder, self._preload)  # to the zygote of the running or the last job
         self._links: dict[Path | None, ZygoteLink] = {None: self._link}  # by interpreter
 
     def __enter__(self) -> Worker:
@@ -155,11 +155,11 @@ class Worker:
         self._running = True
         self._wasted = Cost()
         try:
-            return self._all(request, request.candidates)
+            return self._run_all(request, request.candidates)
         finally:
             self._running = False
 
-    def _all(self, request: Request, candidates: tuple[Candidate, ...]) -> list[HostResult]:
+    def _run_all(self, request: Request, candidates: tuple[Candidate, ...]) -> list[HostResult]:
         """Returns one result for each of these candidates. The number of zygotes that die one after the other is
         limited to two, since what kills them may be the machine."""
         results: list[HostResult] = []
@@ -168,6 +168,7 @@ class Worker:
             candidates_left = candidates[len(results) :]
             new_results = self._attempt(request, candidates_left)
             zygote_died_before = zygote_died
+            # a zygote that dies leaves one lost result, that of the candidate that was running
             zygote_died = len(new_results) == 1 and new_results[0].finding.outcome is Outcome.LOST
             if zygote_died and zygote_died_before:
                 why = new_results[0].finding.detail
@@ -178,7 +179,7 @@ class Worker:
     def _halved(self, request: Request, candidates: tuple[Candidate, ...], cpu: float, wall: float) -> list[HostResult]:
         """Runs candidates that failed together in two groups. cpu, wall: CPU and wall time of the failure, s."""
         middle = (len(candidates) + 1) // 2
-        results = self._all(request, candidates[:middle]) + self._all(request, candidates[middle:])
+        results = self._run_all(request, candidates[:middle]) + self._run_all(request, candidates[middle:])
         return _charge_failure(results, cpu, wall)
 
     def cancel(self) -> None:
@@ -214,7 +215,8 @@ class Worker:
     ) -> list[HostResult]:
         """Returns the results of an attempt whose zygote died, at least one.
 
-        results: of the first candidates, before it died. seconds: wall time of the attempt. why: detail of the lost.
+        results: of the first candidates, before it died. seconds: wall time of the attempt. why: detail of a lost
+        finding.
         """
         is_cancelled = self._cancelled.is_set()  # a cancellation may kill the zygote
         is_batch = request.together and len(candidates) > 1
@@ -227,7 +229,7 @@ class Worker:
         if not is_cancelled:
             return [*results, self._lost(candidates_left[0], wall, why)]
         n_left = len(candidates_left)
-        if request.together:
+        if request.together:  # all of them have run
             walls = [wall / n_left] * n_left
         else:  # only the current candidate has run
             walls = [wall] + [0.0] * (n_left - 1)
@@ -251,14 +253,15 @@ class Worker:
         failed = None
         if failure is not None:
             failed = self._failed(candidates[index], failure, end["wall"])
-            results = results[:index]
+            results = results[:index]  # without a finding of the failed candidate itself
         if not is_batch:
-            return self._undoubted(_share(cpu, results, failed))
+            return self._without_doubtful_last(_share(cpu, results, failed))
         all_results = results if failed is None else [*results, failed]
-        return self._undoubted(_share_by_weight(cpu, all_results))
+        return self._without_doubtful_last(_share_by_weight(cpu, all_results))
 
-    def _undoubted(self, results: list[HostResult]) -> list[HostResult]:
+    def _without_doubtful_last(self, results: list[HostResult]) -> list[HostResult]:
         """Drops a last result that failed in a process used by earlier candidates; its cost is added to its retry."""
+        # the candidate that was dropped before is now the first one
         results[0] = replace(results[0], cost=results[0].cost + self._wasted)
         self._wasted = Cost()
         if len(results) > 1 and results[-1].finding.outcome in _DOUBTFUL:
@@ -275,7 +278,8 @@ class Worker:
         self._link.send(job.to_wire())
         patience = START_SECONDS
         while True:
-            event = self._link.receive(time.monotonic() + patience, self._cancelled, CANCEL_SECONDS)
+            deadline = time.monotonic() + patience
+            event = self._link.receive(deadline, hurry=self._cancelled, hurry_seconds=CANCEL_SECONDS)
             n_verified_at_once = len(candidates) if job.together else 1
             patience = request.limits.wall_seconds * n_verified_at_once + GRACE_SECONDS
             if event["event"] == "end":
@@ -290,6 +294,7 @@ class Worker:
     def _next_job(self, request: Request, candidates: tuple[Candidate, ...]) -> Job:
         """Returns a job, with a new number, for these candidates of the request."""
         self._number += 1
+        # a request has a checkpoint folder for each candidate, or none at all
         keys = [candidate.key for candidate in request.candidates]
         folders = {key: str(folder.absolute()) for key, folder in zip(keys, request.checkpoints, strict=False)}
         sent = tuple(
@@ -332,7 +337,7 @@ class Worker:
             link = ZygoteLink(self.folder, self._preload)
         elif link is None:
             folder = self.folder / f"environment-{request.environment}"
-            link = ZygoteLink(folder, [request.verifier], interpreter)
+            link = ZygoteLink(folder, preload=[request.verifier], interpreter=interpreter)
         self._link = link
         self._links[interpreter] = link
 

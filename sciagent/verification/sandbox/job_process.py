@@ -55,7 +55,7 @@ def run(job: Job, kind: type[Verifier[Any]], zygote: socket.socket, work: Path, 
     if job.cuda is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = job.cuda
     # CUDA reserves addresses for all memory of the machine and its GPUs, so that a limit on the address space would
-    # stop every job on a GPU; the zygote watches the memory in use.
+    # stop every job on a GPU; the zygote watches the memory in use. An empty `cuda` hides all GPUs.
     if not job.cuda:
         stacks = (job.limits.threads - 1) * THREAD_STACK_BYTES
         process_trees.limit_memory(base_size + (job.limits.memory_mb << 20) + stacks)
@@ -100,9 +100,14 @@ def _verify_group(
         try:
             if findings is None:
                 checkpoint = Path(sent.checkpoint) if sent.checkpoint else work / "checkpoint"
-                threads = job.limits.threads
-                memory_mb = job.limits.memory_mb
-                context = _Context(work, checkpoint, job.replicate, verifier.settings_hash, threads, memory_mb)
+                context = _Context(
+                    scratch=work,
+                    checkpoint=checkpoint,
+                    replicate=job.replicate,
+                    settings_hash=verifier.settings_hash,
+                    threads=job.limits.threads,
+                    memory_mb=job.limits.memory_mb,
+                )
                 findings = iter(verifier.verify(accepted, context))
             next_finding = next(findings, None)
             finding = _checked(next_finding, declared)
@@ -193,7 +198,7 @@ def _bad(key: str, detail: str) -> Finding:
 
 def _fault(key: str, error: BaseException, verifier: Verifier[Any] | None = None, doing: str = "") -> Finding:
     """Returns the finding for an exception of the verifier. doing: the method that raised it; empty if unknown."""
-    hard_limit = resource.getrlimit(resource.RLIMIT_AS)[1]
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (hard_limit, hard_limit))  # leaves memory for the report
     detail = traceback.format_exception_only(error)[-1].strip()
     if isinstance(error, SimulatorError):

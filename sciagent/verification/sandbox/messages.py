@@ -73,7 +73,7 @@ class Sent:
     key: str
     kind: str
     record: Mapping[str, Any]
-    """The result of `chemistry.payload.record_of`."""
+    """The result of `chemistry.subjects.registry.record_of`."""
     checkpoint: str | None = None
     """The candidate's checkpoint folder, which is kept after the attempt."""
 
@@ -182,6 +182,7 @@ def finding_from_wire(data: object, key: str) -> Finding:
     if (outcome is Outcome.OK) == (reason is not None):
         raise WireError(f"outcome {outcome} with reason {reason}: every outcome but ok names its reason")
     share = data.get("share", 1.0)
+    # `type`, since True and False are of the class int, too
     if type(share) not in (int, float) or not 0 < share <= MAX_AMOUNT:
         raise WireError(f"share = {clean(repr(share), 80)} is not above 0")
     measured = _measurements(data["levels"], data["measured"])
@@ -195,9 +196,21 @@ def finding_from_wire(data: object, key: str) -> Finding:
     detail = _text(data["detail"], "detail")
     diagnostics = _diagnostics(data["diagnostics"], MAX_DEPTH)
     spent = _spent(data["spent"]) if "spent" in data else None
+    # the kinds of uncertainties are among the diagnostics
     measured = with_uncertainty_kinds(measured, diagnostics.get(UNCERTAINTY_KIND))
     versions = _versions(data.get("versions", {}))
-    return Finding(key, outcome, measured, reason, detail, diagnostics, artifacts, spent, float(share), versions)
+    return Finding(
+        candidate_key=key,
+        outcome=outcome,
+        measured=measured,
+        reason=reason,
+        detail=detail,
+        diagnostics=diagnostics,
+        artifacts=artifacts,
+        spent=spent,
+        share=float(share),
+        versions=versions,
+    )
 
 
 def _measurements(levels: object, rows: object) -> tuple[Measured, ...]:
@@ -236,7 +249,10 @@ def _measured(row: object, levels: Sequence[Level]) -> Measured:
         raise WireError(f"{name}: n = {clean(repr(n), 80)} is not an integer of at least 1")
     typed = None if as_typed is None else _text(as_typed, "as_typed", 64)
     kind = _known(Censoring, censoring, "kinds of censoring")
-    return Measured(name, levels[level], Quantity(_number(value, name), unit, uncertainty, kind, n, typed))
+    quantity = Quantity(
+        value=_number(value, name), unit=unit, uncertainty=uncertainty, censoring=kind, n=n, as_typed=typed
+    )
+    return Measured(name, levels[level], quantity)
 
 
 def _spent(spent: object) -> Cost:
@@ -289,6 +305,7 @@ def _list(value: object, what: str, limit: int) -> list[Any]:
 
 
 def _number(value: object, what: str) -> float | int:
+    # no comparison with NaN holds, so `not ... <=` refuses it
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 1e300:
         raise WireError(f"{what}: {clean(repr(value)[:80])} is not a finite number")
     return value

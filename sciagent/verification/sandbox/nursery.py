@@ -49,7 +49,7 @@ class Nursery:
     def __init__(self, requests: socket.socket, owner: int) -> None:
         self._requests = requests
         self._owner = owner
-        self._zygotes: dict[int, Born] = {}
+        self._zygotes: dict[int, Born] = {}  # by process id
         process_trees.become_subreaper()
 
     def load(self, names: list[str]) -> None:
@@ -67,7 +67,7 @@ class Nursery:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
             signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
         gc.collect()
-        gc.freeze()
+        gc.freeze()  # keeps garbage collection in a zygote from copying shared memory pages
 
     def _check_owner(self, number: int, frame: object) -> None:
         """Raises DriverGoneError if the owner has ended; a signal handler."""
@@ -77,13 +77,13 @@ class Nursery:
     def serve(self) -> None:
         """Forks and reaps zygotes until the owner is gone."""
         while True:
-            ends = {born.pidfd: pid for pid, born in self._zygotes.items()}  # process ids by pidfd
+            pid_by_pidfd = {born.pidfd: pid for pid, born in self._zygotes.items()}
             requests = self._requests.fileno()
-            ready = process_trees.readable([requests, self._owner, *ends])
+            ready = process_trees.readable([requests, self._owner, *pid_by_pidfd])
             if self._owner in ready:
                 return
-            for fd in ready & set(ends):
-                self._bury(ends[fd])
+            for fd in ready & set(pid_by_pidfd):
+                self._bury(pid_by_pidfd[fd])
             if requests in ready:
                 data, fds, _, _ = socket.recv_fds(self._requests, REQUEST_BYTES, REQUEST_FDS)
                 if not data:
@@ -107,11 +107,13 @@ class Nursery:
     def _bury(self, pid: int) -> None:
         """Reaps a zygote, kills its orphans, and reports its exit status to the driver."""
         born = self._zygotes.pop(pid)
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        _, wait_status = os.waitpid(pid, 0)
+        status = os.waitstatus_to_exitcode(wait_status)
         with contextlib.suppress(TimeoutError):
-            process_trees.kill_orphans(self._zygotes)
+            process_trees.kill_orphans(self._zygotes)  # spares the other zygotes
         born.driver.settimeout(REPORT_SECONDS)
         with contextlib.suppress(OSError):
+            # the zygote may have died within a line, which the line break ends
             born.driver.sendall(b"\n" + dumps({"event": "dead", "status": status}))
         born.close()
 
@@ -120,7 +122,8 @@ class Nursery:
         for pid in self._zygotes:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-        with contextlib.suppress(BlockingIOError):  # for a pending request a zygote removes the worker's folder
+        # a pending request still gets its zygote, since a zygote that ends removes the worker's folder
+        with contextlib.suppress(BlockingIOError):
             while True:
                 _, fds, _, _ = socket.recv_fds(self._requests, REQUEST_BYTES, REQUEST_FDS, socket.MSG_DONTWAIT)
                 if not fds:

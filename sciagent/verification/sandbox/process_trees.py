@@ -29,7 +29,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def _prctl(option: int, value: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
+    """Sets an attribute of this process. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)  # None: the libraries of this process
     if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0):
         raise OSError(ctypes.get_errno(), f"prctl({option})")
 
@@ -43,7 +44,8 @@ def readable(fds: Iterable[int], seconds: float | None = None) -> set[int]:
     poll = select.poll()
     for fd in fds:
         poll.register(fd, select.POLLIN)
-    return {fd for fd, _ in poll.poll(None if seconds is None else math.ceil(1000 * seconds))}
+    milliseconds = None if seconds is None else math.ceil(1000 * seconds)
+    return {fd for fd, _ in poll.poll(milliseconds)}
 
 
 def run_and_exit(work: Callable[[], None]) -> NoReturn:
@@ -98,7 +100,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def kill(pids: Iterable[int]) -> None:
-    """Sends SIGKILL to the processes; those that are gone or foreign are skipped."""
+    """Sends SIGKILL to the processes; those that are gone, or belong to another user, are skipped."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
@@ -163,7 +165,7 @@ def virtual_size() -> int:
 
 def limit_memory(size: int) -> None:
     """Limits the address space of this process. size: bytes."""
-    hard_limit = resource.getrlimit(resource.RLIMIT_AS)[1]
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
     soft_limit = size if hard_limit == resource.RLIM_INFINITY else min(size, hard_limit)
     resource.setrlimit(resource.RLIMIT_AS, (soft_limit, hard_limit))
 
@@ -221,6 +223,7 @@ class MarkedProcess:
         self.owner = os.getpid()
         """The id of the process that started this one."""
         self._token = secrets.token_hex(8)
+        # -P: no module is imported from the working directory
         self._process = subprocess.Popen(
             [str(interpreter or sys.executable), "-P", "-m", f"{__package__}.{module}", *map(str, fds), *names],
             env={**environment, MARKER: self._token},

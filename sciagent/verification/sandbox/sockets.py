@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from sciagent.domain.safe_text import clean
-from sciagent.programs import foreign
+from sciagent.programs import without_python_variables
 from sciagent.verification import registry
 from sciagent.verification.sandbox.job_process import THREAD_VARIABLES
 from sciagent.verification.sandbox.messages import dumps
 from sciagent.verification.sandbox.process_trees import MarkedProcess, is_stopped, readable
 
 TRIES = 3  # nurseries that are started for a zygote
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.25  # time between two checks of whether a signal has stopped a process
 LOG_END_BYTES = 1 << 16  # bytes at the end of a log that are read for its last lines
 BURY_SECONDS = 5.0  # time for the nursery to report the end of a killed zygote; then the nursery itself is killed
 
@@ -42,12 +42,13 @@ def _environment(interpreter: Path | None, **more: str) -> dict[str, str]:
     the speed (15 instead of 28 GFLOP/s measured on an AMD EPYC), hence OPENBLAS_CORETYPE for those with AVX2 and FMA.
     """
     processor_text = Path("/proc/cpuinfo").read_text(errors="replace")
-    after_flags = processor_text.partition("flags")[2]
-    flags = after_flags.partition("\n")[0].split()
+    _, _, after_flags = processor_text.partition("flags")
+    flag_line, _, _ = after_flags.partition("\n")
+    flags = flag_line.split()
     variables: dict[str, str] = {}
     if {"avx2", "fma"} <= set(flags):
         variables["OPENBLAS_CORETYPE"] = "Haswell"
-    variables.update(foreign(os.environ) if interpreter else os.environ)
+    variables.update(without_python_variables(os.environ) if interpreter else os.environ)
     variables.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     variables.update(more)
     return variables
@@ -62,7 +63,8 @@ def last_lines(log: IO[bytes] | Path) -> str:
         else:
             size = os.fstat(log.fileno()).st_size
             text = os.pread(log.fileno(), LOG_END_BYTES, max(0, size - LOG_END_BYTES))
-    return clean(" ".join(text.decode(errors="replace").split("\n")[-4:]).strip(), 500)
+    lines = text.decode(errors="replace").split("\n")
+    return clean(" ".join(lines[-4:]).strip(), 500)
 
 
 class NurseryHandle(MarkedProcess):
@@ -76,11 +78,16 @@ class NurseryHandle(MarkedProcess):
         self.interpreter = interpreter
         self.log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the nursery
         """The nursery's output."""
-        self.requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs, os.fdopen(os.pidfd_open(os.getpid())) as owner:
-            fds = [theirs.fileno(), owner.fileno()]
-            variables = _environment(interpreter)
-            super().__init__("nursery", fds, sorted(names), variables, self.log, interpreter)
+        self.requests, nursery_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with nursery_socket, os.fdopen(os.pidfd_open(os.getpid())) as owner:
+            super().__init__(
+                "nursery",
+                fds=[nursery_socket.fileno(), owner.fileno()],
+                names=sorted(names),
+                environment=_environment(interpreter),
+                output=self.log,
+                interpreter=interpreter,
+            )
 
     def end(self) -> None:
         self.requests.close()
@@ -163,18 +170,21 @@ class ZygoteLink:
         self._writing = threading.Lock()
         self._buffer = b""
         self._events: deque[Mapping[str, Any]] = deque()
-        self._pid = -1
+        self._pid = -1  # of the zygote; -1 before it has sent its first event
         self._pidfd = -1
         self._status: int | None = None
+        """Exit status of the zygote; None before the nursery has reported its end."""
         self._spoke = False
+        """Whether the zygote has sent an event on a job."""
         self._ended = False
+        """Whether the zygote's end was reported, or the socket is closed at the other end."""
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
         registry.send(folder)  # pickles of the verifiers that this process has defined
         # verifiers that this process has defined are in no module that a nursery could import
         installed = [name for name in preload if name not in registry.defined()]
-        self._socket, theirs = socket.socketpair()
-        with theirs, os.fdopen(os.pidfd_open(os.getpid())) as driver:
-            self._nursery = nurseries.fork(installed, [theirs.fileno(), driver.fileno()], interpreter)
+        self._socket, zygote_socket = socket.socketpair()
+        with zygote_socket, os.fdopen(os.pidfd_open(os.getpid())) as driver:
+            self._nursery = nurseries.fork(installed, [zygote_socket.fileno(), driver.fileno()], interpreter)
         variables = _environment(interpreter, TMPDIR=str(folder / "tmp"))
         self.send({"folder": str(folder), "cwd": str(Path.cwd()), "environment": variables})
 
@@ -188,7 +198,10 @@ class ZygoteLink:
     @property
     def alive(self) -> bool:
         """Whether the zygote runs or has yet to be forked."""
-        return not self.wait(0) and not (self._pidfd >= 0 and readable([self._pidfd], 0))
+        if self.wait(0):
+            return False
+        has_just_ended = self._pidfd >= 0 and bool(readable([self._pidfd], 0))  # and is not yet reported
+        return not has_just_ended
 
     def send(self, message: Mapping[str, Any], patience: float = -1) -> bool:
         """Sends a message. Returns False if another thread did not release the socket in time; patience: s, -1 for no
@@ -285,8 +298,9 @@ class ZygoteLink:
         self.kill()
         has_ended = self.wait(BURY_SECONDS)
         was_forked = self._pid >= 0
+        # only the nursery knows the zygote's state; one that does not report it in time is ended, too
         if not has_ended or (was_forked and self._status is None):
-            nurseries.drop(self._nursery)  # only the nursery knows the zygote's state, and it does not answer
+            nurseries.drop(self._nursery)
         self._socket.close()
         if self._pidfd >= 0:
             os.close(self._pidfd)

@@ -84,7 +84,7 @@ class Control:
         with contextlib.suppress(BlockingIOError):
             while chunk := self._socket.recv(READ_BYTES, socket.MSG_DONTWAIT):
                 self._buffer += chunk
-            raise DriverGoneError
+            raise DriverGoneError  # the other end of the socket is closed
         *lines, self._buffer = self._buffer.split(b"\n")
         jobs = []
         for line in lines:
@@ -108,6 +108,7 @@ class Control:
         """Sends checked findings to the driver as the child wrote them, each with its event's further fields."""
         events = []
         for line, more in findings:
+            # the line is JSON already, and is put into the event as it is
             open_object = dumps({"event": "finding", **more}).removesuffix(b"}\n")
             events.append(open_object + b',"sent":' + line + b"}\n")
         self._write(b"".join(events))
@@ -239,8 +240,9 @@ class Watch:
         """Returns the time limit for the child's next message, s."""
         if self.index >= len(self._job.candidates):
             return FAREWELL_SECONDS
-        at_once = len(self._job.candidates) if self._job.together and self.index == 0 else 1
-        return self._job.limits.wall_seconds * at_once
+        # in a job that runs them together, the first finding may take the time of all candidates
+        n_verified = len(self._job.candidates) if self._job.together and self.index == 0 else 1
+        return self._job.limits.wall_seconds * n_verified
 
     def _fail(self, outcome: Outcome, reason: Reason, detail: str) -> None:
         """Ends the job with a failure of the current candidate; after the last finding there is no failure."""
@@ -274,7 +276,9 @@ class Watch:
     def _ended_by_signal(self, number: int) -> None:
         """Ends the job with the failure of a child that a signal ended."""
         tail = self._tail()
-        names_memory = "bad_alloc" in tail or "annot allocate memory" in tail  # texts of C++ and of the system
+        names_memory = (
+            "bad_alloc" in tail or "annot allocate memory" in tail
+        )  # texts of C++ and, with C or c, of the system
         if number == signal.SIGABRT and names_memory:
             self._fail(Outcome.OUT_OF_MEMORY, Reason.MEMORY_LIMIT, "aborted for want of memory")
             return
@@ -296,6 +300,7 @@ class Watch:
             if len(self._buffer) > MAX_LINE:
                 raise WireError(f"a message of more than {MAX_LINE} bytes")
         except WireError as error:
+            # an invalid message after the last finding is the last candidate's failure
             self.index = min(self.index, len(self._job.candidates) - 1)
             self._fail(Outcome.CRASHED, Reason.BAD_RESULT, str(error))
         finally:
@@ -322,7 +327,7 @@ class Watch:
             if message.get("waits") is True:
                 self._pass_on()
                 with contextlib.suppress(OSError):
-                    self._socket.send(b"\n")
+                    self._socket.send(b"\n")  # the acknowledgement
 
     def _pass_on(self) -> None:
         """Sends the received findings to the driver. They share the time since the turn began, in the ratio that the
@@ -337,8 +342,10 @@ class Watch:
                 fields["wall"] = wall * fields["took"] / claimed_seconds
             else:
                 fields["wall"] = wall / len(self._unsent)
+            # a claim of 0 stands for the whole wall time, and no claim may exceed it
             fields["took"] = min(fields["took"] or fields["wall"], fields["wall"])
         self._driver.pass_on(self._unsent)
+        # a single candidate has no further finding for which a nap could be of use
         self._nap_end = 0.0 if len(self._job.candidates) == 1 else now + NAP_SECONDS
         self._unsent = []
         self._turn_began = now
@@ -382,6 +389,7 @@ def store(artifacts: Sequence[dict[str, str]], work: Path, spool: Path) -> list[
 
 def _copy(path: str, inside: Path, target: Path) -> tuple[str, int]:
     """Copies a file; returns SHA-256 and size. Checks the open file, since the child may still replace it by name."""
+    # a pipe or a terminal in place of the file neither blocks the zygote nor becomes its terminal
     source = os.open(inside / path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
         real = Path(f"/proc/self/fd/{source}").readlink()

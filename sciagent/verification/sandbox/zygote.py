@@ -30,7 +30,7 @@ from sciagent.verification.registry import provider, receive, verifier_class
 from sciagent.verification.sandbox import process_trees
 from sciagent.verification.sandbox.supervise_job import Control, DriverGoneError, Watch, failure
 
-IMPORT_SECONDS = 300
+IMPORT_SECONDS = 300  # time for the imports of a verifier
 
 
 @cache
@@ -62,7 +62,9 @@ def attach(name: str, settings: str) -> None:
     signal.alarm(IMPORT_SECONDS)
     try:
         with contextlib.suppress(Exception, SystemExit):
-            load(name)(json.loads(settings)).attach()
+            kind = load(name)
+            verifier = kind(json.loads(settings))
+            verifier.attach()
     finally:
         signal.alarm(0)
 
@@ -70,23 +72,23 @@ def attach(name: str, settings: str) -> None:
 def versions(kind: type[Verifier[Any]]) -> dict[str, str]:
     """Returns the versions of Python, sciagent, the verifier's package, the subject's libraries, and the verifier's
     engines and programs, by name."""
-    package, _, version = provider(kind.name).rpartition(" ")
-    versions_ = {"python": ".".join(map(str, sys.version_info[:3]))}
+    package, _, version = provider(kind.name).rpartition(" ")  # "" for an unknown package
+    version_by_name = {"python": ".".join(map(str, sys.version_info[:3]))}
     if package:
-        versions_[package] = version
+        version_by_name[package] = version
     libraries = () if kind.kind == ANY_KIND else subject_of(kind.kind).distributions
     for name in ("sciagent", *libraries, *kind.engines):
         with contextlib.suppress(metadata.PackageNotFoundError):
-            versions_[name] = metadata.version(name)
+            version_by_name[name] = metadata.version(name)
     for program in kind.programs:
         with contextlib.suppress(SimulatorError):
-            versions_[program.name] = find(program).version
-    return versions_
+            version_by_name[program.name] = find(program).version
+    return version_by_name
 
 
 def serve(control: Control, folder: Path) -> None:
     """Runs the jobs of the driver. Raises DriverGoneError when the driver has ended."""
-    known: dict[str, dict[str, str]] = {}
+    versions_by_verifier: dict[str, dict[str, str]] = {}
     while True:
         for job in control.read():
             try:
@@ -98,12 +100,13 @@ def serve(control: Control, folder: Path) -> None:
                 continue
             if kind.attach is not Verifier.attach:
                 attach(job.verifier, json.dumps(job.settings, sort_keys=True))
-            if job.verifier not in known:
-                known[job.verifier] = versions(kind)
+            if job.verifier not in versions_by_verifier:
+                versions_by_verifier[job.verifier] = versions(kind)
                 gc.collect()
                 gc.freeze()  # keeps garbage collection in a child from copying shared memory pages
-            control.say("started", versions=known[job.verifier])
+            control.say("started", versions=versions_by_verifier[job.verifier])
             control.say("end", whole=False, **Watch(job, folder, control).run(kind))
+        # waits for a job, or for the end of the driver, whose socket a fork of it may still hold open
         if control.fd not in process_trees.readable([control.fd, control.driver]):
             raise DriverGoneError
 
@@ -111,7 +114,7 @@ def serve(control: Control, folder: Path) -> None:
 def main(connection: socket.socket, driver: int, nursery: int) -> None:
     """Serves the driver until it or the nursery ends. connection: socket to the driver. driver: its pidfd."""
     signal.signal(signal.SIGTERM, _terminated)
-    process_trees.die_with(nursery, signal.SIGTERM)
+    process_trees.die_with(nursery, by=signal.SIGTERM)
     os.setsid()
     control = Control(connection, driver)
     request = control.first()

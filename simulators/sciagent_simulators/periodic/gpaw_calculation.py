@@ -30,10 +30,13 @@ from sciagent_simulators.programs.foreign_script import run_script
 from sciagent_simulators.programs.running import Reasons
 
 GPAW = interpreter(
-    "gpaw", "GPAW", "SCIAGENT_GPAW", "Debian and Ubuntu: apt-get install gpaw; else https://gpaw.readthedocs.io"
+    module="gpaw",
+    title="GPAW",
+    variable="SCIAGENT_GPAW",
+    source="Debian and Ubuntu: apt-get install gpaw; else https://gpaw.readthedocs.io",
 )
 MAX_FROM_WHOLE = 0.02
-"""The largest distance of an insulator's number of electrons of a spin from a whole number."""
+"""The number of electrons of a spin differs by at most this from a whole number in an insulator."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Gap:
         return self.valence_maximum is None
 
 
-METAL = Gap(0.0, 0.0)
+METAL = Gap(value=0.0, direct=0.0)
 
 
 def gap_of(sets: Sequence[BandSet], electrons: float, moment: float) -> Gap:
@@ -114,6 +117,7 @@ def _edges(sets: Sequence[BandSet], occupied: Sequence[int]) -> tuple[NDArray[np
         rows = []
         for bands in sets:
             rows.extend(bands.eigenvalues[spin])
+        # without k-points no band is missing
         fewest_bands = min((len(row) for row in rows), default=n_filled + 1)
         if fewest_bands <= n_filled:
             raise ValueError(f"{fewest_bands} bands for {n_filled} filled ones of a spin")
@@ -154,7 +158,10 @@ class Protocol:
         return f"PW({self.cutoff:g})"
 
 
-PROTOCOLS: Mapping[str, Protocol] = {"fast": Protocol(400, 1.2, 4), "standard": Protocol(500, 2.5, 6)}
+PROTOCOLS: Mapping[str, Protocol] = {
+    "fast": Protocol(cutoff=400, mesh=1.2, lines=4),
+    "standard": Protocol(cutoff=500, mesh=2.5, lines=6),
+}
 """For MgO, the hardest solid of the benchmark, 400 eV make the gap 0.2 eV too small; 500 eV have converged it."""
 
 
@@ -244,6 +251,7 @@ def check_cell(atoms: Any) -> None:
         raise failure(Reason.NOT_FINITE, "the cell or a position is NaN or infinite")
     if not atoms.pbc.all() or abs(atoms.cell.volume) < 1e-3:
         raise failure(Reason.NOT_PERIODIC, "the structure is not periodic in three dimensions")
+    # "ijd": indices of both atoms of each pair, and their distance
     first, second, distances = neighbor_list("ijd", atoms, natural_cutoffs(atoms, mult=OVERLAP))
     if len(distances):
         nearest = int(distances.argmin())

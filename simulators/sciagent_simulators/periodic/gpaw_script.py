@@ -1,8 +1,8 @@
 """The script that GPAW's own Python runs: the ground state of a crystal, then its bands at that density.
 
 It imports nothing of sciagent and runs with GPAW 22.8 and later, in one process or several of MPI. `INPUT.json` has the
-keys that `request` in `calculation.py` writes. The ground state is kept in a folder that outlives the job, so that a
-later run of the same request goes on with the bands. `OUTPUT.json` has the form that `run_script` reads.
+keys that `request` in `gpaw_calculation.py` writes. The ground state is kept in a folder that outlives the job, so that
+a later run of the same request goes on with the bands. `OUTPUT.json` has the form that `run_script` reads.
 """
 
 from __future__ import annotations
@@ -102,8 +102,8 @@ def computed(request: Mapping[str, Any], world: Any) -> Mapping[str, Any]:
             maxiter=request["cycles"],
             txt="bands.txt",
         )
-        result["mesh"] = _bands(fixed, 0, len(mesh))
-        result["path"] = _bands(fixed, len(mesh), len(mesh) + len(request["path"]))
+        result["mesh"] = _bands(fixed, first=0, end=len(mesh))
+        result["path"] = _bands(fixed, first=len(mesh), end=len(mesh) + len(request["path"]))
     return result
 
 
@@ -131,6 +131,7 @@ def _dataset(symbol: str, electrons: int, functional: str) -> str:
     GPAW 22.8 makes scalar-relativistic data with the option -s. Later versions make them by default and do not know the
     option."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(MPI_VARIABLES)}
+    # -w writes the file; -e: number of valence electrons, by which the file is named (-t), too
     command = [sys.executable, "-m", "gpaw", "dataset", symbol, "-w", "-f", functional]
     command += ["-e", str(electrons), "-t", str(electrons)]
     for option in (["-s"], []):
@@ -147,7 +148,7 @@ def _ground_state(request: Mapping[str, Any], world: Any) -> tuple[Any, bool]:
     from gpaw import GPAW
 
     folder = Path(request["checkpoint"])
-    # what the ground state depends on
+    # the part of the request on which the ground state depends
     ground_request = {name: value for name, value in request.items() if name not in ("checkpoint", "path")}
     state = folder / STATE_FILE
     note = folder / REQUEST_FILE
@@ -184,7 +185,7 @@ def _converged(atoms: Any, request: Mapping[str, Any]) -> Any:
     attempts: list[dict[str, Any]] = [{"maxiter": request["cycles"], "txt": "gpaw.txt"}]
     if request["moments"]:
         attempts[0]["spinpol"] = True
-    elif request["cycles"] > FEW_CYCLES:
+    elif request["cycles"] > FEW_CYCLES:  # FAST_MIXING is tried first; a second attempt has a report of its own
         attempts.insert(0, {"maxiter": FEW_CYCLES, "mixer": FAST_MIXING, "txt": "gpaw.txt"})
         attempts[1]["txt"] = "gpaw-again.txt"
     for attempt in attempts:

@@ -62,6 +62,7 @@ def mesh_of(cell: Any, density: float) -> Mesh:
     lengths = 2 * np.pi * np.linalg.norm(np.asarray(lattice.reciprocal()), axis=1)
     size = tuple(_points(float(length), density) for length in lengths)
     has_right_angles = bool(np.abs(lattice.angles() - 90).max() <= RIGHT_ANGLE_TOLERANCE)
+    # a mesh with a single point along a vector is not shifted
     return Mesh(size, has_gamma=1 in size or not has_right_angles)
 
 
@@ -103,7 +104,8 @@ _VALENCE_TABLE = (
     "Gd:18 Tb:19 Dy:20 Ho:21 Er:22 Tm:23 Yb:24 Lu:25 Hf:12 Ta:13 W:14 Re:13 Os:14 Ir:15 Pt:16 Au:11 Hg:18 Tl:13 "
     "Pb:14 Bi:15 Rn:8"
 )
-VALENCE: Mapping[str, int] = {entry.split(":")[0]: int(entry.split(":")[1]) for entry in _VALENCE_TABLE.split()}
+_VALENCE_ENTRIES = [entry.split(":") for entry in _VALENCE_TABLE.split()]
+VALENCE: Mapping[str, int] = {symbol: int(electrons) for symbol, electrons in _VALENCE_ENTRIES}
 """{element: valence electrons in the PAW data that GPAW ships, with semicore states}."""
 SEMICORE: Mapping[str, int] = {
     **{"Cr": 14, "Fe": 16, "Co": 17, "Ni": 18, "Cu": 19, "Zn": 20, "Ga": 13, "Ge": 14},
@@ -122,7 +124,8 @@ D_GROUPS = {
     **{symbol: 10 for symbol in ("Ni", "Pd", "Pt")},
     **{symbol: 11 for symbol in ("Cu", "Ag", "Au")},
 }
-"""{element of the d block: electrons beyond its noble gas, without a filled f shell}. Zinc's group never opens it."""
+"""{element of the d block: electrons beyond its noble gas, without a filled f shell}. Zinc's group is
+left out, since its d shell is never open."""
 LANTHANIDES = ("La", "Ce", "Pr", "Nd", "Pm", "Sm", "Eu", "Gd", "Tb", "Dy", "Ho", "Er", "Tm", "Yb", "Lu")
 CLOSED_TOLERANCE = 1e-3  # electrons by which a closed shell may seem to be open, since states may be fractions
 

@@ -26,4 +26,6 @@ class AsePotential:
         """Returns the values at one structure. atoms: an ase.Atoms, which gets the calculator."""
         atoms.calc = self.calculator
         stress = np.asarray(atoms.get_stress(voigt=False), dtype=float)
-        return PotentialValues(float(atoms.get_potential_energy()), np.array(atoms.get_forces(), dtype=float), stress)
+        energy = float(atoms.get_potential_energy())
+        forces = np.array(atoms.get_forces(), dtype=float)
+        return PotentialValues(energy, forces, stress)

@@ -28,8 +28,8 @@ import numpy as np
 from sciagent_simulators.potentials.chgnet_graph import BatchGraph, GraphKinds, KindGraph, batch_graph, kinds_of
 from sciagent_simulators.potentials.known_phases import MPTRJ
 from sciagent_simulators.potentials.potential import (
+    MAX_ATOMS_ON_GPU,
     MP2020,
-    ON_GPU,
     EnergyScale,
     Numbers,
     PotentialFactory,
@@ -121,7 +121,9 @@ class Layers:
         atoms = [GatedLayer.from_gated(layer.twoBody_atom, pair_widths) for layer in model.atom_conv_layers]
         bonds = _corner_layers(model.bond_conv_layers, corner_widths)
         angles = _corner_layers(model.angle_layers, corner_widths)
-        return cls(model, atoms, [*bonds, None], [*angles[:-1], None, None])
+        bonds_by_turn = [*bonds, None]  # the last convolution changes atoms only
+        angles_by_turn = [*angles[:-1], None, None]  # nothing uses the angles after their last layer
+        return cls(model, atoms, bonds_by_turn, angles_by_turn)
 
     def energies(self, graph: KindGraph, lengths: Tensor, cosines: Tensor) -> Tensor:
         """Returns (cells,) energies in eV. lengths: (bonds,) angstrom; cosines: (angles,)."""
@@ -219,11 +221,11 @@ def _updated(layer: Any, features: Tensor, messages: Tensor, owners: Tensor, nor
     return summed if normalise is None else normalise(summed)
 
 
-ON_CPU = 64
+MAX_ATOMS_ON_CPU = 64
 """Largest number of atoms in a call on the CPU.
 
-32 cells without symmetry took 0.17 core-seconds with 64 atoms in a call, and 0.20 with 128; prototypes took 0.035 and
-0.025."""
+32 cells without symmetry took 0.17 core-seconds with 64 atoms in a call, and 0.20 with 128; 32 cells
+of simple prototypes took 0.035 and 0.025."""
 CALL_SECONDS = 0.0062
 """Core-seconds of an evaluation of one cell.
 
@@ -249,7 +251,7 @@ class Chgnet:
 
     @property
     def atoms_at_once(self) -> int:
-        return ON_CPU if self.device == "cpu" else ON_GPU
+        return MAX_ATOMS_ON_CPU if self.device == "cpu" else MAX_ATOMS_ON_GPU
 
     def evaluate(self, batch: Sequence[Any]) -> Sequence[PotentialValues]:
         converter = self.model.graph_converter
@@ -260,10 +262,13 @@ class Chgnet:
         volumes = np.abs(np.linalg.det([atoms.cell.array for atoms in batch]))
         stresses = by_strain / volumes[:, None, None]
         seconds = _core_seconds(graph, kinds)
-        ends = np.cumsum([len(atoms) for atoms in batch])[:-1]
+        ends = np.cumsum([len(atoms) for atoms in batch])[:-1]  # rows at which the forces of the next cell begin
+        forces_by_cell = np.split(forces, ends)
         return [
-            PotentialValues(float(energy), force, stress, float(alone))
-            for energy, force, stress, alone in zip(energies, np.split(forces, ends), stresses, seconds, strict=True)
+            PotentialValues(float(energy), cell_forces, stress, float(seconds_alone))
+            for energy, cell_forces, stress, seconds_alone in zip(
+                energies, forces_by_cell, stresses, seconds, strict=True
+            )
         ]
 
     def _evaluated(self, graph: BatchGraph, kinds: GraphKinds) -> tuple[Numbers, Numbers, Numbers]:
@@ -275,9 +280,10 @@ class Chgnet:
         kind_graph = KindGraph.from_graph(graph, kinds, self.device)
         energies = self.layers.energies(kind_graph, lengths, cosines)
         by_length, by_cosine = torch.autograd.grad(energies.sum(), (lengths, cosines), materialize_grads=True)
-        forces, by_strain = graph.forces_and_strain_derivatives(
-            kinds.bonds.shared(_doubles(by_length)), kinds.angles.shared(_doubles(by_cosine))
-        )
+        # a kind's derivative is the sum over its members
+        by_bond_length = kinds.bonds.shared(_doubles(by_length))
+        by_angle_cosine = kinds.angles.shared(_doubles(by_cosine))
+        forces, by_strain = graph.forces_and_strain_derivatives(by_bond_length, by_angle_cosine)
         return _doubles(energies.detach()), forces, by_strain
 
     def _variable(self, values: Numbers) -> Tensor:
@@ -337,5 +343,5 @@ def _factory(name: str, version: str, scale: EnergyScale) -> PotentialFactory:
     )
 
 
-CHGNET = _factory("chgnet-0.3.0", "0.3.0", EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020))
-CHGNET_R2SCAN = _factory("chgnet-r2scan", "r2scan", EnergyScale("CHGNet-r2SCAN", "r2SCAN"))
+CHGNET = _factory("chgnet-0.3.0", "0.3.0", EnergyScale("CHGNet-0.3.0", functional="PBE+U", correction=MP2020))
+CHGNET_R2SCAN = _factory("chgnet-r2scan", "r2scan", EnergyScale("CHGNet-r2SCAN", functional="r2SCAN"))

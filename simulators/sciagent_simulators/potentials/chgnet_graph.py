@@ -182,9 +182,9 @@ def _sums(values: Numbers, rows: Indices, n: int) -> Numbers:
 Colours = NDArray[np.uint64]
 Tensor = Any
 SAME_KIND = 1e-4
-"""Lengths in angstrom, and angles in radian, that differ by less may be of one kind. All of a kind have its mean.
+"""Lengths in angstrom, and angles in radian, that differ by less may be of one kind, which has their mean.
 
-Displacements of atoms by up to so much changed energies by 3e-6 eV/atom and forces by 0.0014 eV/angstrom, in 32
+Displacements of atoms by up to SAME_KIND changed energies by 3e-6 eV/atom and forces by 0.0014 eV/angstrom, in 32
 crystals."""
 
 
@@ -241,6 +241,7 @@ def kinds_of(graph: BatchGraph) -> GraphKinds:
     left_bond = graph.bond_of[graph.left]
     n_colours_before = 0
     while True:
+        # colours are mixed between two additions, so that exchanged colours give another sum
         pairs = _mixed(atoms[graph.first] + _mixed(bonds[graph.bond_of]))
         pairs = _mixed(pairs + atoms[graph.second])
         angles = _mixed(pairs[graph.left] + corners)

@@ -61,7 +61,7 @@ PROTOTYPES = {
     "A_oP8_62_2c A_c": "Np",
     "A_mP16_11_8e None": "Pu",
 }
-"""AFLOW label and Strukturbericht symbol, and the elements that have the structure."""
+"""AFLOW label and Strukturbericht symbol (`None` without one), and the elements that have the structure."""
 PROTOTYPE_OF = {symbol: name for name, symbols in PROTOTYPES.items() for symbol in symbols.split()}
 VOLUMES = {"H": 19.0, "N": 22.7, "O": 17.4, "F": 16.1, "Cl": 27.5, "Br": 32.6, "I": 42.6}
 """Measured volumes of molecular crystals, in angstrom**3 per atom; bonds do not tell how far apart molecules are."""
@@ -188,8 +188,8 @@ def known_phases(
 ) -> KnownPhases:
     """Returns the phases of these chemical systems: read from the cache, or relaxed together and kept.
 
-    scale: the scale of the potential's energies; it also names own weights. systems: the elements of each system.
-    binaries: whether decorated pairs of elements belong to the phases, besides the elements.
+    scale: the scale of the potential's energies; it also tells a user's own weights apart. systems: the elements of
+    each system. binaries: whether decorated pairs of elements belong to the phases, besides the elements.
     """
     wanted_names: list[str] = []  # of elements, such as Na, and of pairs, such as Cl-Na
     for system in systems:
@@ -236,6 +236,7 @@ def balanced(pair: tuple[str, str]) -> tuple[str, ...]:
     for label, structure in _decorated(pair, BINARIES):
         amounts = {symbol: int(n) for symbol, n in structure.composition.get_el_amt_dict().items()}
         assignment = assignment_of(amounts)
+        # in a misordered pair the cation would be more electronegative than the anion
         if assignment is None or assignment.misordered != 0:
             continue
         if all(state.is_integer() for state in assignment.states.values()):
@@ -346,7 +347,8 @@ def mp2020_correction(structure: Any) -> float:
         parameters["hubbards"] = {symbol: HUBBARD_U.get(symbol, 0.0) for symbol in symbols}
     guesses = composition.oxi_state_guesses(max_sites=-50)  # of the reduced formula, with at most 50 atoms
     states = guesses[0] if guesses else {}
-    entry = ComputedStructureEntry(structure, 0.0, parameters=parameters, data={"oxidation_states": states})
+    # the correction does not depend on the energy of the entry
+    entry = ComputedStructureEntry(structure, energy=0.0, parameters=parameters, data={"oxidation_states": states})
     adjustments = load_correction().get_adjustments(entry)
     return float(sum(adjustment.value for adjustment in adjustments)) / len(structure)
 

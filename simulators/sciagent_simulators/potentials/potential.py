@@ -23,10 +23,10 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError, UnknownNameError, UsageError
 
 Numbers = NDArray[np.float64]
-ON_CPU = 128
-"""Largest number of atoms in a call of a model on the CPU; so many fit into the caches of a core."""
-ON_GPU = 4096
-"""Largest number of atoms in a call of a model on a GPU; so many fit into its memory."""
+MAX_ATOMS_ON_CPU = 128
+"""Largest number of atoms in a call of a model on the CPU: as many as fit into the caches of a core."""
+MAX_ATOMS_ON_GPU = 4096
+"""Largest number of atoms in a call of a model on a GPU: as many as fit into its memory."""
 UNCORRECTED = "uncorrected"
 """Name of the correction of energies that have none."""
 MP2020 = "MP2020"
@@ -69,7 +69,7 @@ class Energy:
         return self.per_atom - other.per_atom
 
 
-def spread(first: Energy, second: Energy) -> float:
+def model_difference(first: Energy, second: Energy) -> float:
     """Returns how far two models of one functional and correction differ, eV per atom; not negative.
 
     Raises SimulatorError (energy_scale) for other functionals or corrections."""
@@ -120,6 +120,7 @@ class Potential(Protocol):
 
 
 Make = Callable[[Path | None, str], Potential]
+"""Loads a model, as `PotentialFactory` says."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ class PotentialFactory:
     name: str
     """Name in campaign files, equal to that of the entry point."""
     scale: EnergyScale
-    """Scale of its energies; of weights by path, the campaign file states functional and correction."""
+    """Scale of its energies. For weights from a file, the campaign file states functional and correction."""
     elements: frozenset[str]
     """Symbols of the elements that the model knows."""
     make: Make
@@ -152,6 +153,7 @@ class PotentialFactory:
 
 GROUP = "sciagent.potentials"
 GPU_FILES = ("/dev/nvidiactl", "/dev/kfd")
+"""Files of which a machine with a GPU has one: the first with the driver of NVIDIA, the second with that of AMD."""
 
 
 @cache
@@ -191,6 +193,8 @@ def potential_factory(name: str) -> PotentialFactory:
 def load_potential(name: str, weights: Path | None = None, device: str = "cpu") -> Potential:
     """Returns the model, loaded once per process. Text that it prints while it loads is dropped.
 
+    weights: a file; None for those in the package. All callers give the arguments by position, since the cache tells
+    arguments by name apart from them.
     Raises SimulatorError bad_environment if its package is missing, or if its weights cannot be read, and UsageError
     for a model without weights."""
     factory = potential_factory(name)
@@ -202,6 +206,7 @@ def load_potential(name: str, weights: Path | None = None, device: str = "cpu") 
     except ImportError as error:
         detail = f"{factory.package} is not installed ({error}); pip install 'sciagent[mlff]', or the package of {name}"
         raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED, detail) from error
+    # what packages raise for a file that has other weights or none
     except (OSError, pickle.UnpicklingError, ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
         detail = f"{name} cannot read its weights: {type(error).__name__}: {error}"
         raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail[:500]) from error

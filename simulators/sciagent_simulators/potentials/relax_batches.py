@@ -68,8 +68,10 @@ class Relaxed:
     @property
     def energy_per_atom(self) -> float:
         """In eV per atom. Raises SimulatorError if the relaxation has failed."""
-        if self.fault is not None or self.last is None:
-            raise self.fault or SimulatorError(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, "no energy")
+        if self.fault is not None:
+            raise self.fault
+        if self.last is None:
+            raise SimulatorError(Outcome.NOT_CONVERGED, Reason.GEOMETRY_NOT_CONVERGED, "no energy")
         return self.last.energy / len(self.atoms)
 
 
@@ -102,7 +104,7 @@ class _Member:
     last: PotentialValues | None = None
     """The last evaluation with finite numbers."""
     forces: Numbers = field(init=False)
-    """(n + 3) x 3: n forces on the atoms of the undeformed cell, and three rows on the logarithm per atom."""
+    """(n + 3) x 3: the forces on the n atoms of the undeformed cell, then the force on `logarithm` divided by n."""
     fault: SimulatorError | None = None
     """The reason why the relaxation was given up."""
 
@@ -111,7 +113,7 @@ class _Member:
         self.logarithm = np.zeros((3, 3))
         self.gradient = np.eye(3)
         self.undeformed = self.atoms.positions.copy()
-        self.forces = np.full((len(self.atoms) + 3, 3), np.inf)
+        self.forces = np.full((len(self.atoms) + 3, 3), np.inf)  # no crystal is relaxed before the first evaluation
 
     @property
     def fmax(self) -> float:
@@ -132,7 +134,9 @@ class _Member:
         forces_on_cell = np.zeros((3, 3))
         if not self.is_cell_fixed:
             virial = -volume(self.atoms.cell.array) * values.stress
-            forces_on_cell = _directional_derivative(self.logarithm.T, virial @ np.linalg.inv(self.gradient.T))
+            forces_on_gradient = virial @ np.linalg.inv(self.gradient.T)
+            # the chain rule, since the gradient is the exponential of the logarithm
+            forces_on_cell = _directional_derivative(self.logarithm.T, forces_on_gradient)
         self.forces = np.vstack([values.forces @ self.gradient, forces_on_cell / len(self.atoms)])
         largest = np.abs(values.forces).max()
         if largest > MAX_FORCE:
@@ -168,7 +172,7 @@ class _Member:
         from scipy.linalg import expm
 
         move_of_atoms = move[:-3]
-        move_of_cell = move[-3:]
+        move_of_cell = move[-3:]  # of n times the logarithm, as in ASE
         self.undeformed = self.undeformed + move_of_atoms
         self.logarithm = self.logarithm + move_of_cell / len(self.atoms)
         self.gradient = expm(self.logarithm)
@@ -205,7 +209,7 @@ def relax(
 
     fmax: eV/angstrom, the limit for forces on atoms and on the cell. steps: evaluations of each crystal at most.
     """
-    members = [_Member(atoms.copy(), fixed_cells) for atoms in batch]
+    members = [_Member(atoms.copy(), is_cell_fixed=fixed_cells) for atoms in batch]
     for member in members:
         if not _is_periodic(member):
             member.fault = _fault(Outcome.REFUSED, Reason.COLLAPSED, "no cell in three dimensions, or a flat one")
@@ -223,23 +227,23 @@ def relax(
 
 def evaluate(potential: Potential, batch: Sequence[Any]) -> list[PotentialValues]:
     """Returns the evaluations of all structures, with as many in a call as the potential takes at once."""
-    values = list[PotentialValues]()
+    evaluations = list[PotentialValues]()
     for part in _parts(batch, potential.atoms_at_once):
-        values.extend(potential.evaluate(part))
-    return values
+        evaluations.extend(potential.evaluate(part))
+    return evaluations
 
 
-def _parts(batch: Sequence[Any], most: int) -> Iterator[Sequence[Any]]:
-    """Yields parts of at most `most` atoms; a larger structure is a part of its own."""
+def _parts(batch: Sequence[Any], max_atoms: int) -> Iterator[Sequence[Any]]:
+    """Yields parts of the batch with at most `max_atoms` atoms each; a larger structure is a part of its own."""
     part = list[Any]()
-    size = 0
+    n_atoms = 0
     for atoms in batch:
-        if part and size + len(atoms) > most:
+        if part and n_atoms + len(atoms) > max_atoms:
             yield part
             part = []
-            size = 0
+            n_atoms = 0
         part.append(atoms)
-        size += len(atoms)
+        n_atoms += len(atoms)
     if part:
         yield part
 
@@ -248,7 +252,7 @@ def heights(cell: NDArray[np.float64]) -> Numbers:
     """Returns (3,) the distances between opposite faces of a cell, in angstrom. cell: 3 x 3, vectors as rows."""
     a, b, c = cell.tolist()
     face_areas = [math.hypot(*_cross(u, v)) for u, v in ((b, c), (c, a), (a, b))]
-    return np.array([volume(cell) / max(area, 1e-12) for area in face_areas])
+    return np.array([volume(cell) / max(area, 1e-12) for area in face_areas])  # no division by 0
 
 
 def volume(cell: NDArray[np.float64]) -> float:
@@ -265,7 +269,8 @@ def _cross(u: Sequence[float], v: Sequence[float]) -> tuple[float, float, float]
 
 def _is_periodic(member: _Member) -> bool:
     """Returns whether the crystal has a cell in three dimensions that is not flat."""
-    return bool(member.atoms.pbc.all()) and not min(heights(member.cell)) < MIN_HEIGHT
+    is_flat = min(heights(member.cell)) < MIN_HEIGHT
+    return bool(member.atoms.pbc.all()) and not is_flat
 
 
 def _directional_derivative(matrix: Numbers, direction: Numbers) -> Numbers:
@@ -308,7 +313,7 @@ class StateFit:
 def fit(volumes: Sequence[float], energies: Sequence[float]) -> StateFit:
     """Returns the minimum of the third-order Birch-Murnaghan equation. volumes: angstrom**3; energies: eV.
 
-    Raises SimulatorError if there is no minimum among the volumes, or the energies are no smooth curve."""
+    Raises SimulatorError if there is no minimum among the volumes."""
     v = np.asarray(volumes, dtype=float)
     e = np.asarray(energies, dtype=float)
     curve = np.polynomial.Polynomial.fit(v ** (-2 / 3), e, 3)  # x = V^(-2/3)
@@ -343,6 +348,7 @@ def equations_of_state(
             scaled.append(_scaled(atoms, strain))
     relaxed = relax(potential, scaled, fmax, steps, fixed_cells=True)
     fits: list[StateFit | SimulatorError] = []
+    # the volumes of a crystal follow one another in `relaxed`
     for first in range(0, len(relaxed), len(STRAINS)):
         points = relaxed[first : first + len(STRAINS)]
         try:

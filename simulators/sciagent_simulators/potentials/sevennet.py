@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 
 from sciagent_simulators.potentials.known_phases import MPTRJ
-from sciagent_simulators.potentials.potential import ON_CPU, ON_GPU, EnergyScale, PotentialFactory, PotentialValues
+from sciagent_simulators.potentials.potential import (
+    MAX_ATOMS_ON_CPU,
+    MAX_ATOMS_ON_GPU,
+    EnergyScale,
+    PotentialFactory,
+    PotentialValues,
+)
 
 CALL_SECONDS = 0.029
 """Core-seconds of an evaluation of one cell by 7net-0. This number and the next one were fitted to 32 cells of 2 to 8
@@ -24,7 +30,7 @@ atoms."""
 PAIR_SECONDS = 2.4e-4
 """Core-seconds of each of the cell's pairs of neighbours by 7net-0."""
 VOIGT = np.array([[0, 3, 5], [3, 1, 4], [5, 4, 2]])
-"""Positions of xx, yy, zz, xy, yz, zx, the order of SevenNet, in a 3 x 3 tensor."""
+"""3 x 3: which of SevenNet's six stresses, in the order xx, yy, zz, xy, yz, zx, is each element of the tensor."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,7 @@ class SevenNet:
 
     @property
     def atoms_at_once(self) -> int:
-        return ON_CPU if self.device == "cpu" else ON_GPU
+        return MAX_ATOMS_ON_CPU if self.device == "cpu" else MAX_ATOMS_ON_GPU
 
     def evaluate(self, batch: Sequence[Any]) -> Sequence[PotentialValues]:
         import sevenn._keys as keys
@@ -57,8 +63,8 @@ class SevenNet:
         cells = zip(energies.reshape(-1), np.split(forces, ends), stresses.reshape(-1, 6), seconds, strict=True)
         # SevenNet's stress is positive under pressure
         return [
-            PotentialValues(float(energy), force, -stress[VOIGT], float(alone))
-            for energy, force, stress, alone in cells
+            PotentialValues(float(energy), forces=force, stress=-stress[VOIGT], seconds=float(seconds_alone))
+            for energy, force, stress, seconds_alone in cells
         ]
 
     def _graph(self, batch: Sequence[Any]) -> Mapping[str, Any]:
@@ -71,15 +77,16 @@ class SevenNet:
         vectors = []
         n_atoms_before = 0
         for atoms in batch:
+            # "ijD": indices of both atoms of each pair, and the vector from the first to the second
             centres, neighbours, cell_vectors = neighbour_list("ijD", atoms, cutoff=float(self.model.cutoff))
             edges.append(np.array([centres, neighbours], dtype=np.int64) + n_atoms_before)
             vectors.append(cell_vectors)
             n_atoms_before += len(atoms)
-        numbers = torch.from_numpy(np.concatenate([atoms.numbers for atoms in batch]).astype(np.int64))
+        atomic_numbers = torch.from_numpy(np.concatenate([atoms.numbers for atoms in batch]).astype(np.int64))
         sizes = torch.tensor([len(atoms) for atoms in batch])
         graph = {
-            keys.NODE_FEATURE: numbers,
-            keys.ATOMIC_NUMBERS: numbers,
+            keys.NODE_FEATURE: atomic_numbers,
+            keys.ATOMIC_NUMBERS: atomic_numbers,
             keys.POS: torch.tensor(np.concatenate([atoms.positions for atoms in batch]), dtype=torch.float32),
             keys.EDGE_IDX: torch.from_numpy(np.concatenate(edges, axis=1)),
             keys.EDGE_VEC: torch.tensor(np.concatenate(vectors), dtype=torch.float32),
@@ -101,20 +108,40 @@ def _make(shipped: str, head: str | None, scale: EnergyScale, weights: Path | No
     from sevenn.util import load_checkpoint
 
     model = load_checkpoint(str(weights or shipped)).build_model()
-    model.eval_type_map = torch.tensor(True)
+    model.eval_type_map = torch.tensor(True)  # the graph has atomic numbers, which the model replaces by its own
     model.set_is_batch_data(True)
     head_number = (model.modal_map or {}).get(head)
-    model.eval_modal_map = False
+    model.eval_modal_map = False  # the graph has the number of the head, not its name
     return SevenNet(model.to(device).eval().requires_grad_(False), scale, device, head_number)
 
 
 def _factory(name: str, shipped: str, scale: EnergyScale, seconds: float, head: str | None = None) -> PotentialFactory:
-    return PotentialFactory(name, scale, MPTRJ, partial(_make, shipped, head, scale), seconds, "sevenn")
+    """Returns the factory of one model. shipped, head: as for `_make`. seconds: as in PotentialFactory."""
+    return PotentialFactory(
+        name=name,
+        scale=scale,
+        elements=MPTRJ,
+        make=partial(_make, shipped, head, scale),
+        seconds=seconds,
+        package="sevenn",
+    )
 
 
-SEVENNET_0 = _factory("7net-0", "7net-0", EnergyScale("7net-0", "PBE+U"), 0.01)
-SEVENNET_L3I5 = _factory("7net-l3i5", "7net-l3i5", EnergyScale("7net-l3i5", "PBE+U"), 0.03)
-SEVENNET_MF_PBE = _factory("7net-mf-0-pbe", "7net-mf-0", EnergyScale("7net-mf-0-PBE", "PBE+U"), 0.01, "PBE")
+SEVENNET_0 = _factory("7net-0", shipped="7net-0", scale=EnergyScale("7net-0", functional="PBE+U"), seconds=0.01)
+SEVENNET_L3I5 = _factory(
+    "7net-l3i5", shipped="7net-l3i5", scale=EnergyScale("7net-l3i5", functional="PBE+U"), seconds=0.03
+)
+SEVENNET_MF_PBE = _factory(
+    "7net-mf-0-pbe",
+    shipped="7net-mf-0",
+    scale=EnergyScale("7net-mf-0-PBE", functional="PBE+U"),
+    seconds=0.01,
+    head="PBE",
+)
 SEVENNET_MF_R2SCAN = _factory(
-    "7net-mf-0-r2scan", "7net-mf-0", EnergyScale("7net-mf-0-R2SCAN", "r2SCAN"), 0.01, "R2SCAN"
+    "7net-mf-0-r2scan",
+    shipped="7net-mf-0",
+    scale=EnergyScale("7net-mf-0-R2SCAN", functional="r2SCAN"),
+    seconds=0.01,
+    head="R2SCAN",
 )

@@ -30,8 +30,11 @@ MAX_HEADING_LINES = 200
 MAX_INTENSITY = 1e15
 """Largest intensity; more is no count of photons."""
 _COMMENT = re.compile(r"""\s*(?:[#!;%'"]|//|/\*|$)""")
+"""The beginning of a comment, or a blank line."""
 _DECIMAL_COMMA = re.compile(r"\d,\d+[ \t]+\d")
+"""A number such as 10,5 that blanks or a tab separate from the next number."""
 _UNCERTAIN = re.compile(r"\b(?:e\.?s\.?d|sig(?:ma)?|err(?:or)?|std|unc\w*|uncertainty)\b", re.IGNORECASE)
+"""A word of a heading that stands for an uncertainty."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,7 @@ def _numbers(line: str) -> list[float] | None:
     """Returns the numbers of a line; None if the line has fewer than two numbers, or anything that is no number."""
     if len(line) > 1000 or _COMMENT.match(line):
         return None
+    # semicolons separate columns where the comma is the decimal point
     has_decimal_comma = ";" in line or ("." not in line and _DECIMAL_COMMA.search(line))
     text = line.replace(",", ".") if has_decimal_comma else line
     fields = re.split(r"[;,\s]+", text.strip().strip(",;"))
@@ -131,7 +135,7 @@ def _checked(table: Array, line_numbers: list[int], called: str) -> PowderPatter
     """Returns the pattern of a table. Raises UsageError for numbers that no diffractometer measures.
 
     table: a row for each point, with 2-theta, intensity and perhaps the uncertainty; it may fall or rise.
-    line_numbers: of the rows in the file. called: what messages call the file.
+    line_numbers: number of each row's line in the file. called: what messages call the file.
     """
     for is_bad, fault in (
         (~np.isfinite(table).all(axis=1), "not a finite number"),
@@ -177,7 +181,7 @@ NOISE_FACTOR = 1.4826 / np.sqrt(6)
 
 @dataclass(frozen=True)
 class PreparedPattern:
-    """A measured pattern on a uniform grid, apart from its background."""
+    """A measured pattern on a uniform grid, and its background."""
 
     two_theta: Array
     """(n,) in degrees, evenly spaced."""
@@ -214,10 +218,11 @@ def prepared(pattern: PowderPattern, window: float) -> PreparedPattern:
         mean_square, _ = _averaged(pattern.two_theta, pattern.error**2, grid)
         error = np.sqrt(mean_square / n_averaged)
     else:
+        # no less than 1 % of the largest intensity, so that points without counts get an uncertainty, too
         counts = np.maximum(intensity, 0.01 * float(intensity.max()))
         relative_differences = np.abs(np.diff(intensity, 2)) / np.sqrt(counts[1:-1])
         noise = NOISE_FACTOR * float(np.median(relative_differences))
-        error = np.sqrt(counts) * (noise or 1.0)
+        error = np.sqrt(counts) * (noise or 1.0)  # the noise is 0 if most points are equal
     half_window = window / 2 / float(grid[1] - grid[0])  # in grid points
     background = background_of(intensity, error, max(1, round(half_window)))
     return PreparedPattern(grid, intensity, background, error)
@@ -255,10 +260,10 @@ def background_of(intensity: Array, error: Array, reach: int) -> Array:
 
 
 def _raised(intensity: Array, error: Array, background: Array) -> Array:
-    """Returns the background raised to the median of the points between the peaks, since clipping runs below noise.
+    """Returns the background raised to the median of the points between the peaks.
 
-    The background stays as it is if fewer than 1 of 20 points lie between the peaks, or if it would rise by 3 standard
-    uncertainties or more."""
+    It has to rise, since clipping follows the lowest points of the noise. It stays as it is if fewer than 1 of 20
+    points lie between the peaks, or if it would rise by 3 standard uncertainties or more."""
     net = (intensity - background) / error
     is_between_peaks = net < np.median(net) + 1.0
     for _ in range(10):
@@ -266,7 +271,9 @@ def _raised(intensity: Array, error: Array, background: Array) -> Array:
         is_between_peaks = np.abs(net - median) < 2.0
         if is_between_peaks.sum() < len(net) // 20:
             return background
-    return background + max(median, 0.0) * error if median < 3.0 else background
+    if median >= 3.0:
+        return background
+    return background + max(median, 0.0) * error
 
 
 def smoothed(values: Array, n: int) -> Array:

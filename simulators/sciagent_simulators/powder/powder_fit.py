@@ -92,22 +92,22 @@ def rendered(grid: Array, peaks: Peaks, lorentz: float) -> Array:
 
     grid: (n,) angles 2-theta in degrees. lorentz: share of the Lorentz function in the shape of a peak."""
     indices, distance = _windows(grid, peaks)
-    u = distance / peaks.width[:, None]
-    bell, tail = _shapes(u * u)
-    heights = _pseudo_voigt(bell, tail, lorentz) * (peaks.area / peaks.width)[:, None]
+    u = distance / peaks.width[:, None]  # in full widths
+    gauss_shape, lorentz_shape = _shapes(u * u)
+    heights = _pseudo_voigt(gauss_shape, lorentz_shape, lorentz) * (peaks.area / peaks.width)[:, None]
     return _summed(indices, heights, len(grid))
 
 
 def with_derivatives(grid: Array, peaks: Peaks, parameters: ProfileParameters) -> tuple[Array, Array]:
     """Returns the pattern, (n,), and its derivatives by the parameters in their order, (6, n)."""
     indices, distance = _windows(grid, peaks)
-    u = distance / peaks.width[:, None]
+    u = distance / peaks.width[:, None]  # in full widths
     squared_u = u * u
     lorentz = parameters.lorentz
-    bell, tail = _shapes(squared_u)
-    shape = _pseudo_voigt(bell, tail, lorentz)
-    by_lorentz = tail - bell
-    by_u = -8 * u * (lorentz * tail / (1 + 4 * squared_u) + (1 - lorentz) * LN2 * bell)
+    gauss_shape, lorentz_shape = _shapes(squared_u)
+    shape = _pseudo_voigt(gauss_shape, lorentz_shape, lorentz)
+    by_lorentz = lorentz_shape - gauss_shape
+    by_u = -8 * u * (lorentz * lorentz_shape / (1 + 4 * squared_u) + (1 - lorentz) * LN2 * gauss_shape)
     height = (peaks.area / peaks.width)[:, None]
     by_centre = -by_u * height / peaks.width[:, None]
     by_width = -(shape + u * by_u) * height / peaks.width[:, None]
@@ -115,6 +115,7 @@ def with_derivatives(grid: Array, peaks: Peaks, parameters: ProfileParameters) -
     value = shape * height
     by_slope = by_width * peaks.tangent[:, None]
     by_displacement = -value * peaks.damping[:, None]
+    # in the order of ProfileParameters; the zero shift moves the centres
     derivatives = (by_cell, by_centre, by_width, by_slope, by_lorentz * height, by_displacement)
     summed_derivatives = [_summed(indices, derivative, len(grid)) for derivative in derivatives]
     return _summed(indices, value, len(grid)), np.array(summed_derivatives)
@@ -122,7 +123,7 @@ def with_derivatives(grid: Array, peaks: Peaks, parameters: ProfileParameters) -
 
 def _summed(indices: NDArray[np.int64], heights: Array, n: int) -> Array:
     """Returns the sum of the heights at each of the n grid points, (n,). Heights with the index n are left out."""
-    sums: Array = np.bincount(indices.ravel(), heights.ravel(), n + 1)[:n].astype(float, copy=False)
+    sums: Array = np.bincount(indices.ravel(), weights=heights.ravel(), minlength=n + 1)[:n].astype(float, copy=False)
     return sums
 
 
@@ -149,11 +150,9 @@ def _shapes(squared: Array) -> tuple[Array, Array]:
     return 2 * np.sqrt(LN2 / np.pi) * np.exp(-4 * LN2 * squared), (2 / np.pi) / (1 + 4 * squared)
 
 
-def _pseudo_voigt(bell: Array, tail: Array, lorentz: float) -> Array:
-    """Returns the mixture of a Gauss function, `bell`, and a Lorentz function, `tail`.
-
-    lorentz: share of the Lorentz function."""
-    return bell + lorentz * (tail - bell)
+def _pseudo_voigt(gauss_shape: Array, lorentz_shape: Array, lorentz: float) -> Array:
+    """Returns the mixture of a Gauss and a Lorentz function. lorentz: share of the Lorentz function."""
+    return gauss_shape + lorentz * (lorentz_shape - gauss_shape)
 
 
 SEARCH_WIDTHS = (0.08, 0.2, 0.5)
@@ -178,10 +177,9 @@ UNMOVED = ProfileParameters(cell=1.0, zero=0.0, width=0.1, slope=0.0, lorentz=0.
 """Parameters of the search, which varies some of them."""
 MIN_GAIN = 1e-5
 """Gain in the match, over two steps, below which the fit ends."""
-MAX_WIDTH = 1.5
-MAX_SLOPE = 1.0
-MAX_DISPLACEMENT = 5.0
-"""Largest values of three parameters, in their units."""
+MAX_WIDTH = 1.5  # degrees
+MAX_SLOPE = 1.0  # degrees
+MAX_DISPLACEMENT = 5.0  # angstrom**2
 SIGNIFICANT = 3.0
 """Number of standard uncertainties above which a smoothed intensity counts as measured area."""
 
@@ -254,7 +252,7 @@ class _Problem:
     def bounds(self) -> tuple[Array, Array]:
         """The smallest and largest values of the parameters, in their order."""
         cell, zero = self.limits
-        min_width = max(1.5 * self.measured.step, 0.01)
+        min_width = max(1.5 * self.measured.step, 0.01)  # a narrower peak would fall between the points
         max_width = max(MAX_WIDTH, 2 * min_width)
         low = np.array([1 - cell, -zero, min_width, 0.0, 0.0, 0.0])
         high = np.array([1 + cell, zero, max_width, MAX_SLOPE, 1.0, MAX_DISPLACEMENT])
@@ -266,37 +264,41 @@ class _Problem:
         The match of a place is estimated: the sum of measured times computed intensity over the grid points equals the
         sum, over the peaks, of a peak's area times the smoothed measured intensity at its centre.
         """
-        cells = _steps(self.limits.cell, CELL_STEP)
-        zeros = _steps(self.limits.zero, ZERO_STEP)
+        cells = _values_around_zero(self.limits.cell, CELL_STEP)
+        zeros = _values_around_zero(self.limits.zero, ZERO_STEP)
         strongest = Reflections(self.reflections.spacing[:N_SEARCHED], self.reflections.strength[:N_SEARCHED])
         peaks_by_cell = [peaks_of(strongest, self.lines, UNMOVED._replace(cell=1 + float(cell))) for cell in cells]
         low, high = self.bounds
         places = []
         for width in SEARCH_WIDTHS:
-            smooth, scale = self._smoothed(strongest, width)
+            smooth, scale = self._smoothed_by_peak(strongest, width)
             products = []
             for peaks in peaks_by_cell:
                 centres = peaks.centre[:, None] + zeros
                 at_centres = np.interp(centres, self.measured.two_theta, smooth, left=0.0, right=0.0)
                 products.append(peaks.area @ at_centres)
             matches = np.array(products) * scale  # (cells, zeros)
-            best_zero = matches.argmax(axis=1)
-            for i in _peaks(matches.max(axis=1), MAX_STARTS):
-                vector = np.array([1 + cells[i], zeros[best_zero[i]], width, 0.0, 0.5, 0.5])
-                places.append(_State(np.clip(vector, low, high), float(matches[i, best_zero[i]])))
+            best_zeros = matches.argmax(axis=1)  # index of the best zero shift for each cell
+            for i in _largest_maxima(matches.max(axis=1), MAX_STARTS):
+                zero_index = best_zeros[i]
+                place = ProfileParameters(
+                    cell=1 + cells[i], zero=zeros[zero_index], width=width, slope=0.0, lorentz=0.5, displacement=0.5
+                )
+                vector = np.clip(np.array(place), low, high)
+                places.append(_State(vector, float(matches[i, zero_index])))
         places.sort(key=lambda state: -state.match)
         needed = PROMISING_SHARE * places[0].match
         return [state.vector for state in places[:MAX_STARTS] if state.match >= needed]
 
-    def _smoothed(self, reflections: Reflections, width: float) -> tuple[Array, float]:
-        """Returns the measured intensity smoothed with a Gauss function, (n,), and a factor.
+    def _smoothed_by_peak(self, reflections: Reflections, width: float) -> tuple[Array, float]:
+        """Returns the measured intensity smoothed with a Gauss function, (n,), and a scale.
 
-        The factor is one over the product of the norms of the measured and the computed pattern; 0 if one is empty.
+        The scale is one over the product of the norms of the measured and the computed pattern; 0 if one is empty.
         width: full width of the Gauss function at half maximum, degrees."""
         grid = self.measured.two_theta
         net = self.measured.net
         n = int(np.ceil(2.5 * width / self.measured.step))  # points of the kernel on each side of its centre
-        u = np.arange(-n, n + 1) * self.measured.step / width
+        u = np.arange(-n, n + 1) * self.measured.step / width  # in full widths
         kernel = np.exp(-4 * np.log(2) * u * u) * (2 * np.sqrt(np.log(2) / np.pi) / width)
         peaks = peaks_of(reflections, self.lines, UNMOVED._replace(width=width))
         norms = float(np.linalg.norm(rendered(grid, peaks, 0.0)) * np.linalg.norm(net))
@@ -304,15 +306,15 @@ class _Problem:
         return np.convolve(net, kernel, mode="same"), scale
 
     def improved(self, vector: Array, steps: int) -> _State:
-        """Returns the point after at most so many damped Gauss-Newton steps, each of which raises the match."""
+        """Returns the point after at most `steps` damped Gauss-Newton steps, each of which raises the match."""
         low, high = self.bounds
         damping = 1e-2  # added to the diagonal of the curvature, relative to it
         match = self._match(vector)
         last_gain = 1.0  # large, so that the fit does not end after its first step
         for _ in range(steps):
-            gradient, curvature = self._equations(vector)
-            leaves_low = (vector <= low) & (gradient < 0)
-            leaves_high = (vector >= high) & (gradient > 0)
+            descent, curvature = self._equations(vector)
+            leaves_low = (vector <= low) & (descent < 0)
+            leaves_high = (vector >= high) & (descent > 0)
             is_free = ~(leaves_low | leaves_high) & (np.diag(curvature) > 0)
             if not is_free.any():
                 break
@@ -320,7 +322,7 @@ class _Problem:
                 damped = curvature[np.ix_(is_free, is_free)]
                 damped = damped + np.diag(damping * np.diag(damped))
                 step = np.zeros(len(vector))
-                step[is_free] = np.linalg.lstsq(damped, gradient[is_free], rcond=None)[0]
+                step[is_free] = np.linalg.lstsq(damped, descent[is_free], rcond=None)[0]
                 new_vector = np.clip(vector + step, low, high)
                 new_match = self._match(new_vector)
                 if new_match > match:
@@ -380,7 +382,9 @@ class _Problem:
         at_limit = []
         for name, value, least, most in zip(ProfileParameters._fields, state.vector, low, high, strict=True):
             is_at_low_limit = value <= least and least != 0
-            if most > least and (value >= most or is_at_low_limit):
+            is_at_high_limit = value >= most
+            is_fitted = most > least  # a limit of 0 keeps the cell or the zero shift
+            if is_fitted and (is_at_low_limit or is_at_high_limit):
                 at_limit.append(name)
         grid = self.measured.two_theta
         centres = peaks_of(self.reflections, self.lines[:1], parameters).centre
@@ -414,13 +418,13 @@ def unexplained(net: Array, computed: Array, error: Array, width: float) -> floa
     return min(1.0, missing_area / area)
 
 
-def _steps(limit: float, step: float) -> Array:
+def _values_around_zero(limit: float, step: float) -> Array:
     """Returns an odd number of values from -limit to limit, at most `step` apart."""
     n = int(np.ceil(limit / step))
     return np.linspace(-limit, limit, 2 * n + 1)
 
 
-def _peaks(values: Array, n: int) -> Sequence[int]:
+def _largest_maxima(values: Array, n: int) -> Sequence[int]:
     """Returns the indices of the n largest local maxima, largest first."""
     padded = np.pad(values, 1, constant_values=-np.inf)
     is_peak = (values >= padded[:-2]) & (values >= padded[2:])
@@ -443,7 +447,7 @@ def fitted_series(measured: PreparedPattern, fitted: PowderFit, title: str) -> S
         series = _thinned_series(spacing, measured, fitted, title)
         if len(series.model_dump_json()) < MAX_BYTES:
             return series
-    raise AssertionError
+    raise AssertionError  # never reached, since `count` has no end
 
 
 def _thinned_series(spacing: int, measured: PreparedPattern, fitted: PowderFit, title: str) -> Series:

@@ -20,17 +20,17 @@ from sciagent.domain.outcomes import Reason
 from sciagent.errors import SimulatorError
 from sciagent.programs import Program
 from sciagent_simulators.geometry import failure
-from sciagent_simulators.programs.running import COMMON, ProgramOutput, Reasons, failed, mpi, run
+from sciagent_simulators.programs.running import COMMON_REASONS, ProgramOutput, Reasons, failed, mpi_launcher, run
 
 INPUT = "INPUT.json"
 OUTPUT = "OUTPUT.json"
 SCRIPT = "script.py"
 MAX_OUTPUT = 16 << 20  # bytes
 TAIL = 2000  # characters of the output that the diagnostics of a failure keep
-PYTHON: Reasons = {
+PYTHON_REASONS: Reasons = {
     r"(?m)^[\w.]*MemoryError\b.*$": Reason.MEMORY_LIMIT,
     r"(?m)^(ModuleNotFound|Import)Error\b.*$": Reason.PROGRAM_MISSING,
-    **COMMON,
+    **COMMON_REASONS,
     r"(?m)^[A-Za-z_][\w.]*(Error|Exception|Exit)(: .*)?$": Reason.EXCEPTION,
 }
 """The reasons of uncaught exceptions, by the last line of their traceback."""
@@ -63,18 +63,18 @@ def run_script(
 
     interpreter: made by `sciagent.programs.interpreter`. request: JSON, the content of `INPUT.json`. ranks: number of
     MPI processes, each with one thread. reasons: of failures that are known by the printed text only.
-    Raises SimulatorError for the failure that the script names; for one that its output names; and crashed (bad_result)
-    for an output file of another form.
+    Raises SimulatorError: for a failure that the script states in its output file, for one that the printed text shows,
+    and crashed (bad_result) for an output file of another form.
     """
     files = {INPUT: json.dumps(request), SCRIPT: script.read_text(encoding="utf-8")}
-    all_reasons = {**(reasons or {}), **PYTHON}
+    all_reasons = {**(reasons or {}), **PYTHON_REASONS}
     threads_of_process = threads if ranks == 1 else 1
-    output = run(interpreter, [SCRIPT], folder, threads_of_process, files, ranks=ranks)
+    output = run(interpreter, arguments=[SCRIPT], folder=folder, threads=threads_of_process, files=files, ranks=ranks)
     answer = _answer(output, all_reasons)
     if answer.get("failure"):
         raise _named_failure(answer["failure"], output)
     if output.status:
-        raise failed(output, all_reasons, "")
+        raise failed(output, all_reasons, missing="")  # `missing` is for exit status 0
     if ranks > 1 and answer.get("ranks") != ranks:
         detail = (
             f"{ranks} processes were started, and the script sees {answer.get('ranks', 1)}: {interpreter.title} was "
@@ -86,7 +86,7 @@ def run_script(
         raise failure(Reason.BAD_RESULT, f"{OUTPUT} of {interpreter.title} lacks the object `result` or `versions`")
     all_versions = {interpreter.name: output.version}
     if ranks > 1:
-        all_versions["openmpi"] = mpi(ranks).version
+        all_versions["openmpi"] = mpi_launcher(ranks).version
     for name, version in versions.items():
         all_versions[f"{interpreter.name}/{name}"] = str(version)
     return ScriptAnswer(answer["result"], all_versions, output)
@@ -110,10 +110,12 @@ def _answer(output: ProgramOutput, reasons: Reasons) -> Mapping[str, Any]:
 
 def _named_failure(named: object, output: ProgramOutput) -> SimulatorError:
     """Returns the error for a failure that the script names. named: the value of `failure` in its output file."""
+    unknown = f"{OUTPUT} has a failure without a known reason"
+    if not isinstance(named, dict):
+        return failure(Reason.BAD_RESULT, f"{unknown}: no object")
     try:
-        assert isinstance(named, dict), "no object"
         reason = Reason(named["reason"])
         detail = str(named["detail"])[:400]
-        return failure(reason, detail, output_tail=output.text[-TAIL:])
-    except (AssertionError, KeyError, ValueError) as error:
-        return failure(Reason.BAD_RESULT, f"{OUTPUT} has a failure without a known reason: {error}")
+    except (KeyError, ValueError) as error:
+        return failure(Reason.BAD_RESULT, f"{unknown}: {error}")
+    return failure(reason, detail, output_tail=output.text[-TAIL:])

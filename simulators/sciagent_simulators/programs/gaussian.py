@@ -28,20 +28,20 @@ from sciagent_simulators.programs.running import Reasons
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 
 GAUSSIAN = Program(
-    "gaussian",
-    "Gaussian",
-    "SCIAGENT_GAUSSIAN",
-    ("g16", "g09"),
-    (),  # arguments that make it print its version: none, since its output states it
-    r"Gaussian (\d\d), Revision ([A-Z]\.\d\d)",
-    "https://gaussian.com; g16 needs its own environment (g16root, GAUSS_EXEDIR)",
+    name="gaussian",
+    title="Gaussian",
+    variable="SCIAGENT_GAUSSIAN",
+    commands=("g16", "g09"),
+    question=(),  # none is needed, since every output states the version
+    answer=r"Gaussian (\d\d), Revision ([A-Z]\.\d\d)",
+    source="https://gaussian.com; g16 needs its own environment (g16root, GAUSS_EXEDIR)",
     scratch_variable="GAUSS_SCRDIR",
 )
 GAUSSIAN_NAMES = {"PBE0": "PBE1PBE", "PBE": "PBEPBE", "TPSS": "TPSSTPSS", "M06-2X": "M062X"}
 """{functional: Gaussian's name}, where the names differ."""
-NOT_HERE = ("r2scan", "wb97x-d3", "wb97m", "wb97x-v", "-3c", "b97m-v", "dlpno")
+UNSUPPORTED_METHODS = ("r2scan", "wb97x-d3", "wb97m", "wb97x-v", "-3c", "b97m-v", "dlpno")
 """Parts of the names of methods that Gaussian 16 does not have, in small letters."""
-DIFFUSE = ("def2-svpd", "def2-tzvpd", "def2-tzvppd")
+UNSUPPORTED_BASES = ("def2-svpd", "def2-tzvpd", "def2-tzvppd")
 """Basis sets that Gaussian 16 does not have, in small letters."""
 SOLVENTS = {
     "carbon disulfide": "CarbonDiSulfide",
@@ -58,6 +58,7 @@ SOLVENTS = {
     "octanol": "n-Octanol",
     "tetrahydrofuran": "TetraHydroFuran",
 }
+"""{solvent: Gaussian's name}, where the names differ."""
 REASONS: Reasons = {
     r"number of steps exceeded|optimization stopped": Reason.GEOMETRY_NOT_CONVERGED,
     r"convergence failure -- run terminated|convergence criterion not met": Reason.SCF_NOT_CONVERGED,
@@ -85,8 +86,10 @@ def input_text(geometry: Geometry, method: ProgramMethod, machine: Machine) -> s
     if method.solvent:
         model = {"SMD": "SMD", "C-PCM": "CPCM"}[method.solvent_model]
         words.append(f"SCRF=({model},Solvent={SOLVENTS.get(method.solvent, method.solvent)})")
-    lines = [f"%nprocshared={machine.threads}", f"%mem={machine.memory(0.7)}MB", f"#P {' '.join(words)}"]
-    lines += [*method.keywords, "", "sciagent", "", f"{geometry.charge} {geometry.multiplicity}"]
+    lines = [f"%nprocshared={machine.threads}", f"%mem={machine.memory(share=0.7)}MB", f"#P {' '.join(words)}"]
+    lines += method.keywords
+    title = "sciagent"
+    lines += ["", title, "", f"{geometry.charge} {geometry.multiplicity}"]
     return "\n".join([*lines, *coordinates(geometry), "", ""])
 
 
@@ -101,7 +104,7 @@ def result(text: str) -> ProgramResult | None:
         return None
     _, last_energy, last_cycles = energies[-1]
     geometry = _geometry(text, charge=int(state[1]), multiplicity=int(state[2]))
-    shift = 0.0  # of the dipole, from the origin to the centre of mass, debye
+    shift = 0.0  # debye; change of the dipole of an ion from the origin to the centre of mass
     if geometry.numbers:
         shift = geometry.charge * geometry.atoms.get_center_of_mass() / BOHR * DEBYE
     dipole = float(np.linalg.norm(np.array(dipoles[-1], dtype=float) - shift))

@@ -30,13 +30,13 @@ from sciagent_simulators.programs.running import Reasons
 from sciagent_simulators.tblite_engine import HARTREE
 
 ORCA = Program(
-    "orca",
-    "ORCA",
-    "SCIAGENT_ORCA",
-    ("orca",),
-    ("--version",),
-    r"Program Version\s+(\d+\.\d[\w.]*)",
-    "ORCA 5 or later, https://orcaforum.kofo.mpg.de",
+    name="orca",
+    title="ORCA",
+    variable="SCIAGENT_ORCA",
+    commands=("orca",),
+    question=("--version",),
+    answer=r"Program Version\s+(\d+\.\d[\w.]*)",
+    source="ORCA 5 or later, https://orcaforum.kofo.mpg.de",
 )
 ORCA_NAMES = {"B3LYP": "B3LYP/G", "M06-2X": "M062X", "wB97X-D3(BJ)": "wB97X-D3BJ", "BHandHLYP": "BHANDHLYP"}
 """{functional: ORCA's name}, where the names differ."""
@@ -49,6 +49,7 @@ SMD_NAMES = {
     "hexane": "n-hexane",
     "octanol": "1-octanol",
 }
+"""{solvent: ORCA's name in SMD}, where the names differ."""
 REASONS: Reasons = {
     r"optimization did not converge|optimization has not (yet )?converged": Reason.GEOMETRY_NOT_CONVERGED,
     r"scf not converged|wavefunction is not converged|not fully converged|convergence failure in scf"
@@ -73,7 +74,7 @@ def input_text(geometry: Geometry, method: ProgramMethod, machine: Machine) -> s
         words.append("Opt")
     lines = [
         f"! {' '.join(word for word in words if word)}",
-        f"%maxcore {machine.memory(0.75) // machine.threads}",
+        f"%maxcore {machine.memory(share=0.75) // machine.threads}",
         f"%scf MaxIter {method.max_cycles} end",
     ]
     if machine.threads > 1:
@@ -109,19 +110,22 @@ def result(text: str) -> ProgramResult | None:
     orbitals = _orbitals(text)
     homo = max((energy for occupation, energy in orbitals if occupation > 0.5), default=None)
     lumo = min((energy for occupation, energy in orbitals if occupation <= 0.5), default=None)
-    charge = _last(r"Total Charge +Charge +\.+ +(-?\d+)", text)
-    multiplicity = _last(r"Mult +\.+ +(\d+)", text)
-    dipole = _last(r"Magnitude \(Debye\) +: +(\S+)", text)
+    charge = _last_number(r"Total Charge +Charge +\.+ +(-?\d+)", text)
+    multiplicity = _last_number(r"Mult +\.+ +(\d+)", text)
+    dipole = _last_number(r"Magnitude \(Debye\) +: +(\S+)", text)
     if homo is None or charge is None or multiplicity is None or dipole is None:
         return None
-    block = text.rpartition("CARTESIAN COORDINATES (ANGSTROEM)")[2].partition("CARTESIAN COORDINATES (A.U.)")[0]
-    atoms = re.findall(_ATOM, block, re.MULTILINE)
+    _, _, from_last_table = text.rpartition("CARTESIAN COORDINATES (ANGSTROEM)")
+    table, _, _ = from_last_table.partition("CARTESIAN COORDINATES (A.U.)")
+    atoms = re.findall(_ATOM, table, re.MULTILINE)
     positions = np.array([row[1:] for row in atoms], dtype=float).reshape(-1, 3)
     numbers = tuple(int(atomic_numbers[symbol]) for symbol, *_ in atoms)
     geometry = Geometry(numbers, positions, int(charge), int(multiplicity))
-    s_squared = _last(r"Expectation value of <S\*\*2> +: +(\S+)", text)
+    s_squared = _last_number(r"Expectation value of <S\*\*2> +: +(\S+)", text)
     facts = scf_facts(len(energies), s_squared)
-    return ProgramResult(float(last_energy) * HARTREE, homo, lumo, dipole, geometry, facts)
+    return ProgramResult(
+        energy=float(last_energy) * HARTREE, homo=homo, lumo=lumo, dipole=dipole, geometry=geometry, diagnostics=facts
+    )
 
 
 def _orbitals(text: str) -> list[tuple[float, float]]:
@@ -133,7 +137,7 @@ def _orbitals(text: str) -> list[tuple[float, float]]:
     return [(float(occupation), float(energy)) for occupation, _, energy in _ORBITAL.findall(table)]
 
 
-def _last(expression: str, text: str) -> float | None:
+def _last_number(expression: str, text: str) -> float | None:
     """Returns the number in the last match of a regular expression; None without a match."""
     numbers = re.findall(expression, text)
     return float(numbers[-1]) if numbers else None

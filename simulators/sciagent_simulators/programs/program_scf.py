@@ -1,4 +1,4 @@
-"""Single points and relaxations by ORCA and Gaussian: one run and one set of checks, with a table of the differences.
+"""Single points and relaxations by ORCA and Gaussian, run and checked alike; `ScfProgram` has what differs.
 
 A program's "normal termination" is not enough. The energy of a converged SCF has to be there, a relaxation has to have
 converged, and atoms, charge and multiplicity have to be those of the geometry that was handed in.
@@ -147,7 +147,9 @@ class Machine:
 
     def memory(self, share: float, least: int = 500) -> int:
         """Returns this share of the memory limit, MB, at least `least`. Without a limit it is 2000 MB for each core."""
-        limit = self.memory_mb or 2000 * self.threads / share
+        limit = float(self.memory_mb)
+        if not limit:
+            limit = 2000 * self.threads / share
         return max(least, int(share * limit))
 
 
@@ -186,9 +188,9 @@ def compute(
     machine = machine or Machine()
     files = {kind.file: kind.input_text(geometry, method, machine)}
     if kind.reads_stdin:
-        output = run(kind.program, [], folder, machine.threads, files, stdin=kind.file)
+        output = run(kind.program, [], folder, threads=machine.threads, files=files, stdin=kind.file)
     else:  # the input names the number of processes, which have one thread each
-        output = run(kind.program, [kind.file], folder, 1, files)
+        output = run(kind.program, [kind.file], folder, threads=1, files=files)
     return read(kind, output, geometry, method.relax), output
 
 

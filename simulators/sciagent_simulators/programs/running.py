@@ -23,13 +23,13 @@ from sciagent.programs import Program, find
 from sciagent_simulators.geometry import failure
 
 MPIEXEC = Program(
-    "openmpi",
-    "Open MPI",
-    "SCIAGENT_MPIEXEC",
-    ("mpiexec", "mpirun"),
-    ("--version",),
-    r"(?:OpenRTE|Open MPI)\) (\d\S*)",
-    "Debian and Ubuntu: apt-get install openmpi-bin",
+    name="openmpi",
+    title="Open MPI",
+    variable="SCIAGENT_MPIEXEC",
+    commands=("mpiexec", "mpirun"),
+    question=("--version",),
+    answer=r"(?:OpenRTE|Open MPI)\) (\d\S*)",
+    source="Debian and Ubuntu: apt-get install openmpi-bin",
 )
 """Starts a parallel program. It has to be the Open MPI with which that program was built."""
 PARENT_VARIABLES = (
@@ -73,10 +73,10 @@ class Launcher:
         return {**passed_on, **self.added}
 
 
-SERIAL = Launcher((), (), {})
+SERIAL = Launcher(command=(), dropped=(), added={})  # starts one process, without Open MPI
 
 
-def mpi(ranks: int) -> Launcher:
+def mpi_launcher(ranks: int) -> Launcher:
     """Returns the launcher for this number of processes, each with one thread.
 
     Processes are not bound to cores, since two jobs on a machine would otherwise share the first cores. There may be
@@ -84,7 +84,7 @@ def mpi(ranks: int) -> Launcher:
     """
     mpiexec = find(MPIEXEC)
     command = (str(mpiexec.path), "-n", str(ranks), "--bind-to", "none", "--oversubscribe")
-    return Launcher(command, PARENT_VARIABLES, MPI_VARIABLES, mpiexec.version)
+    return Launcher(command, dropped=PARENT_VARIABLES, added=MPI_VARIABLES, version=mpiexec.version)
 
 
 MAX_OUTPUT = 64 << 20  # bytes
@@ -94,7 +94,7 @@ OUTPUT = "output.txt"
 Reasons = Mapping[str, Reason]
 """{regular expression for the output: reason}; the first match counts, and case does not matter."""
 
-COMMON: Reasons = {  # of all programs
+COMMON_REASONS: Reasons = {  # of all programs
     r"no space left on device|disk quota exceeded|erroneous write|error writing to (disk|file)": Reason.DISK_FULL,
     r"out of memory|out-of-memory|not enough memory|cannot allocate|could not allocate|bad_alloc|increase maxcore"
     r"|allocation would exceed|insufficient virtual memory": Reason.MEMORY_LIMIT,
@@ -130,12 +130,13 @@ def run(
 ) -> ProgramOutput:
     """Runs the program in the new folder and returns its output, whatever its exit status.
 
-    files: texts by file name, written before. stdin: name of the file that is its standard input; empty for none.
+    files: texts by file name, which are written into the folder first. stdin: name of the file that is its standard
+    input; empty for none.
     ranks: number of processes that Open MPI starts; 1 starts the program without it.
     Raises SimulatorError bad_environment (program_missing), crashed (bad_result) for endless output.
     """
     installed = find(program)
-    launcher = mpi(ranks) if ranks > 1 else SERIAL
+    launcher = mpi_launcher(ranks) if ranks > 1 else SERIAL
     source_file = folder / stdin if stdin else Path(os.devnull)
     folder.mkdir(parents=True)
     for name, text in files.items():
@@ -168,11 +169,11 @@ def run(
 def failed(output: ProgramOutput, reasons: Reasons, missing: str) -> SimulatorError:
     """Returns the error of a program whose output lacks the result.
 
-    reasons: the reasons of this program's failures; the COMMON ones are tried after them. missing: end of the message
-    if none of them matches.
+    reasons: the reasons of this program's failures; COMMON_REASONS are tried after them. missing: end of the message
+    for exit status 0, if no reason matches.
     """
     title = f"{output.program.title} {output.version}"
-    for expression, reason in (*reasons.items(), *COMMON.items()):
+    for expression, reason in (*reasons.items(), *COMMON_REASONS.items()):
         match = re.search(expression, output.text, re.IGNORECASE)
         if match:
             return _error(output, reason, f"{title}: {_line(output.text, match.start())}")
@@ -217,13 +218,13 @@ def _environment(program: Program, folder: Path, threads: int) -> dict[str, str]
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
         "OPENBLAS_NUM_THREADS": str(threads),
-        "OMP_MAX_ACTIVE_LEVELS": "1",
-        "OMP_STACKSIZE": "120M",
+        "OMP_MAX_ACTIVE_LEVELS": "1",  # parallel parts inside of parallel parts start no more threads
+        "OMP_STACKSIZE": "120M",  # of each thread
         "LC_ALL": "C.UTF-8",
     }
 
 
 def _unlimited_stack() -> None:
     """Raises the limit of the stack as far as is allowed, since xtb keeps its arrays there."""
-    hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
-    resource.setrlimit(resource.RLIMIT_STACK, (hard, hard))
+    _, highest_limit = resource.getrlimit(resource.RLIMIT_STACK)
+    resource.setrlimit(resource.RLIMIT_STACK, (highest_limit, highest_limit))

@@ -35,26 +35,26 @@ from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE, HEAVIEST, energies, frontier
 
 XTB = Program(
-    "xtb",
-    "xtb",
-    "SCIAGENT_XTB",
-    ("xtb",),
-    ("--version",),
-    r"xtb version (\S+)",
-    "Debian and Ubuntu: apt-get install xtb; else https://github.com/grimme-lab/xtb",
+    name="xtb",
+    title="xtb",
+    variable="SCIAGENT_XTB",
+    commands=("xtb",),
+    question=("--version",),
+    answer=r"xtb version (\S+)",
+    source="Debian and Ubuntu: apt-get install xtb; else https://github.com/grimme-lab/xtb",
 )
 CREST = Program(
-    "crest",
-    "CREST",
-    "SCIAGENT_CREST",
-    ("crest",),
-    ("--version",),
-    r"(?:Version|crest)\s+v?(\d+\.\d[\w.]*)",
-    "https://github.com/crest-lab/crest",
+    name="crest",
+    title="CREST",
+    variable="SCIAGENT_CREST",
+    commands=("crest",),
+    question=("--version",),
+    answer=r"(?:Version|crest)\s+v?(\d+\.\d[\w.]*)",
+    source="https://github.com/crest-lab/crest",
 )
 GfnLevel = Literal["GFN2-xTB", "GFN1-xTB"]
 ACCURACY = 0.01  # xtb's default, 1, converges charges to 1e-4 and dipoles to 0.001 D only
-CYCLES = 250
+CYCLES = 250  # largest number, of the self-consistent charges
 REASONS: Reasons = {
     r"failed to converge geometry optimization|geometry optimization did not converge": Reason.GEOMETRY_NOT_CONVERGED,
     r"self consistent charge iterator did not converge": Reason.SCF_NOT_CONVERGED,
@@ -81,20 +81,22 @@ def xtb(
     check(geometry)
     if max(geometry.numbers) > HEAVIEST:
         raise failure(Reason.ELEMENT, f"atomic number {max(geometry.numbers)}; parameters end at {HEAVIEST}")
-    arguments = ["molecule.xyz", "--gfn", method[3], *state_of(geometry, solvation)]
+    gfn_number = method[3]  # 2 of GFN2-xTB
+    arguments = ["molecule.xyz", "--gfn", gfn_number, *state_arguments(geometry, solvation)]
     arguments += ["--json", "--norestart", "--acc", str(ACCURACY), "--iterations", str(CYCLES)]
     if relax:
         arguments += ["--opt", "tight"]
-    output = run(XTB, arguments, folder, threads, {"molecule.xyz": geometry.to_xyz()})
+    output = run(XTB, arguments, folder, threads=threads, files={"molecule.xyz": geometry.to_xyz()})
     return read(output, geometry, method, relax), output
 
 
-def state_of(geometry: Geometry, solvation: Solvation | None) -> list[str]:
+def state_arguments(geometry: Geometry, solvation: Solvation | None) -> list[str]:
     """Returns the arguments of xtb and CREST for charge, unpaired electrons and solvent."""
     arguments = ["--chrg", str(geometry.charge), "--uhf", str(geometry.unpaired)]
     if solvation is not None:
         model, solvent, _ = solvation.arguments()
-        arguments += [f"--{model.removesuffix('-solvation')}", solvent]  # xtb's default state is that of tblite's gsolv
+        # the reference state is xtb's default, which is tblite's gsolv
+        arguments += [f"--{model.removesuffix('-solvation')}", solvent]
     return arguments
 
 
@@ -106,15 +108,22 @@ def read(output: ProgramOutput, asked: Geometry, method: GfnLevel, relax: bool) 
         raise failed(output, REASONS, "says nothing of a converged relaxation")
     if values["method"] != method:
         raise failure(Reason.BAD_RESULT, f"xtb computed {values['method']}; asked for {method}")
-    geometry = _relaxed(output.folder / "xtbopt.xyz", asked) if relax else asked
+    geometry = _read_geometry(output.folder / "xtbopt.xyz", asked) if relax else asked
     occupations = np.asarray(values["fractional occupation"], dtype=float)
     if unpaired != asked.unpaired:
         raise failure(Reason.BAD_RESULT, f"{unpaired} unpaired electrons; {asked.unpaired} asked for")
-    homo, lumo = frontier(np.asarray(values["orbital energies/eV"], dtype=float), occupations, asked.unpaired)
-    dipole = np.asarray(values["dipole"], dtype=float) - asked.charge * geometry.atoms.get_center_of_mass() / BOHR
-    energy = float(values["total energy"]) * HARTREE
-    result = ProgramResult(energy, homo, lumo, float(np.linalg.norm(dipole)) * DEBYE, geometry)
-    return checked(result, asked, relax)
+    orbital_energies = np.asarray(values["orbital energies/eV"], dtype=float)
+    homo, lumo = frontier(orbital_energies, occupations, asked.unpaired)
+    dipole_about_origin = np.asarray(values["dipole"], dtype=float)
+    dipole = dipole_about_origin - asked.charge * geometry.atoms.get_center_of_mass() / BOHR
+    result = ProgramResult(
+        energy=float(values["total energy"]) * HARTREE,
+        homo=homo,
+        lumo=lumo,
+        dipole=float(np.linalg.norm(dipole)) * DEBYE,
+        geometry=geometry,
+    )
+    return checked(result, asked, relaxed=relax)
 
 
 def _values(output: ProgramOutput) -> Mapping[str, Any]:
@@ -133,7 +142,7 @@ def _values(output: ProgramOutput) -> Mapping[str, Any]:
     return values
 
 
-def _relaxed(file: Path, asked: Geometry) -> Geometry:
+def _read_geometry(file: Path, asked: Geometry) -> Geometry:
     """Returns the geometry of an XYZ file that xtb wrote. Raises SimulatorError crashed (bad_result)."""
     rows = re.findall(r"^\s*[A-Z][a-z]?((?:\s+-?\d+\.\d+){3})\s*$", file.read_text(encoding="utf-8"), re.MULTILINE)
     if len(rows) != len(asked.numbers):
@@ -141,9 +150,9 @@ def _relaxed(file: Path, asked: Geometry) -> Geometry:
     return asked.moved(np.array([row.split() for row in rows], dtype=float))
 
 
-SAME_ENERGY = 1e-4 * HARTREE  # CREST optimises with a tighter or looser SCF than the check
-MAX_CONFORMERS = 500  # that are read
-FILE = "crest_conformers.xyz"
+SAME_ENERGY = 1e-4 * HARTREE  # eV; CREST's SCF is tighter or looser than that of the check
+MAX_CONFORMERS = 500  # of the file, lowest first, that are read
+CREST_FILE = "crest_conformers.xyz"
 CREST_REASONS: Reasons = {
     r"topology .{0,40}(change|mismatch)|change in topology": Reason.BOND_CHANGED,
     r"initial geometry optimization failed|initial optimization failed": Reason.GEOMETRY_NOT_CONVERGED,
@@ -164,26 +173,27 @@ def crest(
 ) -> tuple[list[Geometry], ProgramOutput]:
     """Returns the conformers that CREST found within `window` (kcal/mol), lowest first, and its output.
 
-    mode: `quick`, `squick` or empty. folder: a new one. Raises SimulatorError as `run` does, crashed (bad_result) for
-    other atoms or energies, and for every failure that the output names.
+    mode: `quick` or `squick`, which search less, or empty. folder: a new one.
+    Raises SimulatorError as `run` does, crashed (bad_result) for other atoms or energies, and for every failure that
+    the output names.
     """
     check(geometry)
-    arguments = ["molecule.xyz", "--gfn2", *state_of(geometry, solvation)]
+    arguments = ["molecule.xyz", "--gfn2", *state_arguments(geometry, solvation)]
     arguments += ["--ewin", f"{window:g}", "-T", str(threads)]
     if mode:
         arguments.append(f"--{mode}")
-    output = run(CREST, arguments, folder, threads, {"molecule.xyz": geometry.to_xyz()})
+    output = run(CREST, arguments, folder, threads=threads, files={"molecule.xyz": geometry.to_xyz()})
     return read_ensemble(output, geometry, solvation), output
 
 
 def read_ensemble(output: ProgramOutput, asked: Geometry, solvation: Solvation | None = None) -> list[Geometry]:
     """Returns the conformers in the folder. Raises SimulatorError with the reason where there are none."""
-    file = output.folder / FILE
+    file = output.folder / CREST_FILE
     if output.status or "CREST terminated normally" not in output.text or not file.is_file():
-        raise failed(output, CREST_REASONS, f"has written no conformers ({FILE})")
+        raise failed(output, CREST_REASONS, f"has written no conformers ({CREST_FILE})")
     structures = _structures(file.read_text(encoding="utf-8", errors="replace"), asked)
     if not structures:
-        raise failed(output, CREST_REASONS, f"{FILE} is empty")
+        raise failed(output, CREST_REASONS, f"{CREST_FILE} is empty")
     geometries = [geometry for geometry, _ in structures]
     crest_energies = np.array([energy for _, energy in structures])
     differences = np.abs(energies(geometries, solvation) - crest_energies)
@@ -211,10 +221,10 @@ def _structures(text: str, asked: Geometry) -> list[tuple[Geometry, float]]:
         atoms = [match for match in map(_ATOM.match, atom_lines) if match]
         numbers = tuple(atomic_numbers.get(atom[1].capitalize()) for atom in atoms)
         if lines[first].strip() != str(n) or numbers != asked.numbers:
-            raise failure(Reason.BAD_RESULT, f"{FILE}, line {first + 1}: not the {n} atoms that were asked for")
+            raise failure(Reason.BAD_RESULT, f"{CREST_FILE}, line {first + 1}: not the {n} atoms that were asked for")
         energy = re.search(r"-?\d+\.\d+", lines[first + 1])
         if energy is None:
-            raise failure(Reason.BAD_RESULT, f"{FILE}, line {first + 2}: no energy")
+            raise failure(Reason.BAD_RESULT, f"{CREST_FILE}, line {first + 2}: no energy")
         positions = np.array([atom[2].split() for atom in atoms], dtype=float)
         structures.append((asked.moved(positions), float(energy[0]) * HARTREE))
     return structures

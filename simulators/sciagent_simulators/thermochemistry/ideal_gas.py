@@ -33,9 +33,9 @@ ROUGH_TOLERANCE = 0.5  # angstrom; the same for the first estimate of a rotation
 def symmetry_number(geometry: Geometry, tolerance: float = TOLERANCE) -> int:
     """Returns the rotational symmetry number: 2 for water, 3 for ammonia, 12 for benzene, 1 for an atom.
 
-    Two atoms that are not collinear with the centre, and their images, give a first estimate of a rotation. It permutes
-    the atoms; the rotation that superposes all of them best must do so within the tolerance. A linear molecule has 2
-    with an inversion centre, otherwise 1.
+    Two atoms that are not collinear with the centre, and their images, give a first estimate of a rotation. The
+    estimate tells the image of each atom; the rotation that brings all atoms best to their images counts if it does so
+    within the tolerance. A linear molecule has 2 with an inversion centre, otherwise 1.
     """
     arms = geometry.positions - geometry.atoms.get_center_of_mass()
     numbers = np.array(geometry.numbers)
@@ -47,14 +47,17 @@ def symmetry_number(geometry: Geometry, tolerance: float = TOLERANCE) -> int:
     frame = _frame(arms[first], arms[second])
     distance = np.linalg.norm(arms[first] - arms[second])
     permutations: set[tuple[int, ...]] = set()
-    for a, b in itertools.product(_alike(arms, numbers, first), _alike(arms, numbers, second)):
+    images_of_first = _atoms_like(arms, numbers, first)
+    images_of_second = _atoms_like(arms, numbers, second)
+    for a, b in itertools.product(images_of_first, images_of_second):
+        # a rotation keeps the distance of the two atoms
         if a == b or abs(np.linalg.norm(arms[a] - arms[b]) - distance) > ROUGH_TOLERANCE:
             continue
         if _sine(arms[a], arms[b]) < 1e-3:  # collinear with the centre
             continue
         rotation_estimate = _frame(arms[a], arms[b]) @ frame.T
         permutation = _permutation(arms @ rotation_estimate.T, arms, numbers, ROUGH_TOLERANCE)
-        if permutation is not None and _superposed(arms, arms[list(permutation)]) < tolerance:
+        if permutation is not None and _largest_deviation(arms, arms[list(permutation)]) < tolerance:
             permutations.add(permutation)
     return max(1, len(permutations))
 
@@ -69,13 +72,14 @@ def is_linear(geometry: Geometry) -> bool:
 
 
 def _reference_atoms(arms: Array, numbers: NDArray[np.int_]) -> tuple[int, int]:
-    """Returns two atoms that are not collinear with the centre, with as few atoms alike as possible."""
+    """Returns two atoms that are not collinear with the centre and have few possible images."""
     order = [k for k in range(len(arms)) if np.linalg.norm(arms[k]) > ROUGH_TOLERANCE]
-    order.sort(key=lambda k: len(_alike(arms, numbers, k)))
+    order.sort(key=lambda k: len(_atoms_like(arms, numbers, k)))
     for i, j in itertools.combinations(order, 2):
         if _sine(arms[i], arms[j]) > 0.2:
             return i, j
 
+    # in a small or nearly linear molecule: the two atoms that span the largest triangle with the centre
     def area(pair: tuple[int, int]) -> float:
         return float(np.linalg.norm(np.cross(arms[pair[0]], arms[pair[1]])))
 
@@ -87,7 +91,7 @@ def _sine(a: Array, b: Array) -> float:
     return float(np.linalg.norm(np.cross(a, b)) / max(float(np.linalg.norm(a) * np.linalg.norm(b)), 1e-12))
 
 
-def _alike(arms: Array, numbers: NDArray[np.int_], atom: int) -> list[int]:
+def _atoms_like(arms: Array, numbers: NDArray[np.int_], atom: int) -> list[int]:
     """Returns the atoms of the same element at about the same distance from the centre."""
     radii = np.linalg.norm(arms, axis=1)
     is_alike = (numbers == numbers[atom]) & (np.abs(radii - radii[atom]) < ROUGH_TOLERANCE)
@@ -95,12 +99,12 @@ def _alike(arms: Array, numbers: NDArray[np.int_], atom: int) -> list[int]:
 
 
 def _frame(a: Array, b: Array) -> Array:
-    """Returns right-handed orthonormal axes as columns: the first along a + b (as unit vectors), the third across."""
-    one = a / np.linalg.norm(a) + b / np.linalg.norm(b)
-    one = one / np.linalg.norm(one)
-    three = np.cross(a, b)
-    three = three / np.linalg.norm(three)
-    return np.array([one, np.cross(three, one), three]).T
+    """Returns right-handed orthonormal axes as columns: the first between a and b, the third normal to both."""
+    bisector = a / np.linalg.norm(a) + b / np.linalg.norm(b)
+    bisector = bisector / np.linalg.norm(bisector)
+    normal = np.cross(a, b)
+    normal = normal / np.linalg.norm(normal)
+    return np.array([bisector, np.cross(normal, bisector), normal]).T
 
 
 def _permutation(turned: Array, arms: Array, numbers: NDArray[np.int_], tolerance: float) -> tuple[int, ...] | None:
@@ -113,11 +117,12 @@ def _permutation(turned: Array, arms: Array, numbers: NDArray[np.int_], toleranc
     return nearest if is_near and is_one_to_one else None
 
 
-def _superposed(arms: Array, images: Array) -> float:
+def _largest_deviation(arms: Array, images: Array) -> float:
     """Returns the largest distance of an atom from its image after the best proper rotation, angstrom."""
     left, _, right = np.linalg.svd(arms.T @ images)
-    proper = np.diag([1.0, 1.0, np.sign(np.linalg.det(left @ right))])
-    return float(np.linalg.norm(arms @ left @ proper @ right - images, axis=1).max())
+    without_reflection = np.diag([1.0, 1.0, np.sign(np.linalg.det(left @ right))])
+    rotated = arms @ left @ without_reflection @ right
+    return float(np.linalg.norm(rotated - images, axis=1).max())
 
 
 # CODATA 2018
@@ -186,19 +191,21 @@ def thermal(geometry: Geometry, frequencies: Array, conditions: Conditions, symm
     if (frequencies <= 0).any():
         raise ValueError(f"frequencies must be positive: {frequencies.min():.1f} cm^-1")
     temperature = conditions.temperature
-    number = symmetry_number(geometry) if symmetry is None else symmetry
-    rotation_energy, rotation_entropy = rotation(geometry, temperature, number)
+    if symmetry is None:
+        symmetry = symmetry_number(geometry)
+    rotation_energy, rotation_entropy = rotation(geometry, temperature, symmetry)
     zero_point = 0.5 * HC * float(frequencies.sum())
     vibration = float(vibration_energy(frequencies, temperature).sum())
-    outer = translation_entropy(geometry, conditions) + rotation_entropy + K * math.log(geometry.multiplicity)
+    electronic_entropy = K * math.log(geometry.multiplicity)
+    other_entropy = translation_entropy(geometry, conditions) + rotation_entropy + electronic_entropy
     harmonic = oscillator_entropy(frequencies, temperature)
     mixed = quasi_harmonic_entropy(frequencies, temperature)
     return Thermal(
         zero_point=zero_point,
         enthalpy=2.5 * K * temperature + rotation_energy + vibration,  # translation 3/2 kT, volume kT
-        entropy=outer + float(mixed.sum()),
-        harmonic_entropy=outer + float(harmonic.sum()),
-        symmetry=number,
+        entropy=other_entropy + float(mixed.sum()),
+        harmonic_entropy=other_entropy + float(harmonic.sum()),
+        symmetry=symmetry,
     )
 
 
@@ -213,9 +220,9 @@ def rotation(geometry: Geometry, temperature: float, symmetry: int) -> tuple[flo
     """Returns energy (eV) and entropy (eV/K) of a classical rigid rotor; both are 0 for an atom."""
     if len(geometry.numbers) == 1:
         return 0.0, 0.0
-    moments = np.sort(geometry.atoms.get_moments_of_inertia()) * DALTON * 1e-20
+    moments = np.sort(geometry.atoms.get_moments_of_inertia()) * DALTON * 1e-20  # kg m^2
     factors = 8 * math.pi**2 * moments * K_SI * temperature / PLANCK**2
-    if is_linear(geometry):
+    if is_linear(geometry):  # the smallest moment is 0, the others are equal
         return K * temperature, K * (math.log(factors[2] / symmetry) + 1)
     states = math.sqrt(math.pi * float(np.prod(factors))) / symmetry
     return 1.5 * K * temperature, K * (math.log(states) + 1.5)
@@ -230,7 +237,8 @@ def vibration_energy(frequencies: Array, temperature: float) -> Array:
 def quasi_harmonic_entropy(frequencies: Array, temperature: float) -> Array:
     """Returns Grimme's entropy of each mode, between harmonic oscillator and free rotor, (m,), eV/K."""
     share = rotor_share(frequencies)
-    harmonic, free = (entropy(frequencies, temperature) for entropy in (oscillator_entropy, free_rotor_entropy))
+    harmonic = oscillator_entropy(frequencies, temperature)
+    free = free_rotor_entropy(frequencies, temperature)
     mixed: Array = (1 - share) * harmonic + share * free
     return mixed
 

@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 # cm^-1 of a mode with curvature 1 eV/(angstrom^2 Da): sqrt(e / (1e-20 m^2 * Da)) / (2 pi c), CODATA 2018
 WAVENUMBER = 521.4708984
 
-LARGEST_LIMIT = 500.0  # cm^-1; a larger imaginary frequency is no noise
+LARGEST_LIMIT = 500.0  # cm^-1; no message proposes a larger `imaginary_limit`, since larger frequencies are no noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +73,10 @@ def normal_modes(geometry: Geometry, hessian: Array) -> NormalModes:
     n = len(geometry.numbers)
     masses = np.repeat(geometry.atoms.get_masses(), 3)
     weighted = (hessian + hessian.T) / 2 / np.sqrt(np.outer(masses, masses))
-    inner = vibrational_space(geometry)
-    values, modes = np.linalg.eigh(inner.T @ weighted @ inner)
+    space = vibrational_space(geometry)
+    values, modes = np.linalg.eigh(space.T @ weighted @ space)
     frequencies = np.sign(values) * np.sqrt(np.abs(values)) * WAVENUMBER
-    cartesian = (inner @ modes) / np.sqrt(masses)[:, None]
+    cartesian = (space @ modes) / np.sqrt(masses)[:, None]
     cartesian /= np.maximum(np.linalg.norm(cartesian, axis=0), 1e-12)
     return NormalModes(frequencies, cartesian.T.reshape(-1, n, 3))
 
@@ -96,7 +96,8 @@ def real_frequencies(modes: NormalModes, geometry: Geometry, limit: float, tried
         parts = [f"not a minimum: {len(large)} imaginary mode{plural}: {named}"]
         if tried:
             parts.append(tried)
-        accepting_limit = math.floor(-modes.frequencies[0]) + 1
+        largest_imaginary = -modes.frequencies[0]
+        accepting_limit = math.floor(largest_imaginary) + 1
         if accepting_limit <= LARGEST_LIMIT:
             pronoun = "them" if len(large) > 1 else "it"
             parts.append(f"imaginary_limit: {accepting_limit} takes {pronoun} as real")
@@ -105,25 +106,26 @@ def real_frequencies(modes: NormalModes, geometry: Geometry, limit: float, tried
     small = modes.imaginary(0.0)
     named = ", ".join(modes.described(k, symbols) for k in small)
     note = f"imaginary below {limit:g} cm^-1 and taken as real: {named}" if small else ""
-    positive: Array = np.maximum(np.abs(modes.frequencies), 1.0)
+    positive: Array = np.maximum(np.abs(modes.frequencies), 1.0)  # the entropy of a frequency of 0 is infinite
     return positive, note
 
 
 def vibrational_space(geometry: Geometry) -> Array:
     """Returns an orthonormal basis, 3n x m, of mass-weighted displacements without translation and rotation."""
     atoms = geometry.atoms
-    root = np.sqrt(atoms.get_masses())[:, None]
+    root_masses = np.sqrt(atoms.get_masses())[:, None]
     arms = geometry.positions - atoms.get_center_of_mass()
-    rigid = [(root * axis).ravel() for axis in np.eye(3)]
-    rigid += [(root * np.cross(axis, arms)).ravel() for axis in np.eye(3)]
-    left, _, _ = np.linalg.svd(np.array(rigid).T, full_matrices=True)
+    translations = [(root_masses * axis).ravel() for axis in np.eye(3)]
+    rotations = [(root_masses * np.cross(axis, arms)).ravel() for axis in np.eye(3)]
+    rigid_motions = np.array(translations + rotations).T
+    basis, _, _ = np.linalg.svd(rigid_motions, full_matrices=True)  # the rigid motions come first
     if len(arms) == 1:
         n_rigid = 3
     elif is_linear(geometry):
         n_rigid = 5
     else:
         n_rigid = 6
-    space: Array = left[:, n_rigid:]
+    space: Array = basis[:, n_rigid:]
     return space
 
 
@@ -134,12 +136,13 @@ def numerical_hessian(forces: Callable[[Array], Array], positions: Array, step: 
     """
     rows = []
     for k in range(positions.size):
-        pair = []
+        forces_of_both = []
         for sign in (1, -1):
             moved = positions.copy()
             moved.flat[k] += sign * step
-            pair.append(forces(moved).ravel())
-        rows.append((pair[1] - pair[0]) / (2 * step))
+            forces_of_both.append(forces(moved).ravel())
+        forces_forward, forces_backward = forces_of_both
+        rows.append((forces_backward - forces_forward) / (2 * step))
     return np.array(rows)
 
 
@@ -199,10 +202,10 @@ def minimum(
             break
         geometry, result = min(ends, key=lambda end: end[1].energy)
         modes = modes_of(geometry, result)
-    return Stationary(geometry, result, modes, _described(followed_modes))
+    return Stationary(geometry, result, modes, tried=_attempts(followed_modes))
 
 
-def _described(followed_modes: list[str]) -> str:
+def _attempts(followed_modes: list[str]) -> str:
     """Returns the text on the attempts to leave saddle points along these modes."""
     if not followed_modes:
         return ""
@@ -232,7 +235,7 @@ class SoftModeScatter:
 def soft_mode_scatter(frequencies: Array, temperature: float) -> SoftModeScatter:
     """Returns how far the noise moves the values. frequencies: (m,), cm^-1, positive; temperature: K."""
     if not frequencies.size:
-        return SoftModeScatter(None, 0.0, 0.0, 0.0)
+        return SoftModeScatter(lowest=None, zero_point=0.0, enthalpy=0.0, gibbs=0.0)
     shifted = np.sqrt(frequencies**2 + NOISE)
     shift = shifted - frequencies
     energy_shift = vibration_energy(shifted, temperature) - vibration_energy(frequencies, temperature)

@@ -20,13 +20,19 @@ def tblite_hessian(
 ) -> Array:
     """Returns the Hessian, 3n x 3n, eV/angstrom^2, from 6n gradients; it is not symmetrised.
 
-    damping: of tblite's mixer. accuracy: tblite's factor on all thresholds; 1 is its default, and smaller is tighter.
+    damping: of tblite's mixer. accuracy: tblite's factor on all thresholds; smaller is tighter. Both have tblite's
+    defaults.
     Raises SimulatorError not_converged (scf_not_converged), and crashed (exception) for other errors of tblite.
     """
     from ase.calculators.calculator import CalculationFailed
     from tblite.ase import TBLite
 
     atoms = geometry.atoms
+
+    ase_solvation = None
+    if solvation is not None:
+        _, solvent, state = solvation.arguments()
+        ase_solvation = (solvation.model, solvent, state)
 
     def forces(positions: Array) -> Array:
         atoms.positions = positions
@@ -41,7 +47,7 @@ def tblite_hessian(
             accuracy=accuracy,
             max_iterations=1000,
             mixer_damping=damping,
-            solvation=solvation and (solvation.model, *solvation.arguments()[1:]),
+            solvation=ase_solvation,
         )
         return numerical_hessian(forces, geometry.positions, STEP)
     except (CalculationFailed, RuntimeError) as error:

@@ -174,7 +174,7 @@ def test_who_does_not_answer_in_time_is_asked_again(
     found = several.next()
     several.close()
     assert found.sampled is not None and found.sampled.message.content == "right"
-    assert len(server.bodies) == 4 and several.out == 0 and not several.is_ready()
+    assert len(server.bodies) == 4 and several.unanswered == 0 and not several.is_ready()
 
 
 def test_what_never_answers_is_told_as_a_fault(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.campaign.core.product_libraries import left_out
+from sciagent.campaign.core.product_libraries import unused_reactants
 from sciagent.campaign.file.campaign_spec import parse_spec
 
 AMIDES = """
@@ -24,7 +24,7 @@ scheduler: {kind: exhaustive}
 
 def test_reactants_that_cannot_react_are_counted_and_the_first_are_named(tmp_path: Path) -> None:
     lacks = "left out, without the group that the reaction needs there"
-    assert list(left_out(parse_spec(AMIDES, base=tmp_path))) == [
+    assert list(unused_reactants(parse_spec(AMIDES, base=tmp_path))) == [
         f"reactant 1: 1 {lacks}: ethanol",
         f"reactant 2: 6 {lacks}: acetamide, C, CC, CCC, CCCC and 1 more",
     ]
@@ -32,4 +32,4 @@ def test_reactants_that_cannot_react_are_counted_and_the_first_are_named(tmp_pat
 
 def test_a_library_that_uses_all_has_nothing_to_say(tmp_path: Path) -> None:
     all_react = AMIDES.replace(", CCO ethanol", "").replace(", CC(N)=O acetamide, C, CC, CCC, CCCC, CCCCC", "")
-    assert not list(left_out(parse_spec(all_react, base=tmp_path)))
+    assert not list(unused_reactants(parse_spec(all_react, base=tmp_path)))

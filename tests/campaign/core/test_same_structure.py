@@ -14,7 +14,7 @@ from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.core.record_and_settle import Settling, settle, settle_again
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import steering
-from sciagent.campaign.people.find_candidate import Named
+from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
 from sciagent.domain.cost import Cost
@@ -127,8 +127,8 @@ class Salts:
         of = {"candidate_id": self.ids[number], "rung_id": rung_id}
         directives.write(self.connection, self.built.row.id, verb, "me", "a test", **of)
 
-    def named(self, number: int) -> Named:
-        return Named(self.ids[number], self.crystals[number].key, self.crystals[number].text)
+    def named(self, number: int) -> FoundCandidate:
+        return FoundCandidate(self.ids[number], self.crystals[number].key, self.crystals[number].text)
 
 
 def cif(crystal: Crystal) -> str:

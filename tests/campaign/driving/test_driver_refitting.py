@@ -107,7 +107,7 @@ def test_a_campaign_is_calibrated_stored_and_calibrated_again(folder: Path) -> N
         written = connection.exec_driver_sql("SELECT n, is_used FROM calibration ORDER BY id").all()
         events = connection.exec_driver_sql("SELECT payload FROM event WHERE kind = 'calibrated' ORDER BY id").scalars()
         last = json.loads(events.all()[-1])["fit"]
-        [report_line] = ladder.of_rungs(connection, row, campaigns.rungs(connection, row.id))[1].calibrations
+        [report_line] = ladder.rung_provenance(connection, row, campaigns.rungs(connection, row.id))[1].calibrations
     assert [tuple(each) for each in written] == [(8, 1), (10, 0)] and last == report_line
     assert last.startswith("logp of checks stays as computed, since the linear fit to experiment would ")
     forced = opened(folder, "forced", CALIBRATE.replace("linear", "linear, force: true"))

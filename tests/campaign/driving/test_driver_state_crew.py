@@ -23,22 +23,22 @@ def places(pace: Pace, free: int, waiting: int) -> LocalSlots:
 @pytest.mark.parametrize(("wall", "ahead"), [(0.0, True), (0.02, True), (5.0, False)])
 def test_only_short_jobs_wait_beside_a_worker(wall: float, ahead: bool) -> None:
     pace = paced(p0=wall, p1=wall)
-    assert (pace.group(0), pace.group(1), pace.ahead(1)) == (10, 1, ahead)
+    assert (pace.group(0), pace.group(1), pace.is_short(1)) == (10, 1, ahead)
 
 
 def test_of_an_unknown_rung_nothing_is_claimed_ahead() -> None:
     pace = Pace()
-    assert (pace.group(0), pace.ahead(0)) == (1, False)
+    assert (pace.group(0), pace.is_short(0)) == (1, False)
     assert places(pace, free=2, waiting=2).wanted == 2
 
 
 def test_one_long_job_ends_claiming_ahead_at_once_and_short_ones_bring_it_back() -> None:
     pace = paced(p1=0.001)
     pace.observe(1, 30.0)
-    assert not pace.ahead(1)
+    assert not pace.is_short(1)
     for _ in range(60):
         pace.observe(1, 0.001)
-    assert pace.ahead(1)
+    assert pace.is_short(1)
 
 
 def test_free_workers_come_first_then_what_waits() -> None:

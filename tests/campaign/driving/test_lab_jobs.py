@@ -23,4 +23,4 @@ def test_two_weeks_are_on_the_list_unless_the_file_says_so(
 ) -> None:
     (tmp_path / "molecules.csv").write_text("smiles\nCO\n", encoding="utf-8")
     spec = parse_spec(CAMPAIGN.format(name="gaps", lab=lab, budget=budget, high=4.6), base=tmp_path)
-    assert spec.ladder[-1].list_length(spec.budget.rates().get("lab_slots")) == expected
+    assert spec.ladder[-1].most_unclaimed_tasks(spec.budget.rates().get("lab_slots")) == expected

@@ -65,7 +65,7 @@ def decided(built: Built, action: str) -> list[str]:
         return list(connection.execute(query.where(d.action == action).order_by(d.id)).scalars())
 
 
-def named(built: Built, smiles: str) -> find_candidate.Named:
+def named(built: Built, smiles: str) -> find_candidate.FoundCandidate:
     with built.ledger.read() as connection:
         return find_candidate.resolve(connection, built.row, smiles)
 
@@ -114,7 +114,7 @@ def test_a_task_with_a_vial_or_a_claim_stays(built: Built, monkeypatch: pytest.M
 def test_the_list_is_not_put_in_order_twice_a_day_and_a_dispatcher_comes_back_after_one(built: Built) -> None:
     drive(built)
     with built.ledger.begin() as connection:
-        campaigns.host(connection, built.row.id, True)
+        campaigns.set_hosted(connection, built.row.id, True)
         assert campaigns.hosted_without_driver(connection) == []
         wakes_at = connection.execute(sa.select(t.campaign.c.wakes_at)).scalar_one()
         first = campaigns.last_event(connection, built.row.id, lab_jobs.REPRICED_EVENT)

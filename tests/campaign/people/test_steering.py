@@ -15,7 +15,7 @@ from sciagent.campaign.core.opening import create_or_open, open_for_people
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import steering
-from sciagent.campaign.people.find_candidate import Named, resolve
+from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.campaign.people.verifying import add
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.domain.directives import Verb
@@ -40,7 +40,7 @@ def built(ledger: Ledger, tmp_path: Path) -> Built:
     return create_or_open(ledger, load_spec(file), file.read_text(), "ann").built
 
 
-def named(built: Built, text: str) -> Named:
+def named(built: Built, text: str) -> FoundCandidate:
     with built.ledger.read() as connection:
         return resolve(connection, campaigns.get(connection, built.row.name), text)
 

@@ -16,7 +16,7 @@ import pytest
 from sciagent.campaign.people.verifying import rungs_for
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.scheduling.array_types import Array
-from sciagent.verification.cost_models import ninetieth, typical
+from sciagent.verification.cost_models import expected_ratio, ratio_90th_percentile
 
 RECORDED = Path(__file__).parents[3] / "benchmarks" / "scheduling" / "live.csv.gz"
 
@@ -42,8 +42,8 @@ CASES = pytest.mark.parametrize(
 @CASES
 def test_after_any_first_job_the_range_holds_the_mean_cost_of_all_jobs(verifier: str, column: str) -> None:
     recorded = ratios(verifier, column)
-    upper = np.array([ninetieth([first]) for first in recorded])
-    lower = np.array([typical([first]) for first in recorded]) ** 2 / upper  # as far below, in logarithms
+    upper = np.array([ratio_90th_percentile([first]) for first in recorded])
+    lower = np.array([expected_ratio([first]) for first in recorded]) ** 2 / upper  # as far below, in logarithms
     holds = (lower <= recorded.mean()) & (recorded.mean() <= upper)
     assert len(recorded) > 200 and np.mean(holds) > 0.9
 
@@ -52,5 +52,5 @@ def test_after_any_first_job_the_range_holds_the_mean_cost_of_all_jobs(verifier:
 def test_the_first_job_brings_the_estimate_nearer_to_the_truth(verifier: str, column: str) -> None:
     """Against the declared cost alone, on a machine that is three times as slow as the one of the declarations."""
     slow = 3 * ratios(verifier, column)
-    errors = [abs(np.log(typical([first]) / slow.mean())) for first in slow]
+    errors = [abs(np.log(expected_ratio([first]) / slow.mean())) for first in slow]
     assert np.median(errors) < 0.5 * abs(np.log(slow.mean()))

@@ -72,14 +72,14 @@ class Stage:
     def look(self, spent: float, *batch: int) -> dict[str, Any]:
         with self.built.ledger.begin() as connection:
             wanted = [Purchase(row, 1, 50.0) for row in batch]
-            news = self.auditing.look(connection, self.law, wanted, spent)
+            news = self.auditing.note_passed_over(connection, self.law, wanted, spent)
             if news:
                 laws.write(connection, self.campaign, {"audit": news})
         return news
 
     def due(self, spent: float) -> list[Purchase]:
         with self.built.ledger.read() as connection:
-            return self.auditing.due(connection, spent)
+            return self.auditing.purchases_due(connection, spent)
 
     def buy(self, *found: Purchase) -> None:
         """What dispatch does with the choices, less the jobs."""
@@ -94,7 +94,7 @@ class Stage:
         ids = {int(self.pool.ids[row]): {"standing": standing, **more} for row in of}
         with self.built.ledger.begin() as connection:
             standings.update_many(connection, self.campaign, ids)
-            self.pool.touch(list(ids))
+            self.pool.mark_changed(list(ids))
             self.pool.refresh(connection)
 
     def log(self) -> laws.AuditLog:

@@ -19,7 +19,7 @@ from sciagent.campaign.people.verifying import add
 from sciagent.campaign.planning.plan import plan
 from sciagent.campaign.pricing import candidate_outlook
 from sciagent.campaign.pricing.candidate_outlook import forecasts, outlook_in, sentence
-from sciagent.campaign.pricing.priced_campaign import allowances, remake
+from sciagent.campaign.pricing.priced_campaign import allowances, rebuild_with_law
 from sciagent.domain.answers.explanation import PropertyForecast
 from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.ports import ProposalIn
@@ -94,7 +94,7 @@ def test_what_the_rung_that_decides_would_say_is_foretold_with_interval_and_unit
 
 def test_what_is_known_already_is_not_foretold(ledger: Ledger) -> None:
     with ledger.read() as connection:
-        made = remake(open_for_people(ledger, "small"), connection)
+        made = rebuild_with_law(open_for_people(ledger, "small"), connection)
     assert made is not None
     schema, scores = made.schema, made.pool.scores
     last = len(schema.columns) - 1
@@ -128,7 +128,7 @@ def test_it_is_what_the_scheduler_itself_would_say(ledger: Ledger) -> None:
 
     built = open_for_people(ledger, "small")
     with ledger.read() as connection:
-        made = remake(built, connection)
+        made = rebuild_with_law(built, connection)
         assert made is not None
         schema, pool = made.schema, made.pool
         assert {a.name: a.limit for a in allowances(built.spec, schema.paid)} == BudgetTracker(

@@ -188,12 +188,12 @@ def test_what_a_person_holds_is_out_and_comes_back(tmp_path: Path) -> None:
         named = resolve(connection, built.row, key)
     hold(built, named, "me", "look at it")
     with built.ledger.read() as connection:
-        made.touch([id_])
+        made.mark_changed([id_])
         made.refresh(connection)
     assert made.out[row]
     release(built, named, "me", "fine")
     with built.ledger.read() as connection:
-        made.touch([id_])
+        made.mark_changed([id_])
         made.refresh(connection)
     assert not made.out[row]
 
@@ -246,7 +246,9 @@ def test_no_rung_is_taken_before_a_lower_one_on_which_an_objective_rests(
     assert pool(built).known == {}, "the answer of `good` is known, but the dipole is not"
     with built.ledger.begin() as connection:
         priced = priced_campaign(built, connection)
-        assert priced is not None and priced.scheduler.free(priced.pool) == [], "good is cheap, and above the dipole"
+        assert priced is not None and priced.scheduler.rungs_for_everyone(priced.pool) == [], (
+            "good is cheap, and above the dipole"
+        )
         answer(connection, built, dipole, id_, Measured("dipole", Level("fake"), Quantity(1.0, "D")))
     assert pool(built).known == {0: 0}
     with built.ledger.begin() as connection:

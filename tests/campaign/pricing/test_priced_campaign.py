@@ -25,7 +25,7 @@ def test_a_limit_by_count_is_shared_by_its_jobs_and_jobs_take_the_time_that_is_d
     assert campaign is not None and campaign.row is None and not campaign.scheduler.is_learnt
     assert campaign.pool.costs[:, -1] == pytest.approx(np.full(3, 1 / 4))
     declared = np.median(campaign.pool.declared["core_seconds"], axis=0)
-    assert campaign.seconds() == pytest.approx(declared / built.spec.workers + DECISION_SECONDS)
+    assert campaign.seconds_per_job() == pytest.approx(declared / built.spec.workers + DECISION_SECONDS)
 
 
 # The unit of cost

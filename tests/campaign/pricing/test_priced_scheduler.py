@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.campaign.pricing.purchasing import side_by_side
+from sciagent.campaign.pricing.purchasing import in_order_of_start
 from sciagent.domain.rung_position import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
 
@@ -17,14 +17,14 @@ def purchases(rung: int, *rows: int) -> list[Purchase]:
 
 
 def test_what_goes_out_within_seconds_goes_by_rows_and_the_rest_by_urgency() -> None:
-    assert [one.of for one in side_by_side(purchases(0, 7, 3, 5, 3), SECONDS)] == [3, 3, 5, 7]
+    assert [one.of for one in in_order_of_start(purchases(0, 7, 3, 5, 3), SECONDS)] == [3, 3, 5, 7]
     slow = purchases(1, 7, 3, 5)
-    assert side_by_side(slow, SECONDS) == slow
+    assert in_order_of_start(slow, SECONDS) == slow
     pupil = [*purchases(0, 4), *purchases(1, 4, 2)]
-    assert side_by_side(pupil, SECONDS) == pupil and side_by_side([], SECONDS) == []
+    assert in_order_of_start(pupil, SECONDS) == pupil and in_order_of_start([], SECONDS) == []
 
 
 def test_jobs_that_take_more_than_time_keep_their_order_of_urgency() -> None:
     licensed = purchases(2, 7, 3, 5)
-    assert side_by_side(licensed, SECONDS) == licensed
-    assert [one.of for one in side_by_side([*purchases(0, 9, 8), *licensed], SECONDS)] == [8, 9, 7, 3, 5]
+    assert in_order_of_start(licensed, SECONDS) == licensed
+    assert [one.of for one in in_order_of_start([*purchases(0, 9, 8), *licensed], SECONDS)] == [8, 9, 7, 3, 5]

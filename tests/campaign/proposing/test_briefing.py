@@ -24,7 +24,7 @@ def test_the_goal_names_objectives_and_rungs(built: Built) -> None:
 def test_a_digest_holds_the_classes_the_refusals_and_the_notes(built: Built, worker: Worker) -> None:
     with built.ledger.read() as connection:
         assert briefing.digest(connection, built) == ""
-        assert briefing.left_text(briefing.left(connection, built)) == "core_seconds: 50 s"
+        assert briefing.remaining_budget_text(briefing.remaining_budget(connection, built)) == "core_seconds: 50 s"
     bench = AgentWorkbench(built, worker, "test", room=3, trajectory=1)
     answers = bench.propose([ProposalIn(text) for text in ("CCO", "C((", "CCN", "CCC")])
     assert answers[-1].reason == "too_many"
@@ -33,7 +33,7 @@ def test_a_digest_holds_the_classes_the_refusals_and_the_notes(built: Built, wor
         bench.commit(connection, None)
     with built.ledger.read() as connection:
         digest = briefing.digest(connection, built)
-        assert 0 < briefing.left(connection, built)["core_seconds"] < 50
+        assert 0 < briefing.remaining_budget(connection, built)["core_seconds"] < 50
     assert "no ring: 2" in digest and "Turned down so far: 1 x unparsable." in digest
     assert digest.endswith("Note of an earlier episode: alcohols are fine")
     assert bench.results_of(answers[0].key or "") == [], "no paid rung has answered yet"

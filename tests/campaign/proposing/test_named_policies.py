@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.agent.installed_models import Model, add_folder
-from sciagent.campaign.proposing.named_policies import named_model, with_model
+from sciagent.campaign.proposing.named_policies import named_model, with_model_name
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
@@ -45,7 +45,7 @@ def test_a_role_a_model_and_a_policy_of_the_ledger_name_a_model(ledger: Ledger, 
 def test_rollouts_and_campaigns_take_the_same_names(ledger: Ledger, tmp_path: Path, tiny: Model) -> None:
     text = TEXT.replace("{kind: screen, file: molecules.csv}", "{kind: llm, policy: tiny, seeds: molecules.csv}")
     built = seeded(ledger, tmp_path, text=text)
-    assert with_model(built, "", model_spec(built)).model == "tiny"
+    assert with_model_name(built, "", model_spec(built)).model == "tiny"
     with ledger.begin() as connection:
         pinned = policies.pinned(connection, built.row.id, "")
         assert pinned is not None and pinned.name == tiny.policy

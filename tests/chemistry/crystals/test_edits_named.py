@@ -15,7 +15,7 @@ from sciagent.chemistry.crystals.edits import (
     choices,
     edited,
     mutate,
-    places,
+    places_without_voids,
 )
 from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand, family
 
@@ -23,7 +23,7 @@ IODIDE = crystal_from_shorthand("perovskite: Cs Sn I")
 
 
 def number(name: str, of: object = IODIDE) -> int:
-    return next(place.number for place in places(of) if place.name == name)  # type: ignore[arg-type]
+    return next(place.number for place in places_without_voids(of) if place.name == name)  # type: ignore[arg-type]
 
 
 def test_a_named_substitution_is_the_decorated_prototype() -> None:

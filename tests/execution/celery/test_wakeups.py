@@ -34,13 +34,13 @@ def take(url: str) -> kombu.Message | None:
 
 
 def test_tokens_wait_until_each_is_taken_once(wakeups: Wakeups, broker_url: str) -> None:
-    assert wakeups.waiting(QUEUE) == 0
+    assert wakeups.n_tokens(QUEUE) == 0
     wakeups.wake(QUEUE, 3)
-    until(lambda: wakeups.waiting(QUEUE) == 3, "three tokens wait")
+    until(lambda: wakeups.n_tokens(QUEUE) == 3, "three tokens wait")
     for left in (2, 1, 0):
         message = take(broker_url)
         assert message is not None and messages.queue_named(message) == QUEUE
-        until(lambda left=left: wakeups.waiting(QUEUE) == left, f"{left} tokens wait")
+        until(lambda left=left: wakeups.n_tokens(QUEUE) == left, f"{left} tokens wait")
     assert take(broker_url) is None
 
 
@@ -49,7 +49,7 @@ def test_a_bell_rings_for_its_campaign_only(wakeups: Wakeups) -> None:
     listeners = [Listener(wakeups.broker, 7, bell), Listener(wakeups.broker, 8, other)]
     assert bell.wait(10) and other.wait(10)  # they are connected
     bell.clear(), other.clear()
-    wakeups.tell(7)
+    wakeups.notify_driver(7)
     assert bell.wait(5)
     assert not other.is_set()
     for one in listeners:
@@ -62,7 +62,7 @@ def test_a_broker_is_used_from_many_threads(wakeups: Wakeups) -> None:
         one.start()
     for one in threads:
         one.join()
-    until(lambda: wakeups.waiting(QUEUE) == 100, "all tokens wait")
+    until(lambda: wakeups.n_tokens(QUEUE) == 100, "all tokens wait")
 
 
 def test_what_is_sent_last_still_goes_out(broker_url: str) -> None:
@@ -71,7 +71,7 @@ def test_what_is_sent_last_still_goes_out(broker_url: str) -> None:
     wakeups.close(10)
     assert take(broker_url) is not None
     wakeups.wake(QUEUE)
-    assert wakeups.waiting(QUEUE) is None, "it is closed"
+    assert wakeups.n_tokens(QUEUE) is None, "it is closed"
 
 
 @pytest.mark.parametrize("name", ["", "Simulation", "../etc/passwd", "a b", "a" * 61, "ü", "sim\n"])
@@ -88,9 +88,9 @@ def test_a_broker_that_is_away_costs_the_caller_nothing(url: str) -> None:
     begun = time.monotonic()
     for _ in range(500):
         wakeups.wake(QUEUE)
-        wakeups.tell(1)
+        wakeups.notify_driver(1)
     assert time.monotonic() - begun < 5
-    assert wakeups.waiting(QUEUE) is None
+    assert wakeups.n_tokens(QUEUE) is None
     assert time.monotonic() - begun < 8
     wakeups.close()
 
@@ -102,19 +102,19 @@ def disturbed(server: Valkey | RabbitMQ, seconds: float) -> None:
     listener = Listener(wakeups.broker, 7, bell)
     assert bell.wait(10)
     wakeups.wake(QUEUE, 2)
-    until(lambda: wakeups.waiting(QUEUE) == 2, "two tokens wait")
+    until(lambda: wakeups.n_tokens(QUEUE) == 2, "two tokens wait")
     time.sleep(seconds)
     for away, back in ((server.kill, server.start), (server.pause, server.resume)):
         away()
         for _ in range(20):
             begun = time.monotonic()
             wakeups.wake(QUEUE)
-            wakeups.tell(7)
+            wakeups.notify_driver(7)
             assert time.monotonic() - begun < 1
-            assert wakeups.waiting(QUEUE) is None
+            assert wakeups.n_tokens(QUEUE) is None
             assert time.monotonic() - begun < 3
         back()
-        until(lambda: (wakeups.waiting(QUEUE) or 0) >= 2, "it counts again, and has kept what it had")
+        until(lambda: (wakeups.n_tokens(QUEUE) or 0) >= 2, "it counts again, and has kept what it had")
         until(lambda: ring(wakeups, bell), "the bell rings again")
     listener.close()
     wakeups.close()
@@ -122,7 +122,7 @@ def disturbed(server: Valkey | RabbitMQ, seconds: float) -> None:
 
 def ring(wakeups: Wakeups, bell: threading.Event) -> bool:
     bell.clear()
-    wakeups.tell(7)
+    wakeups.notify_driver(7)
     return bell.wait(0.5)
 
 

@@ -116,14 +116,14 @@ def test_workers_take_tokens_and_refuse_what_else_is_there(jobs: Folder, broker_
         wakeups.wake(QUEUE)
         done(jobs, 1)
         sent = hostile(wakeups, trap)
-        until(lambda: wakeups.waiting(QUEUE) == 0, "all is taken")
+        until(lambda: wakeups.n_tokens(QUEUE) == 0, "all is taken")
         for i in range(40):
             jobs.put(f"job{i}")
         for _ in range(40):
             wakeups.wake(QUEUE)
         done(jobs, 41)
         assert process.poll() is None
-        assert wakeups.waiting(QUEUE) == 0
+        assert wakeups.n_tokens(QUEUE) == 0
         assert not trap.exists()
         said = log(jobs)
         assert said.count("was refused") + said.count("was dropped") == sent, said
@@ -152,7 +152,7 @@ def test_workers_take_tokens_and_refuse_what_else_is_there(jobs: Folder, broker_
         wakeups.wake(QUEUE)
         assert process.wait(20) == 0
     assert "last" in jobs.names("done") and jobs.names("todo") == ["never"]
-    until(lambda: wakeups.waiting(QUEUE) == 1, "its token waits for others")
+    until(lambda: wakeups.n_tokens(QUEUE) == 1, "its token waits for others")
     wakeups.close()
 
 
@@ -216,13 +216,13 @@ def test_workers_outlive_their_broker(jobs: Folder, own_broker: Valkey | RabbitM
             own_broker.kill()
             time.sleep(away)
             own_broker.start()
-            until(lambda: wakeups.waiting(QUEUE) is not None, "the broker answers")
+            until(lambda: wakeups.n_tokens(QUEUE) is not None, "the broker answers")
             for i in range(5):
                 jobs.put(f"after{round_}.{i}")
             n += 5
             begun = time.monotonic()
             while len(jobs.names("done")) < n:
-                if wakeups.waiting(QUEUE) == 0:
+                if wakeups.n_tokens(QUEUE) == 0:
                     wakeups.wake(QUEUE)  # the ledger would say that jobs wait and tokens do not
                 assert time.monotonic() - begun < 40, log(jobs)
                 time.sleep(0.2)

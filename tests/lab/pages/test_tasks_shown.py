@@ -18,15 +18,20 @@ def test_a_page_has_what_is_known_and_what_was_answered(make: lab.Make) -> None:
     first = task_ids(built)[0]
     vial = claiming.register(built, first, "ben", "free base", "made")
     page = page_of(built, first)
-    assert page.labels == {"homo_lumo_gap": "homo lumo gap"} and page.last == 0 and page.latest is None
+    assert page.labels == {"homo_lumo_gap": "homo lumo gap"} and page.last_id == 0 and page.last_answer is None
     assert {each.rung for each in page.known} == {"molecule_safety", "checks"}, "not the rung that is asked"
     assert [each.code for each in page.vials] == [vial.code]
     answers_to_evidence.enter(built, first, entry("4.31 eV"))
     page = page_of(built, first)
-    assert page.waiting is not None and page.waiting.who == "anna" and page.last == page.waiting.id
+    assert page.waiting is not None and page.waiting.who == "anna" and page.last_id == page.waiting.id
     answers_to_evidence.send_back(built, first, "ben", "which lamp?")
     page = page_of(built, first)
-    assert page.waiting is None and page.latest is not None and page.latest.who == "anna" and page.last > page.latest.id
+    assert (
+        page.waiting is None
+        and page.last_answer is not None
+        and page.last_answer.who == "anna"
+        and page.last_id > page.last_answer.id
+    )
 
 
 def page_of(built: Built, task_id: int) -> TaskPage:

@@ -15,7 +15,7 @@ from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states import Standing
-from sciagent.report.analysis.ladder import Compared, imported, ladder_worth
+from sciagent.report.analysis.ladder import Compared, compared_with_imports, ladder_worth
 from sciagent.report.analysis.summary import against_imported
 from sciagent.report.export import spreadsheets
 from sciagent.store.campaign_state import campaigns
@@ -59,7 +59,7 @@ def write(made: Maker, i: int, measured: Measured, replicate: int) -> None:
 
 def comparisons(made: Maker) -> dict[str, Compared]:
     with made.ledger.read() as connection:
-        found = imported(connection, made.row, campaigns.rungs(connection, made.row.id))
+        found = compared_with_imports(connection, made.row, campaigns.rungs(connection, made.row.id))
     return {compared.upper: compared for compared in found}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.proposing.prediction_scores import crps, read
+from sciagent.campaign.proposing.prediction_scores import crps, read_predictions
 from sciagent.report.analysis.proposers import MAX_BINS, listed, prediction_scores
 from sciagent.store.database.ledger import Ledger
 from tests.support.pages import Parsed
@@ -72,7 +72,7 @@ def test_what_is_no_prediction_is_left_out(own_ledger: Ledger, tmp_path: Path) -
         made.settle(before + n, 4.4)
     with made.ledger.read() as connection:
         assert prediction_scores(connection, made.row) == []
-    assert [read(one) for one in odd[:2]] == [{}, {}]
+    assert [read_predictions(one) for one in odd[:2]] == [{}, {}]
 
 
 def test_a_prediction_is_shown_in_the_unit_of_the_campaign() -> None:

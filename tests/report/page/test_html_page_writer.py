@@ -11,8 +11,8 @@ import pytest
 from sciagent.errors import UsageError
 from sciagent.report.page.html_page import (
     GrowingReport,
-    checked,
     checked_folder,
+    checked_report_path,
     replace_text,
     write_episodes,
     write_report,
@@ -52,7 +52,7 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["report.md", "missing/report.html", "report"])
 def test_a_name_that_will_not_do_is_refused_before_anything_runs(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match=r"html|folder"):
-        checked(tmp_path / name)
+        checked_report_path(tmp_path / name)
 
 
 def test_it_grows_while_the_campaign_runs_and_is_written_at_the_end(told: Maker, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sciagent.domain.answers.shown_values import MEASURED
-from sciagent.domain.display_units import shown
+from sciagent.domain.display_units import in_chosen_unit
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
@@ -40,7 +40,7 @@ class Answer:
 
 def of_solvation(value: float, unit: str, level: Level = ALPB, errors: MethodErrors | None = None) -> Any:
     measured = Measured("solvation_free_energy", level, Quantity(value, "eV", 0.01, uncertainty_kind="class"))
-    in_unit = shown(measured, {"solvation_free_energy": unit})
+    in_unit = in_chosen_unit(measured, {"solvation_free_energy": unit})
     row: Any = Row("solvation_free_energy", [-6 * KCAL, -2 * KCAL])
     answers: Any = {"solvation_free_energy": (Answer(), in_unit)}
     return margins(row, answers, errors or MethodErrors({}, {"alpb": XTB_SOLVATION}))[0]

@@ -19,7 +19,7 @@ from sciagent.campaign.pricing.ledger_pool import observation_schema
 from sciagent.domain.answers.shown_values import plain
 from sciagent.errors import SpecError
 from sciagent.report.page.html_page import page
-from sciagent.report.parts.rung_agreement import agreement, interval, opinions, spearman
+from sciagent.report.parts.rung_agreement import agreement, interval, judge_agreements, spearman
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -238,7 +238,7 @@ def test_under_a_calculation_its_agreement_is_told(folder: Path, server: ChatSer
     ledger = Ledger(str(folder / "sciagent.db"))
     with ledger.read() as connection:
         row = campaigns.get(connection, "opinions")
-        assert plain(opinions(connection, row)) == [one]
+        assert plain(judge_agreements(connection, row)) == [one]
         shown = page(connection, row, ledger.artifacts)
     assert f"ranks candidates as xtb does with Spearman {one['spearman']:.2f}" in shown
     assert "A language model has judged" not in shown

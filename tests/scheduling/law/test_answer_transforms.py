@@ -116,6 +116,6 @@ def test_where_no_distance_was_seen_the_unit_is_the_score_s_own(seen: Array) -> 
 
 def test_the_distance_from_a_limit_is_that_of_the_nearest_one_and_0_without_limits() -> None:
     y = np.array([-3.0, 0.5, 2.0])
-    assert TruthTransform(0.0, 1.0).from_limit(y).tolist() == [3.0, 0.5, 2.0]
-    assert TruthTransform(0.0, 1.0, 1, -1.0, 1.0).from_limit(y).tolist() == [2.0, 0.5, 1.0]
-    assert TruthTransform(0.0, 1.0, 1, -np.inf, np.inf).from_limit(y).tolist() == [0.0, 0.0, 0.0]
+    assert TruthTransform(0.0, 1.0).distance_from_limit(y).tolist() == [3.0, 0.5, 2.0]
+    assert TruthTransform(0.0, 1.0, 1, -1.0, 1.0).distance_from_limit(y).tolist() == [2.0, 0.5, 1.0]
+    assert TruthTransform(0.0, 1.0, 1, -np.inf, np.inf).distance_from_limit(y).tolist() == [0.0, 0.0, 0.0]

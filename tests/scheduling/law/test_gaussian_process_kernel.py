@@ -13,7 +13,7 @@ from sciagent.scheduling.law.gaussian_process import (
     Hyper,
     answers_covariance,
     covariance,
-    parts,
+    covariance_and_derivatives,
     slopes_of,
     squared_distance,
     variance,
@@ -61,14 +61,16 @@ def test_without_lower_rungs_only_the_mean_and_the_structure_vary(alike: Array) 
     none = np.empty((9, 0))
     assert covariance(HYPER, none, none, None) == pytest.approx(np.full((9, 9), OFFSET))
     assert variance(HYPER, none, True) == pytest.approx(np.full(9, OFFSET + A3**2))
-    assert parts(HYPER, none, np.zeros((9, 9)), np.zeros((9, 9)), alike)[0] == pytest.approx(OFFSET + A3**2 * alike)
+    assert covariance_and_derivatives(HYPER, none, np.zeros((9, 9)), np.zeros((9, 9)), alike)[0] == pytest.approx(
+        OFFSET + A3**2 * alike
+    )
     assert answers_covariance(HYPER, none, none[:4])[1] is None
 
 
 @pytest.mark.parametrize("structure", [False, True])
 def test_the_derivatives_are_finite_differences(z: Array, alike: Array, structure: bool) -> None:
     distance, product, s = squared_distance(z, z), z @ z.T, alike if structure else None
-    k, derivatives = parts(HYPER, z, distance, product, s)
+    k, derivatives = covariance_and_derivatives(HYPER, z, distance, product, s)
     assert k == pytest.approx(covariance(HYPER, z, z, s), rel=1e-9)
     for place in range(4):
         step = np.zeros(5)

@@ -185,7 +185,7 @@ def test_where_a_look_takes_long_a_batch_is_large() -> None:
     pool.scores[some], pool.closed[some], pool.out[some] = case.truth.scores[some], True, True
     pool.scores[:, :2], pool.closed[:, :2] = case.truth.scores[:, :2], True
     short = len(rule.choose(pool, case.truth.exhaustive))
-    taken, following = {p.of for p in rule.choose(pool, case.truth.exhaustive)}, rule.further(pool, 50)
+    taken, following = {p.of for p in rule.choose(pool, case.truth.exhaustive)}, rule.next_in_ranking(pool, 50)
     assert len(following) == 50 and not taken & {p.of for p in following}, "what follows the batch by the same look"
     assert [p.index for p in following] == sorted((p.index for p in following), reverse=True)
     rule.seconds, rule.lasts = np.full(k, 0.01), 6.0

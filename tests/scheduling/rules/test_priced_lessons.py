@@ -22,7 +22,7 @@ def pool_of(known: tuple[int, int], verified: int, costs: tuple[float, float]) -
 def lessons(pool: CandidatePool, batch: int = 1) -> list[int]:
     """Returns the rungs that are added to as many verifications."""
     bought = [Purchase(99 - i, LAST, 1.0) for i in range(batch)]
-    return [one.rung for one in Lessons().added(pool, bought, BELOW) if one.rung != LAST]
+    return [one.rung for one in Lessons().with_lessons(pool, bought, BELOW) if one.rung != LAST]
 
 
 def test_the_rung_that_is_known_least_comes_first() -> None:

@@ -77,8 +77,8 @@ def test_a_reader_never_misses_a_word_that_commits_late(ledger: Ledger) -> None:
 @pytest.mark.parametrize(("text", "fault"), [("  \n ", "is empty"), ("x" * 2001, "2001 characters")])
 def test_a_reason_is_needed_and_bounded(text: str, fault: str) -> None:
     with pytest.raises(UsageError, match=fault):
-        directives.reason(text)
-    assert directives.reason(" two\nlines ") == "two lines"
+        directives.checked_reason(text)
+    assert directives.checked_reason(" two\nlines ") == "two lines"
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)

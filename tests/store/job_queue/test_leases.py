@@ -47,7 +47,7 @@ def test_a_job_from_its_queue_to_its_end(ledger: Ledger, row: CampaignRow) -> No
     assert claim(ledger, job_id, "b") is None
     with ledger.begin() as connection:
         leases.heartbeat(connection, [one])
-        assert leases.not_mine(connection, [one]) == {}
+        assert leases.jobs_to_stop(connection, [one]) == {}
         assert jobs.queued(connection, row.id) == []
     assert finish(ledger, one)
     assert not finish(ledger, one), "a result counts once"
@@ -63,7 +63,7 @@ def test_a_zombie_writes_nothing(ledger: Ledger, row: CampaignRow) -> None:
     assert zombie is not None and holder is not None and holder.fence == zombie.fence + 1
     assert not finish(ledger, zombie)
     with ledger.begin() as connection:
-        assert leases.not_mine(connection, [zombie, holder]) == {job_id: False}
+        assert leases.jobs_to_stop(connection, [zombie, holder]) == {job_id: False}
     assert finish(ledger, holder)
     assert stored(ledger, job_id)["attempts"] == 2
 
@@ -73,7 +73,7 @@ def test_a_job_to_be_cancelled_is_no_longer_its_workers(ledger: Ledger, row: Cam
     one = claim(ledger, running)
     with ledger.begin() as connection:
         connection.execute(sa.update(t.job).values(cancel_requested=True))
-        assert one is not None and leases.not_mine(connection, [one]) == {running: True}
+        assert one is not None and leases.jobs_to_stop(connection, [one]) == {running: True}
     assert claim(ledger, waiting) is None
     assert finish(ledger, one), "it ended before the word reached it: the result is kept"
 

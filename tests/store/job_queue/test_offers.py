@@ -178,7 +178,7 @@ def test_a_lease_that_ran_out_is_lost_and_booked_and_the_job_waits_again(ledger:
     assert again.fence == one.fence + 1
     with ledger.begin() as connection:  # the zombie wakes up
         assert not rows.finish_many(connection, [JobEnd(one, JobState.DONE, "ok")])
-        assert leases.not_mine(connection, [one, again]) == {one.job_id: False}
+        assert leases.jobs_to_stop(connection, [one, again]) == {one.job_id: False}
 
 
 def test_a_task_of_days_for_a_person_is_a_lease_like_any_other(ledger: Ledger, row: CampaignRow) -> None:
@@ -221,7 +221,7 @@ def test_cancelling_what_waits_and_what_runs(ledger: Ledger, row: CampaignRow) -
     (one,) = claim(ledger, lease=GONE)
     with ledger.begin() as connection:
         assert jobs.request_cancel(connection, [first, one.job_id]) == ([first], [one.job_id])
-        assert leases.not_mine(connection, [one]) == {third: True}
+        assert leases.jobs_to_stop(connection, [one]) == {third: True}
     assert job(ledger, first)["state"] == JobState.CANCELLED
     (reaped,) = reap(ledger)  # its worker died before it heard of it
     assert reaped.state is JobState.CANCELLED
@@ -259,9 +259,9 @@ def test_a_claim_by_an_older_fence_is_told_that_it_is_lost(ledger: Ledger, row: 
     offered(ledger, row, 1)
     (one,) = claim(ledger)
     with ledger.read() as connection:
-        assert leases.not_mine(connection, [one]) == {}
-        assert leases.not_mine(connection, [Claim(one.job_id, one.attempt_id, one.fence - 1)]) == {one.job_id: False}
-        assert leases.not_mine(connection, [Claim(999, 1, 1)]) == {999: False}
+        assert leases.jobs_to_stop(connection, [one]) == {}
+        assert leases.jobs_to_stop(connection, [Claim(one.job_id, one.attempt_id, one.fence - 1)]) == {one.job_id: False}
+        assert leases.jobs_to_stop(connection, [Claim(999, 1, 1)]) == {999: False}
 
 
 def test_campaigns_that_share_a_queue_take_turns(ledger: Ledger, row: CampaignRow) -> None:

@@ -54,7 +54,7 @@ def test_campaigns_take_turns_whatever_their_unit_of_urgency(ledger: Ledger, row
         theirs = jobs.create_many(connection, new)[::-1]
         tasks.enter(connection, theirs, dict.fromkeys(theirs))
         campaigns.set_state(connection, other.id, CampaignState.RUNNING)
-        jobs.prefer(connection, made[-1], jobs.PREFERRED)
+        jobs.set_priority(connection, made[-1], jobs.PREFERRED)
     with ledger.read() as connection:
         listed = [task.id for task in tasks.listed(connection)]
     own = [id_ for id_ in made if id_ != made[-1]]

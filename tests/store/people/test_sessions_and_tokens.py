@@ -31,10 +31,10 @@ def test_a_secret_opens_one_kind_of_access_until_it_ends(ledger: Ledger) -> None
         persons.set_role(connection, "root", anna.id, Role.LAB, None)
         used = sessions_and_tokens.opened(connection, session, AccessKind.SESSION)
         assert used is not None and (used.access, used.person) == (found, anna) and used.roles == {None: Role.LAB}
-        assert used.wants_touch and timedelta(0) <= used.idle < timedelta(minutes=1)
-        sessions_and_tokens.touch(connection, found.id)
+        assert used.should_note_use and timedelta(0) <= used.idle < timedelta(minutes=1)
+        sessions_and_tokens.note_use(connection, found.id)
         again = sessions_and_tokens.opened(connection, session, AccessKind.SESSION)
-        assert again is not None and not again.wants_touch
+        assert again is not None and not again.should_note_use
         assert sessions_and_tokens.opened(connection, session, AccessKind.TOKEN) is None
         sessions_and_tokens.revoke(connection, "anna", found)
         assert not opens(session)

@@ -51,6 +51,6 @@ def test_a_moved_scale_leaves_the_values_as_they_are(model: Any) -> None:
     states = states_of(valued)
     valued.fit(states, TARGETS, updates=20, learning_rate=1e-2)
     before = values_of(valued, states)
-    valued.follow([1000.0, 2000.0])
+    valued.update_scale([1000.0, 2000.0])
     assert valued.unit > 100
     assert torch.allclose(before, values_of(valued, states), rtol=1e-4, atol=1e-3)

@@ -29,9 +29,9 @@ def test_rows_of_the_ledger_are_those_of_the_data_set(tmp_path: Path, monkeypatc
     with ledger.read() as connection:
         [row] = rollout_groups.of_campaign(connection, built.row.id)
         version = reward_versions.get(connection, table[0]["reward_version"])
-        [group] = group_waves.read(connection, built, version, [row.id], 4096)
-        [valued] = group_waves.read(connection, built, version, [row.id], 4096, "ppo")
-        [short] = group_waves.read(connection, built, version, [row.id], 10)
+        [group] = group_waves.read_rewarded_groups(connection, built, version, [row.id], 4096)
+        [valued] = group_waves.read_rewarded_groups(connection, built, version, [row.id], 4096, "ppo")
+        [short] = group_waves.read_rewarded_groups(connection, built, version, [row.id], 10)
     assert [rounded(each) for each in group.rows] == [rounded(sampled_row(cells)) for cells in table]
     assert [rounded(each) for each in valued.rows] == [rounded(valued_row(cells)) for cells in table]
     assert len(group.turns) == 6 and len(group.outcomes) == 3 and valued.turns == group.turns

@@ -22,7 +22,7 @@ from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database import tables as t
 from sciagent.store.database.lab_and_learning_tables import training_use
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.live.ray_actors import RolloutActors, shares
+from sciagent.training.live.ray_actors import RolloutActors, shares_of_actors
 from sciagent.training.settings import LiveSettings, TaskShare
 from tests.support import environments
 from tests.support.adapter_server import AdapterServer
@@ -61,15 +61,15 @@ def settings_for(*files: Path, actors: int) -> LiveSettings:
 def test_each_actor_gets_campaigns_of_its_own(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
     named = [Path(f"{name}.yaml") for name in WINDOWS]
-    found = shares(settings_for(*named, actors=2))
+    found = shares_of_actors(settings_for(*named, actors=2))
     assert [[task.name for task in tasks] for _, tasks in found] == [["one", "three"], ["two"]]
     assert [[task.weight for task in tasks] for _, tasks in found] == [[1.0, 3.0], [2.0]]
     for own, tasks in found:
         assert [share.file for share in own.tasks] == [files / f"{task.name}.yaml" for task in tasks]
         assert own.out == files / "run" and own.rewards == files / "rewards.yaml", "another machine has another folder"
-    assert len(shares(settings_for(*named, actors=9))) == 3, "no actor is without a campaign"
+    assert len(shares_of_actors(settings_for(*named, actors=9))) == 3, "no actor is without a campaign"
     with pytest.raises(UsageError, match=r"one\.yaml: the campaign one is named twice"):
-        shares(settings_for(named[0], named[0], actors=2))
+        shares_of_actors(settings_for(named[0], named[0], actors=2))
 
 
 def test_a_missing_extra_is_named(files: Path) -> None:

@@ -25,7 +25,7 @@ def test_a_stage_is_done_once_its_answer_is_there(tmp_path: Path) -> None:
 
 def test_what_is_noted_first_stays(tmp_path: Path) -> None:
     folder, numbers = StageFolder(tmp_path), iter(range(2))
-    assert [folder.note("groups", lambda: next(numbers)) for _ in range(2)] == [0, 0]
+    assert [folder.stored_once("groups", lambda: next(numbers)) for _ in range(2)] == [0, 0]
 
 
 def test_a_folder_is_of_one_recipe_and_one_process(tmp_path: Path) -> None:

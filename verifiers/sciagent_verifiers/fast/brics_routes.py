@@ -26,12 +26,12 @@ _HALIDES = ("Br", "Cl", "I")
 _ELECTROPHILES: dict[int, tuple[str, ...]] = {
     1: ("O", "Cl"),  # acyl: acid, acid chloride
     4: (*_HALIDES, "O"),  # alkyl
-    6: ("O", "Cl"),
-    8: (*_HALIDES, "O"),
+    6: ("O", "Cl"),  # acyl
+    8: (*_HALIDES, "O"),  # alkyl
     12: ("Cl",),  # sulfonyl chloride
-    13: (*_HALIDES, "O"),
+    13: (*_HALIDES, "O"),  # alkyl in a ring
     14: (*_HALIDES, "F"),  # heteroaryl
-    15: (*_HALIDES, "O"),
+    15: (*_HALIDES, "O"),  # alkyl in a ring
     16: (*_HALIDES, "F"),  # aryl
 }
 """{BRICS type of an electrophile: groups that its reactant may have at the cut bond}."""
@@ -65,23 +65,23 @@ class BricsRoutes:
     version: ClassVar[str] = "1"
     defaults: ClassVar[Mapping[str, Any]] = {"max_steps": 3, "max_cuts": 200}
 
+    max_steps: int
+    max_cuts: int
+
     def __init__(self, settings: Mapping[str, Any]) -> None:
         values = {**self.defaults, **settings}
         for name, (low, high) in {"max_steps": (1, 5), "max_cuts": (1, 10_000)}.items():
             value = values.pop(name)
-            if type(value) is not int or not low <= value <= high:
+            if type(value) is not int or not low <= value <= high:  # True is an `int`, too
                 raise ValueError(f"{name} is a whole number from {low} to {high}")
             setattr(self, name, value)
         unknown = sorted(values)
         if unknown:
             raise ValueError(f"unknown: {', '.join(unknown)}; takes: {', '.join(self.defaults)}")
 
-    max_steps: int
-    max_cuts: int
-
     def find(self, smiles: str, stock: Stock) -> Route | None:
         """Returns the first route with the fewest steps within the limits, or None."""
-        search = _Search(stock, self.max_cuts)
+        search = _Search(stock, remaining_cuts=self.max_cuts)
         if search.has(smiles):
             return Route()
         with rdkit_messages():
@@ -113,10 +113,10 @@ class BricsRoutes:
                 if earlier_reactions:
                     yield (reaction, *earlier_reactions)
             elif len(missing) == 2:
-                for earlier_reactions in self._pairs(missing[0], missing[1], steps - 1, search):
+                for earlier_reactions in self._routes_to_both(missing[0], missing[1], steps - 1, search):
                     yield (reaction, *earlier_reactions)
 
-    def _pairs(self, first: str, second: str, steps: int, search: _Search) -> Iterator[tuple[Reaction, ...]]:
+    def _routes_to_both(self, first: str, second: str, steps: int, search: _Search) -> Iterator[tuple[Reaction, ...]]:
         """Yields reactions that make both molecules, at most `steps` in total, without a product that is made twice."""
         for first_steps in range(1, steps):
             first_route = self._solve(first, first_steps, search)
@@ -138,21 +138,21 @@ def disconnections(smiles: str) -> Iterator[Reaction]:
 
     find: Any = BRICS.FindBRICSBonds
     mol = Chem.MolFromSmiles(smiles)
-    for (begin, end), (first, second) in sorted(find(mol)):
+    for (begin, end), (begin_type, end_type) in sorted(find(mol)):
         bond = mol.GetBondBetweenAtoms(begin, end)
         cut = Chem.FragmentOnBonds(mol, [bond.GetIdx()], dummyLabels=[(0, 0)])
         pieces = Chem.GetMolFrags(cut, asMols=True, sanitizeFrags=False)
         piece_atoms: list[tuple[int, ...]] = list(Chem.GetMolFrags(cut))
         if len(pieces) != 2:
             continue
-        left, right = pieces
+        begin_piece, end_piece = pieces
         if begin not in piece_atoms[0]:
-            right, left = pieces
-        for left_group, right_group, name in _groups(int(first), int(second)):
-            left_reactant = _with_group(left, left_group)
-            right_reactant = _with_group(right, right_group)
-            if left_reactant is not None and right_reactant is not None:
-                yield Reaction(smiles, (left_reactant, right_reactant), name)
+            end_piece, begin_piece = pieces
+        for begin_group, end_group, name in _groups(int(begin_type), int(end_type)):
+            begin_reactant = _with_group(begin_piece, begin_group)
+            end_reactant = _with_group(end_piece, end_group)
+            if begin_reactant is not None and end_reactant is not None:
+                yield Reaction(smiles, (begin_reactant, end_reactant), name)
 
 
 def _groups(first: int, second: int) -> Iterator[tuple[str, str, str]]:
@@ -184,10 +184,10 @@ def _with_group(piece: Any, group: str) -> str | None:
     from rdkit import Chem
 
     mol = Chem.RWMol(piece)
-    [end] = [atom for atom in mol.GetAtoms() if atom.GetAtomicNum() == 0]
+    [end] = [atom for atom in mol.GetAtoms() if atom.GetAtomicNum() == 0]  # the dummy atom at the cut bond
     if group == "H":
         [neighbour] = end.GetNeighbors()
-        if neighbour.GetIsAromatic() or neighbour.GetNoImplicit():
+        if neighbour.GetIsAromatic() or neighbour.GetNoImplicit():  # RDKit adds no hydrogen to such an atom
             neighbour.SetNumExplicitHs(neighbour.GetNumExplicitHs() + 1)
         mol.RemoveAtom(end.GetIdx())
     else:

@@ -29,7 +29,7 @@ from sciagent.domain.properties import (
 )
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
 from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements, scarcity, tolerance_factors
-from sciagent_verifiers.per_candidate import CrystalVerifier, no_crystal, refused
+from sciagent_verifiers.per_candidate import CrystalVerifier, refusal_of_other_kind, refused
 
 FORMULA = Level(method="formula")
 CELL = Level(method="cell as proposed")
@@ -68,8 +68,10 @@ class CrystalChecksSettings(Settings):
             raise ValueError(f"min_sites {self.min_sites} exceeds max_sites {self.max_sites}")
         if self.min_elements > self.max_elements:
             raise ValueError(f"min_elements {self.min_elements} exceeds max_elements {self.max_elements}")
-        if self.elements is not None and (outside := set(self.require_elements) - set(self.elements)):
-            raise ValueError(f"required, but not allowed: {', '.join(sorted(outside))}")
+        if self.elements is not None:
+            not_allowed = set(self.require_elements) - set(self.elements)
+            if not_allowed:
+                raise ValueError(f"required, but not allowed: {', '.join(sorted(not_allowed))}")
         return self
 
 
@@ -92,7 +94,8 @@ class CrystalChecks(CrystalVerifier):
 
     def __init__(self, settings: Any = None, base: Path | None = None) -> None:
         super().__init__(settings, base)
-        self._refusal = lru_cache(maxsize=1024)(self._look)  # cached, since `accepts` and `finding` both need it
+        # cached, since `accepts` and `finding` both need it
+        self._cached_refusal = lru_cache(maxsize=1024)(self._refusal)
 
     @cached_property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
@@ -101,7 +104,7 @@ class CrystalChecks(CrystalVerifier):
         return at(FORMULA, *by_formula, *factors) + at(CELL, CELL_SITES, SHORTEST_CONTACT, properties()["density"])
 
     def accepts(self, candidate: Crystal) -> Refusal | None:
-        return self._refusal(candidate)
+        return self._cached_refusal(candidate)
 
     def cost(self, candidate: Crystal) -> Cost:
         return Cost(core_seconds=2e-3 + 1e-4 * candidate.n_atoms)
@@ -110,7 +113,9 @@ class CrystalChecks(CrystalVerifier):
         return self.glance(crystal, {m.property.name for m in self.measures})
 
     def glance(self, candidate: Crystal, names: Collection[str]) -> Finding:
-        if refusal := self.accepts(candidate):
+        """Returns the finding with only the properties of these names."""
+        refusal = self.accepts(candidate)
+        if refusal:
             return refused(candidate, refusal)
         counts = Counter(candidate.species)
         values: dict[Property, float] = {
@@ -122,27 +127,36 @@ class CrystalChecks(CrystalVerifier):
         assignment = _assignment(counts)
         if assignment is not None:
             values[UNUSUAL_STATES] = float(assignment.unusual)
-        if (index := scarcity(counts)) is not None:
-            values |= {HHI_PRODUCTION: index.production, HHI_RESERVE: index.reserve}
-        if (factors := tolerance_factors(counts)) is not None:
-            values |= {GOLDSCHMIDT_FACTOR: factors.goldschmidt, OCTAHEDRAL_FACTOR: factors.octahedral}
+        index = scarcity(counts)
+        if index is not None:
+            values[HHI_PRODUCTION] = index.production
+            values[HHI_RESERVE] = index.reserve
+        factors = tolerance_factors(counts)
+        if factors is not None:
+            values[GOLDSCHMIDT_FACTOR] = factors.goldschmidt
+            values[OCTAHEDRAL_FACTOR] = factors.octahedral
             values[BARTEL_TAU] = factors.bartel
         diagnostics = {"oxidation_states": dict(assignment.states)} if assignment else {}
-        return self.exact(candidate, {p: v for p, v in values.items() if p.name in names}, diagnostics)
+        wanted_values = {prop: value for prop, value in values.items() if prop.name in names}
+        return self.exact_finding(candidate, wanted_values, diagnostics)
 
-    def _look(self, candidate: Crystal) -> Refusal | None:
-        if (refusal := no_crystal(candidate)) is not None:
+    def _refusal(self, candidate: Crystal) -> Refusal | None:
+        """Returns the first refusal, cheapest check first, or None."""
+        refusal = refusal_of_other_kind(candidate)
+        if refusal is not None:
             return refusal
         counts = Counter(candidate.species)
         return self._by_counts(candidate, counts) or self._by_charges(counts) or self._by_distances(candidate)
 
     def _by_counts(self, crystal: Crystal, counts: Counter[str]) -> Refusal | None:
+        """Returns the refusal by elements or size of the cell, or None. counts: atoms by symbol."""
         s = self.settings
         for symbol in sorted(counts):
             if symbol in s.forbid_elements or (s.elements is not None and symbol not in s.elements):
                 allowed = f"allowed: {', '.join(s.elements)}" if s.elements else "it is forbidden"
                 return Refusal(Reason.ELEMENT, f"{symbol}; {allowed}")
-        if missing := [symbol for symbol in s.require_elements if symbol not in counts]:
+        missing = [symbol for symbol in s.require_elements if symbol not in counts]
+        if missing:
             return Refusal(Reason.ELEMENT, f"lacks {', '.join(missing)}")
         if not s.min_elements <= len(counts) <= s.max_elements:
             reason = Reason.TOO_LARGE if len(counts) > s.max_elements else Reason.TOO_SMALL
@@ -154,6 +168,7 @@ class CrystalChecks(CrystalVerifier):
         return None
 
     def _by_charges(self, counts: Counter[str]) -> Refusal | None:
+        """Returns the refusal by the oxidation states of the elements, or None."""
         assignment = _assignment(counts)
         if assignment is None:
             if self.settings.charge_balance == "allow":
@@ -165,7 +180,9 @@ class CrystalChecks(CrystalVerifier):
         return None
 
     def _by_distances(self, crystal: Crystal) -> Refusal | None:
-        if (shortest := shortest_contact(crystal.structure)) < self.settings.min_contact:
+        """Returns the refusal if two atoms are too close, or None."""
+        shortest = shortest_contact(crystal.structure)  # over the sum of the atomic radii
+        if shortest < self.settings.min_contact:
             detail = f"a contact of {shortest:.2f} of the sum of the radii; at least {self.settings.min_contact:g}"
             return Refusal(Reason.OVERLAPPING_ATOMS, detail)
         return None
@@ -174,6 +191,7 @@ class CrystalChecks(CrystalVerifier):
 def _assignment(counts: Counter[str]) -> Assignment | None:
     """Returns the oxidation states. An alloy, a boride, a silicide or an antimonide needs none and is balanced."""
     assignment = assignment_of(counts)
-    if (assignment is None or assignment.misordered) and all(is_metal(s) or s in METALLOIDS for s in counts):
-        return Assignment(dict.fromkeys(counts, 0.0), 0, 0)
+    is_implausible = assignment is None or assignment.misordered
+    if is_implausible and all(is_metal(symbol) or symbol in METALLOIDS for symbol in counts):
+        return Assignment(states=dict.fromkeys(counts, 0.0), unusual=0, misordered=0)
     return assignment

@@ -17,14 +17,14 @@ from sciagent.verification.contract import Context, Finding, Refusal, Settings
 from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements
 from sciagent_verifiers.fast.hazards.crystal_hazards import (
     CrystalRule,
-    crystal_rule,
     crystal_rule_names,
+    known_crystal_rule,
     screen_crystal,
 )
-from sciagent_verifiers.per_candidate import CrystalVerifier, no_crystal, refused
+from sciagent_verifiers.per_candidate import CrystalVerifier, refusal_of_other_kind, refused
 
 LEVEL = Level(method="sciagent safety screen")
-MAX_EXTRA = 200  # rules of one's own
+MAX_EXTRA = 200  # largest number of a user's rules
 
 
 class ExtraElements(Settings):
@@ -46,7 +46,7 @@ class ExtraElements(Settings):
 class CrystalSafetySettings(Settings):
     """Additions to the rules that ship, and exceptions from them."""
 
-    allow: tuple[Annotated[str, AfterValidator(crystal_rule)], ...] = Field(
+    allow: tuple[Annotated[str, AfterValidator(known_crystal_rule)], ...] = Field(
         (), description="Rules that do not refuse here; a campaign asks for the reason."
     )
     extra_elements: tuple[ExtraElements, ...] = Field((), max_length=MAX_EXTRA, description="Rules of one's own.")
@@ -83,7 +83,13 @@ class CrystalSafety(CrystalVerifier):
     @cached_property
     def _extra(self) -> tuple[CrystalRule, ...]:
         return tuple(
-            CrystalRule(rule.name, Reason(rule.group), rule.reason, "settings", frozenset(rule.elements))
+            CrystalRule(
+                name=rule.name,
+                group=Reason(rule.group),
+                reason=rule.reason,
+                source="settings",
+                elements=frozenset(rule.elements),
+            )
             for rule in self.settings.extra_elements
         )
 
@@ -92,7 +98,7 @@ class CrystalSafety(CrystalVerifier):
         return screen_crystal(candidate, self._extra)
 
     def accepts(self, candidate: Crystal) -> Refusal | None:
-        return no_crystal(candidate) or self._refusal(self.alerts(candidate))
+        return refusal_of_other_kind(candidate) or self._refusal(self.alerts(candidate))
 
     def cost(self, candidate: Crystal) -> Cost:
         return Cost(core_seconds=2e-3)
@@ -103,7 +109,7 @@ class CrystalSafety(CrystalVerifier):
         refusal = self._refusal(alerts)
         if refusal:
             return refused(crystal, refusal, diagnostics)
-        return self.exact(crystal, {SAFETY_ALERTS: float(len(alerts))}, diagnostics)
+        return self.exact_finding(crystal, {SAFETY_ALERTS: float(len(alerts))}, diagnostics)
 
     def _refusal(self, alerts: Sequence[CrystalRule]) -> Refusal | None:
         """Returns the refusal by the first rule that is not allowed, or None. alerts: gravest group first."""

@@ -88,6 +88,7 @@ class CrystalXrdSettings(Settings):
     @model_validator(mode="after")
     def _measured(self, info: ValidationInfo) -> CrystalXrdSettings:
         """Refuses a file that is no pattern, and a range without points, when a campaign file is read."""
+        # only the reader of campaign files gives their folder as `base`
         is_campaign_file = (info.context or {}).get("base") is not None
         if is_campaign_file:
             fault = _fault(self.pattern, self.two_theta_min, self.two_theta_max)
@@ -124,16 +125,15 @@ class CrystalXrd(Verifier[Crystal]):
 
     @property
     def level(self) -> Level:
-        own = self.settings
         file = self.settings.pattern
         fields = CrystalXrdSettings.model_fields
-        changed = [
-            f"{what} {getattr(own, name):g}"
-            for name, what in CONDITIONS.items()
-            if getattr(own, name) != fields[name].default
-        ]
-        method = f"kinematic XRD {own.wavelength} to {file.name[:80]} {file.sha256[:8]}"
-        return Level(method, conditions=", ".join(changed))
+        conditions = []
+        for name, word in CONDITIONS.items():
+            value = getattr(self.settings, name)
+            if value != fields[name].default:
+                conditions.append(f"{word} {value:g}")
+        method = f"kinematic XRD {self.settings.wavelength} to {file.name[:80]} {file.sha256[:8]}"
+        return Level(method, conditions=", ".join(conditions))
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
@@ -165,8 +165,8 @@ class CrystalXrd(Verifier[Crystal]):
     @cached_property
     def _pattern(self) -> PreparedPattern:
         """The measured pattern without its background. Raises SimulatorError for a file that is none."""
-        own = self.settings
-        return _prepared(own.pattern, own.two_theta_min, own.two_theta_max, own.background_window)
+        s = self.settings
+        return _prepared(s.pattern, s.two_theta_min, s.two_theta_max, s.background_window)
 
     def _require_pattern(self) -> PreparedPattern:
         """Returns the measured pattern; the first call reads its file. Raises SimulatorError for a faulty file."""
@@ -175,13 +175,14 @@ class CrystalXrd(Verifier[Crystal]):
     def _finding(self, crystal: Crystal, context: Context) -> Finding:
         refusal = self.accepts(crystal)
         if refusal:
-            return Finding(crystal.key, Outcome.REFUSED, (), refusal.reason, refusal.detail)
+            return Finding(crystal.key, Outcome.REFUSED, reason=refusal.reason, detail=refusal.detail)
         lines = lines_of(self.settings.wavelength)
         grid = self._pattern.two_theta
+        # the Lorentz factor is infinite at 0 and at 180 degrees
         low = max(0.5, float(grid[0]) - MARGIN)
         high = min(179.0, float(grid[-1]) + MARGIN)
         reflections = self._reflections(crystal, lines[0].wavelength, low, high)
-        limits = FitLimits(self.settings.cell_tolerance, self.settings.zero_tolerance)
+        limits = FitLimits(cell=self.settings.cell_tolerance, zero=self.settings.zero_tolerance)
         fitted = fit(self._pattern, reflections, lines, limits)
         if fitted is None:
             values = {XRD_MATCH: 0.0, XRD_RWP: 1.0, XRD_UNEXPLAINED: 1.0}  # the worst values
@@ -219,7 +220,7 @@ class CrystalXrd(Verifier[Crystal]):
             Measured(prop.name, self.level, Quantity(value, prop.unit, uncertainty=0.0))
             for prop, value in values.items()
         )
-        return Finding(crystal.key, Outcome.OK, measured, None, detail, dict(facts), artifacts)
+        return Finding(crystal.key, Outcome.OK, measured, detail=detail, diagnostics=dict(facts), artifacts=artifacts)
 
 
 @lru_cache(maxsize=16)
@@ -240,6 +241,7 @@ def _fault(file: PatternFile, low: float | None, high: float | None) -> str:
 def _prepared(file: PatternFile, low: float | None, high: float | None, window: float) -> PreparedPattern:
     """Returns the measured pattern of a file whose content has this hash. Raises SimulatorError."""
     try:
-        return prepared(read_pattern(file.check(), file.name).between(low, high), window)
+        pattern = read_pattern(file.check(), file.name)
+        return prepared(pattern.between(low, high), window)
     except UsageError as error:
         raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, str(error)) from error

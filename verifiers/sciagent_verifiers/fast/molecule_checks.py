@@ -28,7 +28,7 @@ from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import STRUCTURAL_ALERTS, properties
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
 from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements
-from sciagent_verifiers.fast.molecule_descriptors import functions
+from sciagent_verifiers.fast.molecule_descriptors import descriptor_functions
 from sciagent_verifiers.per_candidate import MoleculeVerifier, refused
 
 MIN_RING_WITH_ALKYNE = 8  # atoms
@@ -50,7 +50,8 @@ Ring = frozenset[int]
 def impossible(mol: Any) -> str | None:
     """Returns why a ring of the molecule is impossible, or None. mol: a sanitised RDKit molecule.
 
-    Only rings of the SSSR are tested; bridged pairs of them only in molecules with a multiple bond in a ring.
+    Only rings of the smallest set of smallest rings (SSSR) are tested, and bridged pairs of them only in molecules with
+    a multiple bond in a ring.
     """
     atom_rings = mol.GetRingInfo().AtomRings()
     if not atom_rings:
@@ -111,6 +112,7 @@ def _bridgehead_fault(mol: Any, rings: Sequence[Ring], multiple_bonds: Sequence[
             heads = [atom for atom in shared if _n_neighbours_among(mol, atom, shared) == 1]
             if len(heads) != 2:  # the rings share several paths
                 continue
+            # the atoms of each of the three bridges between the heads
             bridges = (ring - shared, other_ring - shared, shared.difference(heads))
             strained_head = _strained_head(bridges, heads, multiple_bonds)
             if strained_head is not None:
@@ -140,7 +142,8 @@ def _strained_head(
             continue
         for head in heads:
             for bond in multiple_bonds:
-                if head in bond and set(bond) - {head} <= set(bridge):
+                other_end = set(bond) - {head}
+                if head in bond and other_end <= set(bridge):
                     return head
     return None
 
@@ -230,7 +233,7 @@ class MoleculeChecks(MoleculeVerifier):
     @classmethod
     def warm(cls) -> None:
         """Loads all that RDKit loads at first use except the table of the SA score, which `attach` loads."""
-        _compute_for_phenol(name for name in functions() if name != "sa_score")
+        _compute_for_phenol(name for name in descriptor_functions() if name != "sa_score")
 
     def attach(self) -> None:
         """Loads the table of the SA score (0.5 s, 70 MB) if the settings ask for the score."""
@@ -262,17 +265,18 @@ class MoleculeChecks(MoleculeVerifier):
         return self.glance(molecule, {m.property.name for m in self.measures})
 
     def glance(self, candidate: Molecule, names: Collection[str]) -> Finding:
+        """Returns the finding with only the properties of these names."""
         refusal = self.accepts(candidate)
         if refusal:
             return refused(candidate, refusal)
-        functions_by_name = functions()
+        functions_by_name = descriptor_functions()
         mol = candidate.mol
         wanted = [m.property for m in self.measures if m.level is RDKIT and m.property.name in names]
         values = {prop: float(functions_by_name[prop.name](mol)) for prop in wanted}
         if self.settings.alerts and STRUCTURAL_ALERTS.name in names:
             catalogue = _catalogue(tuple(sorted(set(self.settings.alerts))))
             values[STRUCTURAL_ALERTS] = float(len(catalogue.GetMatches(mol)))
-        return self.exact(candidate, values, {})
+        return self.exact_finding(candidate, values, {})
 
     def _by_counts(self, molecule: Molecule) -> Refusal | None:
         """Returns the refusal by size, net charge or multiplicity, or None."""
@@ -378,6 +382,6 @@ def _compute_for_phenol(names: Iterable[str]) -> None:
     from rdkit import Chem
 
     phenol = Chem.MolFromSmiles("c1ccccc1O")
-    descriptors = functions()
+    descriptors = descriptor_functions()
     for name in names:
         descriptors[name](phenol)

@@ -17,7 +17,7 @@ from sciagent.verification.contract import Outcome, Reason, SimulatorError
 
 
 @cache
-def functions() -> dict[str, Callable[[Any], float]]:
+def descriptor_functions() -> dict[str, Callable[[Any], float]]:
     """Returns the function of each descriptor, {property name: function of an RDKit molecule}."""
     from rdkit import Chem
     from rdkit.Chem import rdMolDescriptors as rd
@@ -47,21 +47,22 @@ def qed(mol: Any) -> float:
     Source: Bickerton et al., Nature Chem. 4, 90 (2012), doi 10.1038/nchem.1243.
     """
     from rdkit import Chem
-    from rdkit.Chem import QED as module
+    from rdkit.Chem import QED
     from rdkit.Chem import rdMolDescriptors as rd
 
-    theirs: Any = module
-    properties = theirs.QEDproperties(
+    rdkit_qed: Any = QED
+    without_aliphatic_rings = Chem.DeleteSubstructs(Chem.Mol(mol), rdkit_qed.AliphaticRings)
+    properties = rdkit_qed.QEDproperties(
         MW=rd._CalcMolWt(mol),
         ALOGP=rd.CalcCrippenDescriptors(mol)[0],
-        HBA=sum(len(mol.GetSubstructMatches(pattern)) for pattern in theirs.Acceptors),
+        HBA=sum(len(mol.GetSubstructMatches(pattern)) for pattern in rdkit_qed.Acceptors),
         HBD=rd.CalcNumHBD(mol),
         PSA=rd.CalcTPSA(mol),
         ROTB=rd.CalcNumRotatableBonds(mol, rd.NumRotatableBondsOptions.Strict),
-        AROM=len(Chem.GetSSSR(Chem.DeleteSubstructs(Chem.Mol(mol), theirs.AliphaticRings))),
-        ALERTS=sum(map(mol.HasSubstructMatch, theirs.StructuralAlerts)),
+        AROM=len(Chem.GetSSSR(without_aliphatic_rings)),
+        ALERTS=sum(map(mol.HasSubstructMatch, rdkit_qed.StructuralAlerts)),
     )
-    return float(theirs.qed(mol, qedProperties=properties))
+    return float(rdkit_qed.qed(mol, qedProperties=properties))
 
 
 def sa_score(mol: Any) -> float:
@@ -75,6 +76,7 @@ def sa_score(mol: Any) -> float:
 
 @cache
 def _scorer() -> ModuleType:
+    """Returns RDKit's module of the SA score, which lies outside of its package."""
     from rdkit.Chem import RDConfig
 
     path = Path(RDConfig.RDContribDir) / "SA_Score" / "sascorer.py"

@@ -14,12 +14,12 @@ from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import SAFETY_ALERTS, Level, PropertyAtLevel, at
 from sciagent.domain.rung_position import Tier
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
-from sciagent_verifiers.fast.hazards.crystal_hazards import molecule_rule
+from sciagent_verifiers.fast.hazards.crystal_hazards import known_molecule_rule
 from sciagent_verifiers.fast.hazards.molecule_hazards import Hazard, Rule, rule_names, screen
 from sciagent_verifiers.per_candidate import MoleculeVerifier, refused
 
 LEVEL = Level(method="sciagent safety screen")
-MAX_EXTRA = 200  # rules of one's own
+MAX_EXTRA = 200  # largest number of a user's patterns
 
 
 class ExtraPattern(Settings):
@@ -35,14 +35,15 @@ class ExtraPattern(Settings):
     @field_validator("smarts")
     @classmethod
     def _pattern(cls, value: str) -> str:
-        _ = Rule("extra", Reason.ACUTE_HAZARD, "", "", (value,)).patterns  # raises ValueError for an invalid SMARTS
+        rule = Rule(name="extra", group=Reason.ACUTE_HAZARD, reason="", source="", smarts=(value,))
+        _ = rule.patterns  # raises ValueError for an invalid SMARTS
         return value
 
 
 class MoleculeSafetySettings(Settings):
     """Additions to the rules that ship, and exceptions from them."""
 
-    allow: tuple[Annotated[str, AfterValidator(molecule_rule)], ...] = Field(
+    allow: tuple[Annotated[str, AfterValidator(known_molecule_rule)], ...] = Field(
         (), description="Rules that do not refuse here; a campaign asks for the reason."
     )
     extra_smarts: tuple[ExtraPattern, ...] = Field((), max_length=MAX_EXTRA, description="Patterns of one's own.")
@@ -86,7 +87,13 @@ class MoleculeSafety(MoleculeVerifier):
     @cached_property
     def _extra(self) -> tuple[Rule, ...]:
         return tuple(
-            Rule(pattern.name, Reason(pattern.group), pattern.reason, "settings", (pattern.smarts,))
+            Rule(
+                name=pattern.name,
+                group=Reason(pattern.group),
+                reason=pattern.reason,
+                source="settings",
+                smarts=(pattern.smarts,),
+            )
             for pattern in self.settings.extra_smarts
         )
 
@@ -108,7 +115,7 @@ class MoleculeSafety(MoleculeVerifier):
         refusal = self._refusal(alerts)
         if refusal:
             return refused(molecule, refusal, diagnostics)
-        return self.exact(molecule, {SAFETY_ALERTS: float(len(alerts))}, diagnostics)
+        return self.exact_finding(molecule, {SAFETY_ALERTS: float(len(alerts))}, diagnostics)
 
     def _refusal(self, alerts: Sequence[Hazard]) -> Refusal | None:
         """Returns the refusal by the first rule that is not allowed, or None. alerts: gravest group first."""

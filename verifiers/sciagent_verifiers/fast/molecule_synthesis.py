@@ -21,7 +21,7 @@ from sciagent_verifiers.fast.molecule_descriptors import sa_score
 from sciagent_verifiers.fast.reference_index import ReferenceIndex, index_of
 from sciagent_verifiers.per_candidate import MoleculeVerifier, refused
 
-LONGEST_NAMES = 120
+LONGEST_NAMES = 120  # characters; longer lists of files are named by the hash of the settings
 
 
 class RoutesSettings(Settings):
@@ -34,6 +34,7 @@ class RoutesSettings(Settings):
     @model_validator(mode="before")
     @classmethod
     def _installed(cls, data: Any) -> Any:
+        """Fills in the finder's version and the defaults of its settings, and has the finder check the settings."""
         given = {"finder": data} if isinstance(data, str) else data
         if not isinstance(given, Mapping) or not isinstance(given.get("finder"), str):
             return given
@@ -46,9 +47,9 @@ class RoutesSettings(Settings):
             return given
         if given.get("version") and given["version"] != finder.version:
             raise ValueError(f"version {finder.version} of {finder.name} is installed, not {given['version']}")
-        whole = {**finder.defaults, **settings}
-        finder(whole)
-        return {**given, "version": finder.version, "settings": whole}
+        all_settings = {**finder.defaults, **settings}
+        finder(all_settings)  # raises ValueError for settings that it does not take
+        return {**given, "version": finder.version, "settings": all_settings}
 
 
 class MoleculeSynthesisSettings(Settings):
@@ -115,7 +116,7 @@ class MoleculeSynthesis(MoleculeVerifier):
     @cached_property
     def _stock(self) -> _Shelf:
         files = sorted(self.settings.building_blocks, key=lambda file: file.name)
-        return _Shelf(tuple(map(index_of, files)), self.settings.match == "connectivity")
+        return _Shelf(tuple(map(index_of, files)), ignores_stereo=self.settings.match == "connectivity")
 
     @cached_property
     def _finder(self) -> RouteFinder | None:
@@ -139,7 +140,8 @@ class MoleculeSynthesis(MoleculeVerifier):
                 diagnostics["building_block"] = building_block
         if self._finder is not None:
             try:
-                route = checked(self._finder.find(molecule.smiles, self._stock), molecule.smiles, self._stock)
+                proposed_route = self._finder.find(molecule.smiles, self._stock)
+                route = checked(proposed_route, molecule.smiles, self._stock)
             except ValueError as error:
                 raise SimulatorError(Outcome.CRASHED, Reason.BAD_RESULT, f"{self._finder.name}: {error}") from error
             if route is None and self.settings.no_route == "refuse":
@@ -150,7 +152,7 @@ class MoleculeSynthesis(MoleculeVerifier):
                 diagnostics["route"] = [
                     {"product": r.product, "reactants": list(r.reactants), "name": r.name} for r in route.reactions
                 ]
-        return self.exact(molecule, values, diagnostics)
+        return self.exact_finding(molecule, values, diagnostics)
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ class _Shelf:
     """The building blocks of several files."""
 
     indexes: tuple[ReferenceIndex, ...]
-    connectivity: bool
+    ignores_stereo: bool
+    """Whether a building block counts whatever its stereochemistry and isotopes."""
 
     def __contains__(self, smiles: object) -> bool:
         molecule = molecule_or_none(smiles)
@@ -170,7 +173,7 @@ class _Shelf:
     def block_name(self, inchikey: str | None) -> str | None:
         """Returns the building block's name in the first file that has it, or None."""
         for index in self.indexes:
-            name = index.holds(inchikey, connectivity=self.connectivity)
+            name = index.holds(inchikey, connectivity=self.ignores_stereo)
             if name is not None:
                 return name
         return None

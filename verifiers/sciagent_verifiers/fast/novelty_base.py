@@ -1,8 +1,8 @@
 """Compares candidates with reference files, in the same way for molecules and for crystals.
 
-What is made of a reference file is kept in a folder of the cache. The folder is complete or absent: it is built under a
-lock and another name, then renamed. Its name is the hash of what it is made of, such as the file's content and the
-versions of libraries.
+The index of a reference file is kept in a folder of the cache. The folder is complete or absent: it is built under a
+lock and another name, then renamed. Its name is the hash of all that the index depends on, such as the file's content
+and the versions of libraries.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from sciagent.verification.contract import (
 )
 from sciagent_verifiers.per_candidate import SingleVerifier, refused
 
-LOCK_SECONDS = 3600.0
+LOCK_SECONDS = 3600.0  # longest wait for another process that builds the same index
 log = logging.getLogger(__name__)
 
 
 class ReferenceFolder(ABC):
-    """The folder of a reference file. made_of: all that its content depends on."""
+    """The folder with the index of a reference file. depends_on: all that its content depends on."""
 
     counted: ClassVar[str]
     """The things that `about` counts, such as `molecules`."""
 
-    def __init__(self, file: ReferenceFile, made_of: Mapping[str, Any]) -> None:
+    def __init__(self, file: ReferenceFile, depends_on: Mapping[str, Any]) -> None:
         self.file = file
-        self.folder = cache_folder() / "references" / content_hash(made_of)[:32]
+        self.folder = cache_folder() / "references" / content_hash(depends_on)[:32]
 
     @abstractmethod
     def _write(self, path: Path, folder: Path) -> dict[str, int]:
@@ -87,10 +87,11 @@ class ReferenceFolder(ABC):
             raise _unusable(detail) from error
 
     def _build(self) -> None:
+        """Writes the index under another name and renames it. Raises SimulatorError as `build` does."""
         path = self.file.check()
         log.info("indexing %s, once", self.file.name)
-        for left in self.folder.parent.glob(f"{self.folder.name}.*.partial"):  # left by a killed process
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in self.folder.parent.glob(f"{self.folder.name}.*.partial"):  # of a killed process
+            shutil.rmtree(leftover, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=f"{self.folder.name}.", suffix=".partial", dir=self.folder.parent))
         try:
             about = self._write(path, partial)
@@ -201,14 +202,15 @@ class NoveltyVerifier(SingleVerifier[C], Generic[C, Index]):
     def finding(self, candidate: C, context: Context) -> Finding:
         if self.settings.refuse_known:
             for index in self._indexes:
-                if (called := self.known(index, candidate)) is not None:
-                    return refused(candidate, Refusal(Reason.NOT_NOVEL, f"{called} of {index.file.name}"))
+                known_name = self.known(index, candidate)
+                if known_name is not None:
+                    return refused(candidate, Refusal(Reason.NOT_NOVEL, f"{known_name} of {index.file.name}"))
         neighbours = [(self.neighbour(index, candidate), index.file.name) for index in self._indexes]
         nearest, where = max(neighbours, key=lambda neighbour: neighbour[0].similarity)
         limit = self.settings.max_similarity
         if limit is not None and nearest.similarity > limit:
-            called = nearest.name or nearest.text
-            detail = f"{self.likeness} {nearest.similarity:.2f} to {called} of {where}; at most {limit:g}"
+            nearest_name = nearest.name or nearest.text
+            detail = f"{self.likeness} {nearest.similarity:.2f} to {nearest_name} of {where}; at most {limit:g}"
             return refused(candidate, Refusal(Reason.NOT_NOVEL, detail))
         diagnostics = {"nearest": nearest.text, "nearest_name": nearest.name, "reference": where}
-        return self.exact(candidate, {NEAREST_SIMILARITY: nearest.similarity}, diagnostics)
+        return self.exact_finding(candidate, {NEAREST_SIMILARITY: nearest.similarity}, diagnostics)

@@ -16,7 +16,7 @@ from sciagent.verification.contract import Refusal, StructureFile
 from sciagent_verifiers.fast.compounds.crystal_index import CrystalFile, CrystalIndex, crystal_index
 from sciagent_verifiers.fast.novelty_base import Neighbour, NoveltySettings, NoveltyVerifier
 from sciagent_verifiers.fast.reference_index import Fingerprint, ReferenceIndex, index_of
-from sciagent_verifiers.per_candidate import no_crystal
+from sciagent_verifiers.per_candidate import refusal_of_other_kind
 
 
 class MoleculeNoveltySettings(NoveltySettings):
@@ -106,7 +106,7 @@ class CrystalNovelty(NoveltyVerifier[Crystal, CrystalIndex]):
         return crystal_index(file)
 
     def accepts(self, candidate: Crystal) -> Refusal | None:
-        return no_crystal(candidate)
+        return refusal_of_other_kind(candidate)
 
     def cost(self, candidate: Crystal) -> Cost:
         return Cost(core_seconds=0.05)

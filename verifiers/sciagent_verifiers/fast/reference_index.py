@@ -24,7 +24,7 @@ from sciagent.verification.contract import StructureFile
 from sciagent_verifiers.fast.novelty_base import Neighbour, ReferenceFolder
 
 FORMAT = 1  # increase it when the stored format changes
-THRESHOLDS = (0.7, 0.4, 0.0)  # similarities; with a high one most of the file is skipped by popcount
+THRESHOLDS = (0.7, 0.4, 0.0)  # similarities, tried in this order; with a high one popcounts exclude most of the file
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,15 @@ class ReferenceIndex(ReferenceFolder):
 
     def __init__(self, file: StructureFile, fingerprint: Fingerprint | None = None) -> None:
         self.fingerprint = fingerprint
-        made_of = {
+        depends_on = {
             "format": FORMAT,
             "sha256": file.sha256,
             "column": file.column,
             "rdkit": version("rdkit"),
             "ending": "".join(Path(file.path).suffixes[-2:]).lower(),
-            "fingerprint": fingerprint and {**fingerprint.params(), "fpsim2": version("fpsim2")},
+            "fingerprint": None if fingerprint is None else {**fingerprint.params(), "fpsim2": version("fpsim2")},
         }
-        super().__init__(file, made_of)
+        super().__init__(file, depends_on)
         self.column = file.column
 
     def _write(self, path: Path, folder: Path) -> dict[str, int]:
@@ -70,7 +70,7 @@ class ReferenceIndex(ReferenceFolder):
         with closing(sqlite3.connect(folder / "structures.db")) as database:
             database.execute("PRAGMA journal_mode=OFF")
             database.execute("CREATE TABLE structure (id INTEGER PRIMARY KEY, key TEXT, text TEXT, name TEXT)")
-            written_molecules = _written(path, self.column, database, counts)
+            written_molecules = _write_molecules(path, self.column, database, counts)
             if self.fingerprint is not None:
                 _write_fingerprints(written_molecules, folder / "fingerprints.h5", self.fingerprint)
             for _ in written_molecules:  # writes the molecules that the fingerprints have not asked for
@@ -89,7 +89,7 @@ class ReferenceIndex(ReferenceFolder):
 
     def attach(self) -> None:
         if self.is_built and self.fingerprint is not None:
-            _ = self._engine
+            _ = self._engine  # opens the fingerprints
 
     def holds(self, inchikey: str | None, *, connectivity: bool = False) -> str | None:
         """Returns the name in the file, or the text, of the molecule with this standard InChIKey; None if absent.
@@ -122,7 +122,7 @@ class ReferenceIndex(ReferenceFolder):
             if row:
                 text, name = row
                 return Neighbour(round(float(similarity), 6), text, name)  # single precision in the index
-        return Neighbour(0.0, "", "")
+        return Neighbour(similarity=0.0, text="", name="")  # no reference is similar at all
 
     def _structure(self, where: str, *values: str | int) -> tuple[str, str] | None:
         """Returns text and name of the first structure that meets the condition, or None."""
@@ -139,17 +139,17 @@ def index_of(file: StructureFile, fingerprint: Fingerprint | None = None) -> Ref
     return ReferenceIndex(file, fingerprint)
 
 
-def _written(
+def _write_molecules(
     path: Path, column: str, database: sqlite3.Connection, counts: dict[str, int]
 ) -> Iterator[tuple[Any, int]]:
-    """Writes every readable structure to the database. Yields (molecule, id) of each."""
+    """Writes every readable structure to the database and counts it. Yields (molecule, id) of each."""
     for record in read_structures(path, column):
-        read = None if record.fault else _molecule(record.text)
-        if read is None:
+        molecule_and_key = None if record.fault else _molecule(record.text)
+        if molecule_and_key is None:
             counts["unreadable"] += 1
             continue
-        mol, key = read
-        row = counts["molecules"], key, record.text[:MAX_CHARACTERS], record.name
+        mol, key = molecule_and_key
+        row = (counts["molecules"], key, record.text[:MAX_CHARACTERS], record.name)
         database.execute("INSERT INTO structure VALUES (?, ?, ?, ?)", row)
         yield mol, counts["molecules"]
         counts["molecules"] += 1
@@ -183,10 +183,11 @@ def _set_up_pytables() -> None:
     import tables.leaf
 
     tables.set_blosc_max_threads(1)
-    tables.leaf.get_cpu_info = dict
+    tables.leaf.get_cpu_info = dict  # returns {}, without the size of the cache
 
 
 def _write_fingerprints(stream: Iterator[tuple[Any, int]], path: Path, fingerprint: Fingerprint) -> None:
+    """Writes the fingerprints of (molecule, id)."""
     from FPSim2.io import create_db_file
 
     _set_up_pytables()

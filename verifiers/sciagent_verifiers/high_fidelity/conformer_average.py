@@ -28,8 +28,8 @@ from sciagent_simulators.conformer_search import (
     ConformerPopulation,
     distinct,
     n_conformers_to_embed,
-    resolved,
     symmetry,
+    with_defined_stereo,
 )
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.low_conformers import RELAXED_ALIKE, degeneracies, is_achiral, low_conformers
@@ -60,11 +60,11 @@ AVERAGE_CONFORMERS: int = omitted_if_unset(
 )
 
 
-def average_fault(average: Average | None, most: int, geometry: GeometryProtocol) -> str | None:
+def average_fault(average: Average | None, max_conformers: int, geometry: GeometryProtocol) -> str | None:
     """Returns what is wrong with the settings of an average, or None."""
-    if average is None and most != DEFAULT_CONFORMERS:
-        return "average_conformers has no effect without average: boltzmann"
     if average is None:
+        if max_conformers != DEFAULT_CONFORMERS:
+            return "average_conformers has no effect without average: boltzmann"
         return None
     if geometry.method != "gfn2":
         return "the conformers of an average are chosen by GFN2-xTB: geometry: {method: gfn2}"
@@ -113,7 +113,9 @@ def conformer_average(
     energies = np.array([conformer.energy for conformer in computed])
     geometries = [conformer.geometry for conformer in computed]
     occurrences = [conformer.found for conformer in computed]
-    indices, count_by_index = distinct(geometries, energies, graph_symmetry, RELAXED_ALIKE, occurrences)
+    indices, count_by_index = distinct(
+        geometries, energies, graph_symmetry, same_energy=RELAXED_ALIKE, occurrences=occurrences
+    )
     members = [computed[k] for k in indices]
     wells = degeneracies(mol, [member.geometry for member in members], rotations_counted)
     population = ConformerPopulation(energies[indices], wells, temperature)
@@ -127,10 +129,15 @@ def conformer_average(
         else:
             missing.append(row.property)
     relative = (population.energies - population.energies[0]) / KCAL
-    table = [
-        {"weight": round(float(w), 4), "relative_kcal_mol": round(float(e), 3), "wells": float(d), "found": int(n)}
-        for w, e, d, n in zip(population.weights, relative, wells, counts, strict=True)
-    ]
+    table = []
+    for weight, energy, n_wells, n_found in zip(population.weights, relative, wells, counts, strict=True):
+        entry = {
+            "weight": round(float(weight), 4),
+            "relative_kcal_mol": round(float(energy), 3),
+            "wells": float(n_wells),
+            "found": int(n_found),
+        }
+        table.append(entry)
     structures = ""
     for member, entry in zip(members, table, strict=True):
         comment = f"relative_kcal_mol={entry['relative_kcal_mol']:.3f} weight={entry['weight']:.4f}"
@@ -150,8 +157,10 @@ def _rows_of_property(members: Sequence[ComputedConformer], name: str) -> list[M
     return rows
 
 
-def _averaged(rows: Sequence[Measured], population: ConformerPopulation, found: Any, embedded: int) -> Measured:
-    """Returns the average of one property. A censored value counts with its limit, and makes the average a limit."""
+def _averaged(rows: Sequence[Measured], population: ConformerPopulation, counts: Any, embedded: int) -> Measured:
+    """Returns the average of one property. A censored value counts with its limit, and makes the average a limit.
+
+    counts: (n,), how many of the `embedded` conformers became each conformer."""
     values = np.array([row.quantity.value for row in rows])
     kind = KINDS.get(rows[0].property, AverageKind.MEAN)
     value = population.average(kind, values)
@@ -160,7 +169,7 @@ def _averaged(rows: Sequence[Measured], population: ConformerPopulation, found: 
     if censorings:
         return replace(rows[0], quantity=replace(quantity, censoring=censorings[0], uncertainty=None))
     of_one_conformer = max(row.quantity.uncertainty or 0.0 for row in rows)
-    uncertainty = math.hypot(of_one_conformer, population.spread(kind, values, found, embedded))
+    uncertainty = math.hypot(of_one_conformer, population.spread(kind, values, counts, embedded))
     return replace(rows[0], quantity=replace(quantity, uncertainty=uncertainty))
 
 
@@ -181,7 +190,7 @@ class ConformerCalculation(Calculation):
         The energy is in eV. Raises SimulatorError."""
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
-        if self.settings.average and resolved(candidate.mol) is None:
+        if self.settings.average and with_defined_stereo(candidate.mol) is None:
             detail = "leaves diastereomers open, each with conformers of its own; define its stereocentres"
             return Refusal(Reason.UNDEFINED_STEREO, f"{candidate.smiles} {detail}")
         return super().accepts(candidate)
@@ -190,12 +199,11 @@ class ConformerCalculation(Calculation):
         if self.settings.average:
             return self._averaged(molecule, context)
         seed = self.settings.geometry.seed(molecule.key, context.replicate)
-        graph = molecule.mol, molecule.charge, molecule.multiplicity
-        geometry, facts = prepare(*graph, self.settings.geometry, seed)
-        found, _, _ = self.at_geometry(molecule, context, geometry)
-        return replace(found, diagnostics={**facts, **found.diagnostics})
+        geometry, facts = prepare(molecule.mol, molecule.charge, molecule.multiplicity, self.settings.geometry, seed)
+        finding, _, _ = self.at_geometry(molecule, context, geometry)
+        return replace(finding, diagnostics={**facts, **finding.diagnostics})
 
-    def own_spread(self, values: Mapping[Property, float | None]) -> Spread | None:
+    def spread_of_molecule(self, values: Mapping[Property, float | None]) -> Spread | None:
         """Returns 0 for a conformer of an average, which repeats like a rigid molecule; the search enters later."""
         return dict.fromkeys(values, 0.0) if self.settings.average else None
 
@@ -209,16 +217,19 @@ class ConformerCalculation(Calculation):
     def _averaged(self, molecule: Molecule, context: Context) -> Finding:
         """Returns the finding with the averages over the low conformers. Raises SimulatorError."""
         chosen = self.settings
-        mol = resolved(molecule.mol)
+        mol = with_defined_stereo(molecule.mol)  # `accepts` has refused molecules for which this is None
         seed = chosen.geometry.seed(molecule.key, context.replicate)
-        graph = molecule.charge, molecule.multiplicity
-        low, facts = low_conformers(mol, *graph, chosen.geometry, seed, chosen.average_conformers)
+        low, facts = low_conformers(
+            mol, molecule.charge, molecule.multiplicity, chosen.geometry, seed, chosen.average_conformers
+        )
         computed = []
         for k, start in enumerate(low.geometries):
-            found, geometry, energy = self._conformer(molecule, context, start, k + 1)
-            computed.append(ComputedConformer(geometry, found, energy, int(low.found[k])))
+            finding, geometry, energy = self._conformer(molecule, context, start, number=k + 1)
+            computed.append(ComputedConformer(geometry, finding, energy, found=int(low.found[k])))
         temperature = chosen.average_temperature
-        average = conformer_average(mol, computed, low.embedded, temperature, self.rotations_counted)
+        average = conformer_average(
+            mol, computed, embedded=low.embedded, temperature=temperature, rotations_counted=self.rotations_counted
+        )
         lowest = average.lowest.finding
         file = context.scratch / f"{molecule.key[:16]}-conformers.xyz"
         file.write_text(average.structures, encoding="utf-8")
@@ -226,8 +237,9 @@ class ConformerCalculation(Calculation):
         kinds = {row.property: MOLECULE for row in average.rows}
         average_facts: dict[str, Any] = {**average.diagnostics, "left_out": low.left_out}
         facts |= {**lowest.diagnostics, UNCERTAINTY_KIND: kinds, "average": average_facts}
-        left_out = f"{low.left_out} more conformers within 4 kcal/mol by GFN2-xTB are not in the average"
-        notes = [lowest.detail, average.note, left_out if low.left_out else ""]
+        notes = [lowest.detail, average.note]
+        if low.left_out:
+            notes.append(f"{low.left_out} more conformers within 4 kcal/mol by GFN2-xTB are not in the average")
         detail = "; ".join(note for note in notes if note)
         return replace(lowest, measured=average.rows, diagnostics=facts, detail=detail, artifacts=artifacts)
 
@@ -236,10 +248,10 @@ class ConformerCalculation(Calculation):
     ) -> tuple[Finding, Geometry, float]:
         """Returns the result on one conformer, in folders of its own. Raises SimulatorError that names it."""
         name = f"conformer-{number}"
-        own = replace(context, scratch=context.scratch / name, checkpoint=context.checkpoint / name)
-        for folder in (own.scratch, own.checkpoint):
+        conformer_context = replace(context, scratch=context.scratch / name, checkpoint=context.checkpoint / name)
+        for folder in (conformer_context.scratch, conformer_context.checkpoint):
             folder.mkdir(parents=True, exist_ok=True)
         try:
-            return self.at_geometry(molecule, own, start)
+            return self.at_geometry(molecule, conformer_context, start)
         except SimulatorError as error:
             raise SimulatorError(error.outcome, error.reason, f"{name}: {error.detail}", **error.diagnostics) from error

@@ -77,7 +77,7 @@ class ForceFieldCell(ForceFieldSettings):
 
     @property
     def _relaxer(self) -> MlffRelax:
-        """The verifier that refuses and loads in the same way."""
+        """`mlff.relax` with the same model, which refuses, loads and checks in the same way."""
         return MlffRelax({**self.model_dump(exclude_defaults=True), "fmax": self.fmax, "known_phases": "none"})
 
     def refusal(self, crystal: Crystal) -> Refusal | None:
@@ -109,7 +109,7 @@ class ForceFieldCell(ForceFieldSettings):
         torch.set_num_threads(threads)
         weights = self.weights.check() if self.weights else None
         potential = load_potential(self.model, weights, available_device())
-        [relaxation] = relax(potential, [ase_atoms(crystal)], self.fmax, self.steps)
+        [relaxation] = relax(potential, [ase_atoms(crystal)], fmax=self.fmax, steps=self.steps)
         relaxation = self._relaxer.checked(relaxation)
         relaxed = _crystal(relaxation.atoms)
         facts: dict[str, Any] = {
@@ -134,7 +134,8 @@ def _crystal(atoms: Any) -> Crystal:
     """Returns the crystal of ase.Atoms in its primitive cell. Raises SimulatorError implausible (collapsed)."""
     from pymatgen.core import Lattice, Structure
 
-    structure = Structure(Lattice(atoms.cell.array), atoms.get_chemical_symbols(), atoms.get_scaled_positions(False))
+    coordinates = atoms.get_scaled_positions(wrap=False)
+    structure = Structure(Lattice(atoms.cell.array), atoms.get_chemical_symbols(), coordinates)
     try:
         return crystal_from_structure(structure)
     except InvalidCandidateError as error:
@@ -334,6 +335,7 @@ class GpawBands(Verifier[Crystal]):
         thousand_waves = WAVES_PER_VOLUME * abs(atoms.cell.volume) * protocol.cutoff**1.5 / 1000
         n_made_data = len(set(self.settings.semicore) & set(candidate.species))
         seconds = START_SECONDS + DATA_SECONDS * n_made_data
+        # a point of the mesh counts twice, since the density is iterated on it
         seconds += BAND_POINT_SECONDS * (n_lines + 2 * n_mesh) * n_bands * thousand_waves
         if self.settings.is_polarised:
             seconds *= POLARISED_FACTOR
@@ -349,10 +351,10 @@ class GpawBands(Verifier[Crystal]):
                 yield self.failed(crystal, error)
 
     def _finding(self, crystal: Crystal, context: Context) -> Finding:
-        facts: Mapping[str, Any] = {}
+        relaxation_facts: Mapping[str, Any] = {}
         computed = crystal
         if self.settings.geometry:
-            computed, facts = self.settings.geometry.relaxed(crystal, context.threads)
+            computed, relaxation_facts = self.settings.geometry.relaxed(crystal, context.threads)
         name = f"{self.settings_hash[:12]}-{crystal.key[:16]}"
         checkpoint_folder = context.checkpoint / name
         checkpoint_folder.mkdir(parents=True, exist_ok=True)
@@ -379,7 +381,7 @@ class GpawBands(Verifier[Crystal]):
             crystal.key,
             Outcome.OK,
             rows,
-            diagnostics={**facts, **_facts(bands)},
+            diagnostics={**relaxation_facts, **_facts(bands)},
             artifacts=artifacts,
             versions=dict(bands.versions),
         )
@@ -407,7 +409,8 @@ class GpawBands(Verifier[Crystal]):
         return uncertainties
 
     def _files(self, crystal: Crystal, computed: Crystal, bands: Bands, folder: Path) -> tuple[ArtifactFile, ...]:
-        """Returns the cell that was computed, and GPAW's report."""
+        """Writes the cell that was computed, and GPAW's report, to files, and returns these."""
+        # {suffix of the file: (text, media type)}
         texts = {"cif": (computed.structure.to(fmt="cif"), "chemical/x-cif")}
         if bands.text:
             texts["gpaw.txt"] = (bands.text, "text/plain")

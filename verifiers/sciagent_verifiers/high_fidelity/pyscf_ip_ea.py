@@ -44,9 +44,12 @@ ENERGIES = {
     ("ea", "adiabatic"): ADIABATIC_EA,
 }
 POTENTIALS = {"ip": OXIDATION_POTENTIAL, "ea": REDUCTION_POTENTIAL}
-NAMES = {"ip": "cation", "ea": "anion"}
+ION_NAMES = {"ip": "cation", "ea": "anion"}
 RIGID = dict.fromkeys([*ENERGIES.values(), *POTENTIALS.values()], 0.002)
-FLEXIBLE = {p: 0.06 if p in (VERTICAL_EA, ADIABATIC_EA, REDUCTION_POTENTIAL) else 0.05 for p in RIGID}
+FLEXIBLE = {
+    **dict.fromkeys([VERTICAL_IP, ADIABATIC_IP, OXIDATION_POTENTIAL], 0.05),
+    **dict.fromkeys([VERTICAL_EA, ADIABATIC_EA, REDUCTION_POTENTIAL], 0.06),
+}
 
 
 class IpEaSettings(DensityFunctionalSettings):
@@ -127,7 +130,7 @@ class PyscfIpEa(DensityFunctional):
     version = "1"
     Settings = IpEaSettings
     settings: IpEaSettings
-    spread = RIGID, FLEXIBLE
+    spread = (RIGID, FLEXIBLE)
     method_errors = PYSCF_IP_EA
 
     @property
@@ -148,8 +151,9 @@ class PyscfIpEa(DensityFunctional):
         """Returns the cost of the molecule with its spin check, of each ion, and of the relaxations."""
         chosen = self.settings
         seconds = 0.5 + self.scf_seconds(candidate) + self.spin_seconds(candidate)
-        ion_multiplicity = 2 if candidate.multiplicity % 2 else 3
-        ions = len(chosen.which) * (1 if candidate.multiplicity == 1 else 2)
+        ion_multiplicity = 2 if candidate.multiplicity % 2 else 3  # any open shell costs the same
+        multiplicities_per_ion = 1 if candidate.multiplicity == 1 else 2
+        ions = len(chosen.which) * multiplicities_per_ion
         seconds += ions * self.scf_seconds(candidate, ion_multiplicity)
         seconds += self.relax_seconds(candidate)
         if chosen.kind == "adiabatic":
@@ -170,38 +174,50 @@ class PyscfIpEa(DensityFunctional):
         notes: list[str] = []
         problems: list[SimulatorError] = []
         for part in chosen.which:
-            change = 1 if part == "ip" else -1
-            stem = self.checkpoint(molecule, context, NAMES[part])
+            change = 1 if part == "ip" else -1  # of the charge
+            stem = self.checkpoint(molecule, context, ION_NAMES[part])
             try:
-                charged = ion(geometry, ground, change, chosen.engine(), relaxation, stem, context.threads)
+                charged = ion(
+                    geometry,
+                    ground,
+                    change,
+                    chosen.engine(),
+                    relaxation=relaxation,
+                    checkpoint=stem,
+                    threads=context.threads,
+                )
                 values += self._values(molecule, part, charged)
             except SimulatorError as error:
                 problems.append(error)
-                notes.append(f"{NAMES[part]}: {error.reason}: {error.detail}")
-                diagnostics[NAMES[part]] = {"reason": str(error.reason), "detail": error.detail}
+                notes.append(f"{ION_NAMES[part]}: {error.reason}: {error.detail}")
+                diagnostics[ION_NAMES[part]] = {"reason": str(error.reason), "detail": error.detail}
                 continue
-            diagnostics[NAMES[part]] = charged.diagnostics
+            diagnostics[ION_NAMES[part]] = charged.diagnostics
             if charged.unbound:
                 notes.append(f"{Reason.ANION_UNBOUND}: the anion lies {charged.energy:.2f} eV above the molecule")
             if relaxation is not None:
-                structures[NAMES[part]] = charged.geometry
+                structures[ION_NAMES[part]] = charged.geometry
         if not values:
             raise problems[0]
         finding = self.calculated(molecule, context, tuple(values), diagnostics, structures, "; ".join(notes))
         return finding, geometry, ground.energy
 
     def _values(self, molecule: Molecule, part: str, charged: Ion) -> list[Measured]:
+        """Returns the energy, and the potential if one is wanted. part: `ip` or `ea`."""
         chosen = self.settings
         energy = charged.energy if part == "ip" else -charged.energy
-        energy = 0.0 if charged.unbound else energy
+        if charged.unbound:
+            energy = 0.0  # an upper limit, which the censoring says below
         wanted: list[tuple[Property, Level, float]] = [(ENERGIES[part, chosen.kind], chosen.level, energy)]
         if chosen.reference:
             wanted.append((POTENTIALS[part], self.potential_level, energy - chosen.absolute))
-        values = list[Measured]()
+        rows = list[Measured]()
         for prop, level, value in wanted:
-            values += self.measured(molecule, {prop: value}, level=level)
-        if charged.unbound:
-            return [
-                replace(v, quantity=replace(v.quantity, censoring=Censoring.BELOW, uncertainty=None)) for v in values
-            ]
-        return values
+            rows.extend(self.measured(molecule, {prop: value}, level=level))
+        if not charged.unbound:
+            return rows
+        censored_rows = []
+        for row in rows:
+            limit = replace(row.quantity, censoring=Censoring.BELOW, uncertainty=None)
+            censored_rows.append(replace(row, quantity=limit))
+        return censored_rows

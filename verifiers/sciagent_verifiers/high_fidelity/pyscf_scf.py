@@ -38,7 +38,7 @@ class PyscfScf(DensityFunctional):
     name = "pyscf.scf"
     version = "2"
     Settings = DensityFunctionalSettings
-    spread = RIGID, FLEXIBLE
+    spread = (RIGID, FLEXIBLE)
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:

@@ -61,7 +61,7 @@ class PyscfSolvation(DensityFunctional):
     version = "1"
     Settings = SolvationSettings
     settings: SolvationSettings
-    spread = RIGID, FLEXIBLE
+    spread = (RIGID, FLEXIBLE)
     method_errors = PYSCF_SOLVATION
 
     @property
@@ -78,13 +78,15 @@ class PyscfSolvation(DensityFunctional):
     def at_geometry(self, molecule: Molecule, context: Context, start: Geometry) -> tuple[Finding, Geometry, float]:
         chosen = self.settings
         geometry, diagnostics = self.relaxed(molecule, context, start)
-        files = [self.checkpoint(molecule, context, part).with_suffix(".chk") for part in ("gas", "solvent")]
-        _, gas = ground_state(geometry, chosen.engine(solvent=None), files[0], context.threads)
-        mf, solute = ground_state(geometry, chosen.engine(spin_check="off"), files[1], context.threads)
-        surface_term = getattr(mf.with_solvent, "e_cds", None)
-        diagnostics |= gas.diagnostics | {
-            "solvent_scf_step": solute.diagnostics["scf_step"],
-            "nonelectrostatic": None if surface_term is None else float(surface_term) * HARTREE,
-        }
+        gas_file = self.checkpoint(molecule, context, "gas").with_suffix(".chk")
+        solvent_file = self.checkpoint(molecule, context, "solvent").with_suffix(".chk")
+        _, gas = ground_state(geometry, chosen.engine(solvent=None), gas_file, context.threads)
+        # the gas phase has passed the check of the spin
+        mf, solute = ground_state(geometry, chosen.engine(spin_check="off"), solvent_file, context.threads)
+        surface_term = getattr(mf.with_solvent, "e_cds", None)  # of SMD only
+        diagnostics |= gas.diagnostics
+        diagnostics["solvent_scf_step"] = solute.diagnostics["scf_step"]
+        diagnostics["nonelectrostatic"] = None if surface_term is None else float(surface_term) * HARTREE
         rows = self.measured(molecule, {SOLVATION_ENERGY: solute.energy - gas.energy})
-        return self.calculated(molecule, context, rows, diagnostics, {"": geometry}), geometry, gas.energy
+        finding = self.calculated(molecule, context, rows, diagnostics, {"": geometry})
+        return finding, geometry, gas.energy

@@ -101,10 +101,10 @@ class PyscfTda(DensityFunctional):
         mf, ground = ground_state(geometry, chosen.engine(), file, context.threads)
         diagnostics |= ground.diagnostics
         with lib.with_omp_threads(context.threads):
-            singlets = excite(mf, chosen.states, full=chosen.full, solvent=chosen.solvent)
+            singlets = excite(mf, states=chosen.states, full=chosen.full, solvent=chosen.solvent)
             triplets = []
             if chosen.triplet:
-                triplets = excite(mf, 1, singlet=False, full=chosen.full, solvent=chosen.solvent)
+                triplets = excite(mf, states=1, singlet=False, full=chosen.full, solvent=chosen.solvent)
         diagnostics["singlets"] = [state.as_dict() for state in singlets]
         diagnostics["triplets"] = [state.as_dict() for state in triplets]
         lowest = singlets[0]
@@ -127,6 +127,6 @@ class PyscfTda(DensityFunctional):
         detail = ""
         if len(singlets) > 1 and singlets[1].energy - lowest.energy < NEAR:
             detail = f"S2 lies within {NEAR} eV of S1: which of them has the strength is an accident"
-        rows = self.measured(molecule, values, (rigid, flexible))
+        rows = self.measured(molecule, values, spread=(rigid, flexible))
         finding = self.calculated(molecule, context, rows, diagnostics, {"": geometry}, detail)
         return finding, geometry, ground.energy

@@ -108,7 +108,7 @@ class PyscfThermo(DensityFunctional):
     version = "1"
     Settings = PyscfThermoSettings
     settings: PyscfThermoSettings
-    spread = RIGID, FLEXIBLE
+    spread = (RIGID, FLEXIBLE)
     rotations_counted = True
     preload: ClassVar[tuple[str, ...]] = (*DensityFunctional.preload, "pyscf.hessian")
 
@@ -142,11 +142,12 @@ class PyscfThermo(DensityFunctional):
             """Returns the relaxed geometry and its mean field. Each call has checkpoint files of its own."""
             attempt = next(attempt_numbers)
             ending = "" if attempt == 1 else f"-{attempt}"
-            end, facts = self.relaxed(molecule, context, geometry, f"relax{ending}")
+            end, facts = self.relaxed(molecule, context, geometry, part=f"relax{ending}")
             mf, result = ground_state(end, gas, checkpoint_file(f"gas{ending}"), context.threads)
             if chosen.ion == "anion" and result.homo > 0:
                 raise failure(Reason.ANION_UNBOUND, f"the last electron of the anion lies at {result.homo:+.2f} eV")
-            return end, RelaxedField(mf, result.energy, facts | result.diagnostics, f"hessian{ending}")
+            facts |= result.diagnostics
+            return end, RelaxedField(mf, result.energy, facts, hessian_file=f"hessian{ending}")
 
         def modes_of(geometry: Geometry, field: RelaxedField) -> NormalModes:
             """Returns the normal modes, and states in the facts of the field how the Hessian was computed."""
@@ -155,22 +156,22 @@ class PyscfThermo(DensityFunctional):
             field.facts["hessian"] = how
             return normal_modes(geometry, hessian)
 
-        place = minimum(first, relaxed, modes_of, chosen.imaginary_limit)
-        geometry = place.geometry
-        energy = place.result.energy
-        diagnostics = place.result.facts
+        stationary = minimum(first, relaxed, modes_of, limit=chosen.imaginary_limit)
+        geometry = stationary.geometry
+        energy = stationary.result.energy
+        diagnostics = stationary.result.facts
         if chosen.solvent:
             in_solvent = chosen.engine(spin_check="off")
             _, solute = ground_state(geometry, in_solvent, checkpoint_file("solvent"), context.threads)
             diagnostics["solvent_contribution"] = solute.energy - energy
             energy = solute.energy
-        values, facts, note = thermal_values(place, energy, chosen, chosen.solvent)
+        values, facts, note = thermal_values(stationary, energy, chosen, chosen.solvent)
         levels = {m.property: m.level for m in self.measures}
         noise = soft_mode_spread(facts, chosen)
         rows = list[Measured]()
         for prop, value in values.items():
             rows.extend(self.measured(molecule, {prop: value}, further=noise, level=levels[prop]))
         finding = self.calculated(molecule, context, tuple(rows), diagnostics | facts, {"": geometry}, note)
-        finding = with_frequencies(finding, context.scratch, geometry, place.modes, chosen.scale)
+        finding = with_frequencies(finding, context.scratch, geometry, stationary.modes, chosen.scale)
         measured_values = {row.property: row.quantity.value for row in rows}
         return finding, geometry, measured_values[GIBBS_FREE_ENERGY.name]

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.verification.contract import Context, Cost, Finding, Tier
-from sciagent_simulators.conformer_search import KCAL, ensemble_of, resolved
+from sciagent_simulators.conformer_search import KCAL, ensemble_of, with_defined_stereo
 from sciagent_simulators.programs.xtb import CREST, crest
 from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
@@ -58,14 +58,14 @@ class CrestConformers(ConformerEnsemble, ProgramVerifier):
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         s = self.settings
-        mol = resolved(molecule.mol)
+        mol = with_defined_stereo(molecule.mol)  # `accepts` has refused molecules for which this is None
         seed = s.geometry.seed(molecule.key, context.replicate)
         start, facts = prepare(mol, molecule.charge, molecule.multiplicity, s.geometry, seed)
         solvation = Solvation(s.solvent) if s.solvent else None
         mode = "" if s.mode == "full" else s.mode
         folder = self.folder(molecule, context)
-        sampled, output = crest(start, folder, s.window, solvation, context.threads, mode)
-        ensemble, counts = ensemble_of(sampled, mol, s.window * KCAL, solvation)
+        sampled, output = crest(start, folder, window=s.window, solvation=solvation, threads=context.threads, mode=mode)
+        ensemble, counts = ensemble_of(sampled, mol, window=s.window * KCAL, solvation=solvation)
         program = f"{output.program.title} {output.version}"
         diagnostics = {**facts, **counts, "found": len(sampled), "program": program}
         finding = self.averaged(molecule, context, ensemble, diagnostics, is_rigid=len(ensemble.geometries) == 1)

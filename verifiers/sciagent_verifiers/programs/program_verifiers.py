@@ -1,6 +1,4 @@
-"""Base classes of verifiers that start an external program: folder, output file, geometry; settings of ORCA and
-Gaussian.
-"""
+"""Base classes of verifiers that start an external program, and the settings of ORCA and Gaussian."""
 
 from __future__ import annotations
 
@@ -58,7 +56,7 @@ class ProgramVerifier(Calculation):
         """Returns the program's working folder, which does not exist yet."""
         return context.scratch / f"{self.name}-{molecule.key[:16]}"
 
-    def answered(
+    def scf_finding(
         self,
         molecule: Molecule,
         context: Context,
@@ -90,7 +88,7 @@ def with_output(finding: Finding, context: Context, output: ProgramOutput) -> Fi
     return replace(finding, artifacts=(*finding.artifacts, ArtifactFile(file.name, str(file), "text/plain")))
 
 
-KNOWN = (
+KNOWN_FUNCTIONALS = (
     "PBE0", "B3LYP", "CAM-B3LYP", "M06-2X", "TPSSh", "r2SCAN0", "BHandHLYP", "wB97X", "wB97X-D3(BJ)", "PBE", "BLYP",
     "BP86", "TPSS", "r2SCAN", "HF", "r2SCAN-3c", "wB97X-3c", "wB97X-V", "wB97M-V", "B97-3c",
 )  # fmt: skip
@@ -141,9 +139,10 @@ class ProgramScfSettings(Settings):
                 raise ValueError(f'"{word}" is not one word of letters, digits and ()+-,=./*_')
         if BEYOND.search(self.functional):
             raise ValueError(f"{self.functional} goes beyond the self-consistent field, whose results alone are read")
-        hint = did_you_mean(self.functional, KNOWN)
-        other_names = [name.casefold() for name in KNOWN if name != self.functional]
-        if hint and self.functional.casefold() in other_names:  # a known name, with other capital letters
+        hint = did_you_mean(self.functional, KNOWN_FUNCTIONALS)
+        other_names = [name.casefold() for name in KNOWN_FUNCTIONALS if name != self.functional]
+        # a known name with other capital letters: programs would take it, and the level would have another name
+        if hint and self.functional.casefold() in other_names:
             raise ValueError(f'unknown functional "{self.functional}"{hint}')
         if self.functional.lower().endswith("-3c") and self.basis:
             raise ValueError(f'{self.functional} has its own basis set; set basis: ""')
@@ -153,9 +152,16 @@ class ProgramScfSettings(Settings):
     def program_method(self) -> ProgramMethod:
         """The method for the simulator."""
         return ProgramMethod(
-            self.functional, self.basis, self.dispersion, self.solvent, self.solvent_model, self.keywords,
-            self.optimise, self.max_cycles, self.max_steps,
-        )  # fmt: skip
+            functional=self.functional,
+            basis=self.basis,
+            dispersion=self.dispersion,
+            solvent=self.solvent,
+            solvent_model=self.solvent_model,
+            keywords=self.keywords,
+            relax=self.optimise,
+            max_cycles=self.max_cycles,
+            max_steps=self.max_steps,
+        )
 
     @property
     def level(self) -> Level:
@@ -164,8 +170,10 @@ class ProgramScfSettings(Settings):
         method += "".join(f" {word}" for word in self.keywords)
         phase = self.solvent or "gas"
         start = self.geometry.label
-        geometry = Level(method, self.basis, phase, start).label if self.optimise else start
-        return Level(method, self.basis, phase, geometry)
+        geometry = start
+        if self.optimise:  # the relaxation has the same level as the values
+            geometry = Level(method, self.basis, phase=phase, geometry=start).label
+        return Level(method, self.basis, phase=phase, geometry=geometry)
 
 
 class SelfConsistentField(ProgramVerifier):
@@ -173,7 +181,7 @@ class SelfConsistentField(ProgramVerifier):
 
     tier = Tier.HIGH_FIDELITY
     settings: ProgramScfSettings
-    spread = RIGID, FLEXIBLE
+    spread = (RIGID, FLEXIBLE)
     scf: ClassVar[ScfProgram]
     """The program."""
     overhead: ClassVar[float] = 3.0
@@ -201,8 +209,8 @@ class SelfConsistentField(ProgramVerifier):
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         geometry, diagnostics = self.start(molecule, context)
-        machine = Machine(context.threads, context.memory_mb)
+        machine = Machine(threads=context.threads, memory_mb=context.memory_mb)
         method = self.settings.program_method
         folder = self.folder(molecule, context)
         result, output = compute(self.scf, geometry, method, folder, machine)
-        return self.answered(molecule, context, result, output, diagnostics)
+        return self.scf_finding(molecule, context, result, output, diagnostics)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from pydantic import model_validator
 
-from sciagent_simulators.programs.gaussian import DIFFUSE, GAUSSIAN, GAUSSIAN_SCF, NOT_HERE
+from sciagent_simulators.programs.gaussian import GAUSSIAN, GAUSSIAN_SCF, UNSUPPORTED_BASES, UNSUPPORTED_METHODS
 from sciagent_simulators.programs.orca import ORCA, ORCA_SCF
 from sciagent_verifiers.programs.program_verifiers import ProgramScfSettings, SelfConsistentField
 
@@ -51,9 +51,9 @@ class GaussianScfSettings(ProgramScfSettings):
 
     @model_validator(mode="after")
     def _gaussian_has_it(self) -> Self:
-        if any(part in self.functional.lower() for part in NOT_HERE):
+        if any(part in self.functional.lower() for part in UNSUPPORTED_METHODS):
             raise ValueError(f"Gaussian has no {self.functional}; pyscf.scf or orca.scf may")
-        if self.basis.lower() in DIFFUSE:
+        if self.basis.lower() in UNSUPPORTED_BASES:
             raise ValueError(
                 f"Gaussian has no {self.basis}; a basis with diffuse functions is 6-31+G(d) or aug-cc-pVDZ"
             )

@@ -58,7 +58,7 @@ class XtbProgram(ProgramVerifier):
     programs = (XTB,)
     Settings = XtbProgramSettings
     settings: XtbProgramSettings
-    spread = RIGID, FLEXIBLE
+    spread = (RIGID, FLEXIBLE)
 
     @property
     def level(self) -> Level:
@@ -72,13 +72,15 @@ class XtbProgram(ProgramVerifier):
 
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the cost of the geometry, as for xtb.singlepoint, and of one run or a relaxation by the program."""
-        share = 0.6 + 0.4 * self.settings.geometry.conformers / 10 + (0.4 if self.settings.optimise else 0.0)
-        return Cost(core_seconds=0.1 + 4e-5 * share * candidate.n_atoms**2.8)
+        factor = 0.6 + 0.4 * self.settings.geometry.conformers / 10  # 1 for the default, 10 conformers
+        if self.settings.optimise:
+            factor += 0.4
+        return Cost(core_seconds=0.1 + 4e-5 * factor * candidate.n_atoms**2.8)
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         s = self.settings
         geometry, diagnostics = self.start(molecule, context)
         solvation = Solvation(s.solvent, s.model) if s.solvent else None
         folder = self.folder(molecule, context)
-        result, output = xtb(geometry, s.method, folder, solvation, s.optimise, context.threads)
-        return self.answered(molecule, context, result, output, diagnostics)
+        result, output = xtb(geometry, s.method, folder, solvation=solvation, relax=s.optimise, threads=context.threads)
+        return self.scf_finding(molecule, context, result, output, diagnostics)

@@ -52,8 +52,8 @@ from sciagent_simulators.potentials.relax_batches import Relaxed, relax
 
 DEFAULT_MODEL = "chgnet-0.3.0"
 EXPECTED_STEPS = 45  # of a relaxation, in the estimate of its cost
-CIF = "chemical/x-cif"
-START_SECONDS = 0.043  # core-seconds of a verification alone besides its evaluations (benchmarks/crystals)
+CIF = "chemical/x-cif"  # media type
+START_SECONDS = 0.043  # core-seconds of a verification besides its evaluations (benchmarks/crystals)
 
 
 class ForceFieldSettings(Settings):
@@ -79,8 +79,8 @@ class ForceFieldSettings(Settings):
 
     @model_validator(mode="after")
     def _is_known(self) -> ForceFieldSettings:
-        made = potential_factory(self.model)
-        if self.weights is None and not made.ships_weights:
+        factory = potential_factory(self.model)
+        if self.weights is None and not factory.ships_weights:
             raise ValueError(f"{self.model} has no weights of its own; name a file: weights: FILE")
         if self.weights is None and (self.functional or self.correction):
             raise ValueError("functional and correction belong to own weights (weights: FILE)")
@@ -96,7 +96,8 @@ class ForceFieldSettings(Settings):
         scale = potential_factory(self.model).scale
         if self.weights is None:
             return scale
-        return EnergyScale(f"{scale.model}:{self.weights.sha256[:12]}", self.functional, self.correction)
+        model = f"{scale.model}:{self.weights.sha256[:12]}"
+        return EnergyScale(model, functional=self.functional, correction=self.correction)
 
 
 class ForceField(Verifier[Crystal]):
@@ -136,21 +137,21 @@ class ForceField(Verifier[Crystal]):
         torch.set_num_threads(1)
 
     def attach(self) -> None:
-        """Loads the model on the CPU and runs it once with one thread, so that jobs share what it has built."""
+        """Loads the model on the CPU and runs it with one thread, so that jobs share what it has built."""
         import torch
         from ase.build import bulk
 
         torch.set_num_threads(1)
         potential = self._loaded("cpu")
-        potential_versions(self.settings.model)
+        potential_versions(self.settings.model)  # kept for the jobs
         if is_fork_safe():
-            for _ in range(2):
+            for _ in range(2):  # TorchScript optimises a model at its second run
                 potential.evaluate([bulk("NaCl", "rocksalt", a=5.7)])
 
     def _loaded(self, device: str, model: str | None = None) -> Potential:
         """Returns the potential of the settings with its own weights, or another model with the weights it ships."""
         if model is not None:
-            return load_potential(model, None, device)
+            return load_potential(model, None, device)  # None: with the weights that it ships
         weights = self.settings.weights.check() if self.settings.weights else None
         return load_potential(self.settings.model, weights, device)
 
@@ -161,14 +162,15 @@ class ForceField(Verifier[Crystal]):
         return Level(scale.model, scale.label, geometry=f"relaxed to {self.settings.fmax:g} eV/angstrom")
 
     def accepts(self, candidate: Crystal) -> Refusal | None:
-        made = potential_factory(self.settings.model)
-        unknown = sorted(set(candidate.species) - made.elements)
+        factory = potential_factory(self.settings.model)
+        unknown = sorted(set(candidate.species) - factory.elements)
         if unknown:
-            return Refusal(Reason.ELEMENT, f"{made.name} was not trained on {', '.join(unknown)}")
-        if candidate.charge and made.ignores_charge:
-            return Refusal(Reason.CHARGE, f"net charge {candidate.charge:+d}; {made.name} knows neutral crystals only")
-        if candidate.multiplicity != 1 and made.ignores_charge:
-            return Refusal(Reason.MULTIPLICITY, f"{made.name} takes no spin as an input")
+            return Refusal(Reason.ELEMENT, f"{factory.name} was not trained on {', '.join(unknown)}")
+        if candidate.charge and factory.ignores_charge:
+            detail = f"net charge {candidate.charge:+d}; {factory.name} knows neutral crystals only"
+            return Refusal(Reason.CHARGE, detail)
+        if candidate.multiplicity != 1 and factory.ignores_charge:
+            return Refusal(Reason.MULTIPLICITY, f"{factory.name} takes no spin as an input")
         if candidate.n_atoms > self.settings.max_atoms:
             detail = f"{candidate.n_atoms} atoms in the primitive cell; the limit is {self.settings.max_atoms}"
             return Refusal(Reason.TOO_LARGE, detail)
@@ -192,19 +194,20 @@ class ForceField(Verifier[Crystal]):
         device = available_device()
         potential = self._loaded(device)
         cells = [AseAtomsAdaptor.get_atoms(crystal.structure, msonable=False) for crystal in batch]
-        relaxed = relax(potential, cells, self.settings.fmax, self.settings.steps)
+        relaxed = relax(potential, cells, fmax=self.settings.fmax, steps=self.settings.steps)
         findings = self.findings(batch, relaxed, potential, context)
         versions = potential_versions(self.settings.model)
-        shares = [self.alone(found) for found in relaxed]
-        seconds = (time.monotonic() - began) / sum(shares)
+        # The time of the batch is divided among its crystals by what each would have taken alone.
+        shares = [self.seconds_alone(relaxation) for relaxation in relaxed]
+        seconds_per_share = (time.monotonic() - began) / sum(shares)
         for finding, share in zip(findings, shares, strict=True):
-            spent = Cost(gpu_seconds=seconds * share) if device == "cuda" else None
+            spent = Cost(gpu_seconds=seconds_per_share * share) if device == "cuda" else None
             yield replace(finding, share=share, spent=spent, versions=versions)
 
-    def alone(self, found: Relaxed) -> float:
-        """Returns the core-seconds of a relaxation alone, by which the cost of a batch is divided."""
-        estimated_seconds = found.steps * len(found.atoms) * self.seconds
-        return START_SECONDS + (found.seconds or estimated_seconds)
+    def seconds_alone(self, relaxation: Relaxed) -> float:
+        """Returns the core-seconds of a relaxation alone."""
+        estimated_seconds = relaxation.steps * len(relaxation.atoms) * self.seconds
+        return START_SECONDS + (relaxation.seconds or estimated_seconds)
 
     @abstractmethod
     def findings(
@@ -212,15 +215,15 @@ class ForceField(Verifier[Crystal]):
     ) -> Sequence[Finding]:
         """Returns one finding for each crystal, in order."""
 
-    def checked(self, found: Relaxed) -> Relaxed:
+    def checked(self, relaxation: Relaxed) -> Relaxed:
         """Returns the relaxation. Raises SimulatorError if it did not converge or became another structure."""
-        _require_convergence(found)
-        change = found.volume_ratio - 1
+        _require_convergence(relaxation)
+        change = relaxation.volume_ratio - 1
         if abs(change) > self.settings.max_volume_change:
             limit = f"the limit is {self.settings.max_volume_change:.0%}"
             detail = f"the volume changed by {change:+.0%} in the relaxation; {limit}"
             raise SimulatorError(Outcome.UNSTABLE, Reason.VOLUME_CHANGED, detail)
-        return found
+        return relaxation
 
     def measured(self, values: Mapping[Property, float], levels: Mapping[Property, Level]) -> tuple[Measured, ...]:
         """Returns the values, in canonical units, with the repeatability of the relaxation.
@@ -239,16 +242,21 @@ class ForceField(Verifier[Crystal]):
         return tuple(rows)
 
     def calculated(
-        self, crystal: Crystal, context: Context, rows: tuple[Measured, ...], found: Relaxed, facts: Mapping[str, Any]
+        self,
+        crystal: Crystal,
+        context: Context,
+        rows: tuple[Measured, ...],
+        relaxation: Relaxed,
+        facts: Mapping[str, Any],
     ) -> Finding:
         """Returns the finding of a successful calculation, with the relaxed cell as a CIF in P1."""
-        structure = structure_of(found)
+        structure = structure_of(relaxation)
         path = Path(context.scratch) / f"{crystal.key[:16]}.cif"
         path.write_text(structure.to(fmt="cif"), encoding="utf-8")
         diagnostics = {
-            "steps": found.steps,
-            "fmax": found.fmax,
-            "volume_change": found.volume_ratio - 1,
+            "steps": relaxation.steps,
+            "fmax": relaxation.fmax,
+            "volume_change": relaxation.volume_ratio - 1,
             "space_group": space_group(structure),
             "space_group_before": crystal.space_group,
             **facts,
@@ -260,14 +268,14 @@ class ForceField(Verifier[Crystal]):
 
 def _require_convergence(relaxation: Relaxed) -> None:
     """Raises SimulatorError if the relaxation has failed."""
-    _ = relaxation.energy_per_atom
+    _ = relaxation.energy_per_atom  # raises the error
 
 
-def structure_of(found: Relaxed) -> Any:
+def structure_of(relaxation: Relaxed) -> Any:
     """Returns the relaxed cell as a pymatgen Structure."""
     from pymatgen.core import Lattice, Structure
 
-    atoms = found.atoms
+    atoms = relaxation.atoms
     return Structure(Lattice(atoms.cell.array), atoms.get_chemical_symbols(), atoms.get_scaled_positions(wrap=True))
 
 

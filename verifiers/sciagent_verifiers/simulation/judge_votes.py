@@ -39,12 +39,13 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import SciagentError, SimulatorError, SpecError
 from sciagent.verification.setting_files import content_of
-from sciagent_verifiers.fast.molecule_descriptors import functions
+from sciagent_verifiers.fast.molecule_descriptors import descriptor_functions
 
 MAX_CRITERIA = 12  # of a rubric
 MAX_GRADE = 10  # highest grade that a scale may have
 
 Line = Annotated[str, Field(min_length=1, max_length=300)]
+"""What a grade of a scale means."""
 
 
 class Criterion(BaseModel):
@@ -130,7 +131,7 @@ def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
     from sciagent.inputs.yaml_document import read, read_text, report
 
     try:
-        document = read(read_text(Path(path)), "a rubric", "name: NAME")
+        document = read(read_text(Path(path)), kind="a rubric", opens="name: NAME")
     except SpecError as error:
         raise ValueError(str(error)) from None
     if document.faults:
@@ -141,7 +142,7 @@ def read_rubric(path: str, shown: str, sha256: str) -> Mapping[str, Any]:
 
 MAX_ANSWER_CHARACTERS = 40_000  # a longer answer is invalid
 MAX_REASON_CHARACTERS = 1000  # an answer with a longer reason is invalid
-ASKED_REASON_CHARACTERS = 200  # the prompt asks for reasons that are at most so long
+ASKED_REASON_CHARACTERS = 200  # the prompt asks for reasons of at most this length
 
 SYSTEM = (
     "You grade one molecule by a rubric. Judge from its structure and the figures given, criterion by criterion and "
@@ -170,7 +171,7 @@ def described(molecule: Molecule) -> str:
     lines = [f"SMILES: {molecule.smiles}", f"formula: {molecule.formula}"]
     if molecule.multiplicity != 1:
         lines.append(f"spin multiplicity: {molecule.multiplicity}")
-    descriptors = functions()
+    descriptors = descriptor_functions()
     for name, (words, form) in FIGURES.items():
         value = descriptors[name](molecule.mol)
         lines.append(f"{words}: {form.format(value)}")
@@ -258,7 +259,7 @@ def _read_object(text: str) -> Mapping[str, Any]:
         answers = json.loads(text, object_pairs_hook=_object_of_unique_keys)
     except RecursionError:
         raise BadVoteError("nested too deeply") from None
-    except BadVoteError:
+    except BadVoteError:  # of a key that is given twice; it is a ValueError, too
         raise
     except ValueError as error:  # a number of thousands of digits raises another error than bad JSON
         raise BadVoteError(f"not one JSON object: {error}"[:200]) from None
@@ -285,7 +286,8 @@ def score(rubric: Rubric, votes: Sequence[Vote]) -> Quantity:
     shares = {criterion.name: criterion.weight / total_weight for criterion in rubric.criteria}
     vote_scores = []
     for vote in votes:
-        vote_scores.append(sum(shares[c.name] * vote.grades[c.name] / c.top for c in rubric.criteria))
+        vote_score = sum(shares[c.name] * vote.grades[c.name] / c.top for c in rubric.criteria)
+        vote_scores.append(vote_score)
     rounding = math.sqrt(sum((shares[c.name] / c.top) ** 2 for c in rubric.criteria) / 12)
     return _mean(vote_scores, rounding)
 
@@ -306,7 +308,8 @@ def margin(rubric: Rubric, votes: Sequence[Vote]) -> Quantity | None:
 def _mean(values: Sequence[float], min_uncertainty: float) -> Quantity:
     """Returns the mean of the values with the standard error of the mean, but at least `min_uncertainty`."""
     standard_error = statistics.stdev(values) / math.sqrt(len(values))
-    return Quantity(statistics.fmean(values), "1", max(standard_error, min_uncertainty), n=len(values))
+    uncertainty = max(standard_error, min_uncertainty)
+    return Quantity(statistics.fmean(values), "1", uncertainty, n=len(values))
 
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # seconds before a server is asked again
@@ -331,7 +334,7 @@ class Ballot:
 
 
 @lru_cache(maxsize=1)
-def local(model: str) -> PolicyClient:
+def local_model(model: str) -> PolicyClient:
     """Returns a model of `sciagent models`, on the CPU, since a GPU cannot be used after the fork for each job."""
     from sciagent.agent.policies.local import LocalPolicy
 
@@ -339,12 +342,12 @@ def local(model: str) -> PolicyClient:
 
 
 @lru_cache(maxsize=4)
-def served(model: str, endpoint: str, api_key_env: str | None, timeout: float) -> PolicyClient:
+def served_model(model: str, endpoint: str, api_key_env: str | None, timeout: float) -> PolicyClient:
     """Returns a model behind a server. The key is read from this process's environment and is stored nowhere else."""
     from sciagent.agent.policies.endpoint import EndpointPolicy
 
     key = os.environ.get(api_key_env) if api_key_env else None
-    policy = EndpointPolicy(model, endpoint, key, timeout)
+    policy = EndpointPolicy(model, endpoint, api_key=key, timeout=timeout)
     # The client imports and builds these at its first request, in most of a second. Here it happens before the fork.
     from openai.resources.chat.completions import completions  # noqa: F401
     from openai.types.chat import ChatCompletion
@@ -354,8 +357,8 @@ def served(model: str, endpoint: str, api_key_env: str | None, timeout: float) -
 
 
 @contextmanager
-def available() -> Iterator[None]:
-    """Turns errors within the block that mean that the model is not available on this machine into a SimulatorError.
+def errors_as_unreachable() -> Iterator[None]:
+    """Turns errors of the block into a SimulatorError, since they mean that this machine cannot reach the model.
 
     It is bad_environment (model_unreachable)."""
     try:
@@ -364,11 +367,11 @@ def available() -> Iterator[None]:
         raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.MODEL_UNREACHABLE, str(error)) from error
 
 
-def ask(
+def collect_ballots(
     policy: PolicyClient,
     rubric: Rubric,
     description: str,
-    numbers: Sequence[int],
+    seeds: Sequence[int],
     sampling: Sampling,
     version: str,
     structured: bool,
@@ -376,8 +379,8 @@ def ask(
 ) -> list[Ballot]:
     """Returns a ballot for each seed, in order.
 
-    numbers: the seeds. version: the model that must answer. structured: whether the request contains the schema of the
-    answer. at_once: largest number of concurrent requests."""
+    version: the model that must answer. structured: whether the request contains the schema of the answer. at_once:
+    largest number of concurrent requests."""
 
     def ballot_of(seed: int) -> Ballot:
         order = list(rubric.criteria)
@@ -386,7 +389,7 @@ def ask(
         question = messages(rubric, order, description)
         answer_schema = schema(order) if structured else None
         try:
-            sampled = _sampled(policy, question, replace(sampling, seed=seed, schema=answer_schema))
+            sampled = _sample_with_retries(policy, question, replace(sampling, seed=seed, schema=answer_schema))
         except PolicyError as error:
             return replace(ballot, fault=str(error), reason=Reason.MODEL_UNREACHABLE)
         ballot = replace(ballot, tokens=_tokens(question, sampled))
@@ -400,8 +403,8 @@ def ask(
         except BadVoteError as error:
             return replace(ballot, fault=str(error))
 
-    with ThreadPoolExecutor(min(at_once, len(numbers))) as threads:
-        return list(threads.map(ballot_of, numbers))
+    with ThreadPoolExecutor(min(at_once, len(seeds))) as threads:
+        return list(threads.map(ballot_of, seeds))
 
 
 def _tokens(question: Sequence[Message], sampled: Sampled) -> int:
@@ -413,13 +416,13 @@ def _tokens(question: Sequence[Message], sampled: Sampled) -> int:
     return round(n_characters / CHARACTERS_PER_TOKEN)
 
 
-def _sampled(policy: PolicyClient, question: Sequence[Message], sampling: Sampling) -> Sampled:
+def _sample_with_retries(policy: PolicyClient, question: Sequence[Message], sampling: Sampling) -> Sampled:
     """Returns the answer; repeats the request after errors that may pass. Raises PolicyError."""
     for pause in PAUSES:
         try:
-            return policy.sample(question, (), sampling)
+            return policy.sample(question, tools=(), sampling=sampling)
         except PolicyError as error:
             if not error.retry:
                 raise
             time.sleep(pause)
-    return policy.sample(question, (), sampling)
+    return policy.sample(question, tools=(), sampling=sampling)

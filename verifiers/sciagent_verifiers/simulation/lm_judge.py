@@ -102,13 +102,14 @@ class JudgeSettings(Settings):
 
     @model_serializer(mode="wrap")
     def _without_where(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        """Leaves out SERVER_SETTINGS, as hashes need it, unless the context asks for `paths`."""
         values: dict[str, Any] = write(self)
         if (info.context or {}).get("paths"):
             return values
         return {name: value for name, value in values.items() if name not in SERVER_SETTINGS}
 
     @property
-    def needed(self) -> int:
+    def n_needed(self) -> int:
         """The number of votes that must be readable."""
         return self.quorum or max(2, self.votes // 2 + 1)
 
@@ -159,6 +160,7 @@ class LmJudge(MoleculeVerifier):
 
     @property
     def gates(self) -> Mapping[str, tuple[float | None, float | None]]:
+        # the margin is below 0 where a gate of the rubric is missed
         return {JUDGED_MARGIN.name: (0.0, None)} if self.rubric.gated else {}
 
     def prepare(self) -> None:
@@ -166,7 +168,7 @@ class LmJudge(MoleculeVerifier):
         from sciagent.agent.installed_models import check_extra
 
         variable = self.settings.api_key_env
-        with judge_votes.available():
+        with judge_votes.errors_as_unreachable():
             if variable and not os.environ.get(variable):
                 raise UsageError(f"the environment variable {variable} (api_key_env) is not set")
             if self.settings.endpoint:
@@ -204,18 +206,18 @@ class LmJudge(MoleculeVerifier):
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         s = self.settings
-        with judge_votes.available():
+        with judge_votes.errors_as_unreachable():
             policy = self._model()
         first_seed = self.evidence_key(molecule, context.replicate).seed
         seeds = [seed_of(first_seed, number) for number in range(s.votes)]
-        ballots = judge_votes.ask(
+        ballots = judge_votes.collect_ballots(
             policy,
             self.rubric,
             described(molecule),
-            seeds,
-            Sampling(s.temperature, max_tokens=s.max_tokens),
-            s.version,
-            structured=s.structured if s.endpoint else True,
+            seeds=seeds,
+            sampling=Sampling(temperature=s.temperature, max_tokens=s.max_tokens),
+            version=s.version,
+            structured=s.structured if s.endpoint else True,  # a model on this machine always follows the schema
             at_once=judge_votes.MAX_CONCURRENT_REQUESTS if s.endpoint else 1,
         )
         api_key = os.environ.get(s.api_key_env or "")
@@ -224,8 +226,8 @@ class LmJudge(MoleculeVerifier):
         votes = [ballot.vote for ballot in ballots if ballot.vote]
         diagnostics = self._diagnostics(ballots)
         spent = Cost(llm_tokens=sum(ballot.tokens for ballot in ballots))
-        if len(votes) < s.needed:
-            outcome, reason, detail = _failure(ballots, len(votes), s.needed)
+        if len(votes) < s.n_needed:
+            outcome, reason, detail = _failure(ballots, len(votes), s.n_needed)
             return Finding(molecule.key, outcome, reason=reason, detail=detail, diagnostics=diagnostics, spent=spent)
         estimates = {JUDGED_SCORE: score(self.rubric, votes), JUDGED_MARGIN: margin(self.rubric, votes)}
         measured = tuple(Measured(prop.name, self.level, value) for prop, value in estimates.items() if value)
@@ -234,8 +236,8 @@ class LmJudge(MoleculeVerifier):
     def _model(self) -> PolicyClient:
         s = self.settings
         if s.endpoint:
-            return judge_votes.served(s.model, s.endpoint, s.api_key_env, s.timeout)
-        return judge_votes.local(s.model)
+            return judge_votes.served_model(s.model, s.endpoint, s.api_key_env, s.timeout)
+        return judge_votes.local_model(s.model)
 
     def _diagnostics(self, ballots: Sequence[judge_votes.Ballot]) -> dict[str, Any]:
         """Returns the grades and reasons of every vote, and the fault of each invalid answer.
@@ -257,13 +259,13 @@ class LmJudge(MoleculeVerifier):
         return {"rubric": self.rubric.name, "rubric_sha256": self.rubric.sha256, "votes": rows}
 
 
-def _failure(ballots: Sequence[judge_votes.Ballot], n_votes: int, needed: int) -> tuple[Outcome, Reason, str]:
+def _failure(ballots: Sequence[judge_votes.Ballot], n_votes: int, n_needed: int) -> tuple[Outcome, Reason, str]:
     """Returns outcome, reason and detail for too few votes.
 
     The outcome is bad_environment if the model was changed or unreachable, else not_converged."""
     faults = Counter(ballot.fault[:200] for ballot in ballots if not ballot.vote)
-    most_frequent_fault = faults.most_common(1)[0][0]
-    detail = f"{n_votes} of {len(ballots)} votes, {needed} are needed; {most_frequent_fault}"
+    [(most_frequent_fault, _)] = faults.most_common(1)
+    detail = f"{n_votes} of {len(ballots)} votes, {n_needed} are needed; {most_frequent_fault}"
     for reason in (Reason.MODEL_CHANGED, Reason.MODEL_UNREACHABLE):
         if any(ballot.reason is reason for ballot in ballots):
             return Outcome.BAD_ENVIRONMENT, reason, detail

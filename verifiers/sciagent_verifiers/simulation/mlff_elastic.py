@@ -12,7 +12,7 @@ from sciagent_simulators.potentials.potential import Potential
 from sciagent_simulators.potentials.relax_batches import STRAINS, Relaxed, StateFit, equations_of_state
 from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings
 
-STEPS_AT_A_VOLUME = 5
+STEPS_AT_A_VOLUME = 5  # of a relaxation at one of the volumes, in the estimate of the cost
 
 
 class MlffElastic(ForceField):
@@ -48,7 +48,7 @@ class MlffElastic(ForceField):
     ) -> Sequence[Finding]:
         fitted_indices = [index for index, relaxation in enumerate(relaxed) if relaxation.fault is None]
         cells = [relaxed[index].atoms for index in fitted_indices]
-        fits = equations_of_state(potential, cells, self.settings.fmax, self.settings.steps)
+        fits = equations_of_state(potential, cells, fmax=self.settings.fmax, steps=self.settings.steps)
         fit_by_index = dict(zip(fitted_indices, fits, strict=True))
         findings = []
         for index, (crystal, relaxation) in enumerate(zip(batch, relaxed, strict=True)):

@@ -50,13 +50,13 @@ from sciagent_simulators.potentials.potential import (
     Potential,
     PotentialValues,
     available_device,
+    model_difference,
     potential_factory,
-    spread,
 )
 from sciagent_simulators.potentials.relax_batches import Relaxed, evaluate
 from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings, structure_of
 
-MAX_BYTES = 200_000_000
+MAX_BYTES = 200_000_000  # of a file of phases
 
 
 class HullEntry(BaseModel):
@@ -136,8 +136,10 @@ class MlffRelaxSettings(ForceFieldSettings):
 
     @model_validator(mode="after")
     def _scales_fit(self) -> MlffRelaxSettings:
-        if self.entries is not None and (fault := scale_fault(self.entries, self.scale)):
-            raise ValueError(fault)
+        if self.entries is not None:
+            fault = scale_fault(self.entries, self.scale)
+            if fault:
+                raise ValueError(fault)
         if self.second_model is not None:
             other = potential_factory(self.second_model).scale
             if self.second_model == self.model and self.weights is None:
@@ -212,19 +214,22 @@ class MlffRelax(ForceField):
     def attach(self) -> None:
         super().attach()
         if self.settings.second_model is not None:
-            self._loaded("cpu", self.settings.second_model)
+            self._loaded("cpu", model=self.settings.second_model)
             load_correction()
 
     def findings(
         self, batch: Sequence[Crystal], relaxed: Sequence[Relaxed], potential: Potential, context: Context
     ) -> Sequence[Finding]:
-        converged = [crystal for crystal, found in zip(batch, relaxed, strict=True) if found.fault is None]
+        converged = []
+        for crystal, relaxation in zip(batch, relaxed, strict=True):
+            if relaxation.fault is None:
+                converged.append(crystal)
         phases = self._phases(potential, converged)
         second_values = self._second_values(relaxed)
         findings = []
-        for crystal, found, second in zip(batch, relaxed, second_values, strict=True):
+        for crystal, relaxation, second in zip(batch, relaxed, second_values, strict=True):
             try:
-                findings.append(self._finding(crystal, self.checked(found), phases, second, context))
+                findings.append(self._finding(crystal, self.checked(relaxation), phases, second, context))
             except SimulatorError as error:
                 findings.append(self.failed(crystal, error))
         return findings
@@ -234,7 +239,8 @@ class MlffRelax(ForceField):
         if self.settings.known_phases == "none":
             return None
         systems = dict.fromkeys(frozenset(crystal.species) for crystal in crystals)
-        return known_phases(potential, self.settings.scale, systems, self.settings.known_phases == "binaries")
+        with_binaries = self.settings.known_phases == "binaries"
+        return known_phases(potential, self.settings.scale, systems, binaries=with_binaries)
 
     def _second_values(self, relaxed: Sequence[Relaxed]) -> Sequence[PotentialValues | None]:
         """Returns the second model's values at each relaxed cell, in order.
@@ -243,23 +249,23 @@ class MlffRelax(ForceField):
         values: list[PotentialValues | None] = [None] * len(relaxed)
         if self.settings.second_model is None:
             return values
-        second = self._loaded(available_device(), self.settings.second_model)
-        converged = [place for place, found in enumerate(relaxed) if found.fault is None]
-        evaluated = evaluate(second, [relaxed[place].atoms for place in converged])
-        for place, at_place in zip(converged, evaluated, strict=True):
-            values[place] = at_place
+        second_potential = self._loaded(available_device(), model=self.settings.second_model)
+        converged = [index for index, relaxation in enumerate(relaxed) if relaxation.fault is None]
+        evaluations = evaluate(second_potential, [relaxed[index].atoms for index in converged])
+        for index, evaluation in zip(converged, evaluations, strict=True):
+            values[index] = evaluation
         return values
 
     def _finding(
         self,
         crystal: Crystal,
-        found: Relaxed,
+        relaxation: Relaxed,
         phases: KnownPhases | None,
         second: PotentialValues | None,
         context: Context,
     ) -> Finding:
-        structure = structure_of(found)
-        energy = Energy(found.energy_per_atom, self.settings.scale)
+        structure = structure_of(relaxation)
+        energy = Energy(relaxation.energy_per_atom, self.settings.scale)
         amounts = structure.composition.get_el_amt_dict()
         values: dict[Property, float] = {
             VOLUME_PER_ATOM: structure.volume / len(structure),
@@ -276,10 +282,12 @@ class MlffRelax(ForceField):
             values[E_ABOVE_HULL], shares = hull.energy_above(amounts, energy)
             facts["hull_decomposes_into"] = _largest_shares(shares)
         if second is not None and self.settings.second_model is not None:
-            other = Energy(second.energy / len(structure), potential_factory(self.settings.second_model).scale)
-            values[ENERGY_SPREAD] = spread(on_mp2020(energy, structure), on_mp2020(other, structure))
+            second_scale = potential_factory(self.settings.second_model).scale
+            other = Energy(second.energy / len(structure), second_scale)
+            # one model may contain the MP2020 correction and the other not
+            values[ENERGY_SPREAD] = model_difference(on_mp2020(energy, structure), on_mp2020(other, structure))
         rows = self.measured(values, self._levels)
-        return self.calculated(crystal, context, rows, found, facts)
+        return self.calculated(crystal, context, rows, relaxation, facts)
 
 
 def _largest_shares(shares: Mapping[str, float]) -> dict[str, float]:

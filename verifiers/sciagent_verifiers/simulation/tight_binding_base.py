@@ -28,9 +28,9 @@ from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO
 from sciagent.errors import SimulatorError
 from sciagent.verification.contract import Context, Level, Property, Tier
 from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.pyscf_ions import ranks_that_matter, spread
+from sciagent_simulators.pyscf_ions import ranks_that_matter, spread_over_searches
 from sciagent_simulators.solvents import Solvation
-from sciagent_simulators.starting_geometry import GeometryProtocol, finished, prepare, search
+from sciagent_simulators.starting_geometry import GeometryProtocol, prepare, relaxed_by_protocol, search_conformers
 from sciagent_simulators.tblite_engine import single_point
 from sciagent_verifiers.per_candidate import Calculation, Spread
 
@@ -58,7 +58,8 @@ class TightBinding(Calculation):
     @property
     def level(self) -> Level:
         s = self.settings
-        return Level(f"{s.method}+ALPB" if s.solvent else s.method, phase=s.solvent or "gas", geometry=s.geometry.label)
+        method = f"{s.method}+ALPB" if s.solvent else s.method
+        return Level(method, phase=s.solvent or "gas", geometry=s.geometry.label)
 
     @property
     def solvation(self) -> Solvation | None:
@@ -77,8 +78,8 @@ class TightBinding(Calculation):
 
         The seed is always that of the settings' protocol."""
         seed = self.settings.geometry.seed(molecule.key, context.replicate)
-        graph = molecule.mol, molecule.charge, molecule.multiplicity
-        return prepare(*graph, protocol or self.settings.geometry, seed)
+        protocol = protocol or self.settings.geometry
+        return prepare(molecule.mol, molecule.charge, molecule.multiplicity, protocol, seed)
 
     def geometry_and_spread(
         self, molecule: Molecule, context: Context, values: Values
@@ -89,11 +90,14 @@ class TightBinding(Calculation):
         without them keeps the uncertainty of its class. Raises SimulatorError as `geometry` does.
         """
         if not self._compares_conformers:
-            return *self.geometry(molecule, context), None
+            geometry, diagnostics = self.geometry(molecule, context)
+            return geometry, diagnostics, None
         protocol = self.settings.geometry
         seed = protocol.seed(molecule.key, context.replicate)
-        conformers, diagnostics = search(molecule.mol, molecule.charge, molecule.multiplicity, protocol, seed)
-        geometry, details = finished(molecule.mol, conformers[0], protocol)
+        conformers, diagnostics = search_conformers(
+            molecule.mol, molecule.charge, molecule.multiplicity, protocol, seed
+        )
+        geometry, details = relaxed_by_protocol(molecule.mol, conformers[0], protocol)
         n_conformers = len(conformers)
         values_by_rank = list[Mapping[Property, float | None]]()
         for conformer in conformers[: ranks_that_matter(n_conformers)]:
@@ -102,8 +106,9 @@ class TightBinding(Calculation):
             except SimulatorError:
                 values_by_rank.append({})
         known_spreads: dict[Property, float] = {}
-        for prop in values_by_rank[0]:
-            width = spread([of_conformer.get(prop) for of_conformer in values_by_rank], n_conformers)
+        for prop in values_by_rank[0]:  # a property that the lowest conformer lacks has no spread
+            values_of_property = [values_of_conformer.get(prop) for values_of_conformer in values_by_rank]
+            width = spread_over_searches(values_of_property, n_conformers)
             if width is not None:
                 known_spreads[prop] = width
         facts = {**diagnostics, **details, "conformers_compared": len(values_by_rank)}
@@ -112,10 +117,10 @@ class TightBinding(Calculation):
     def geometry_seconds(self, candidate: Molecule, further: float = 0.0) -> float:
         """Returns the core-seconds of embedding, ranking and relaxation; fitted to 12 to 68 atoms, 10 conformers.
 
-        further: cost of further relaxations, as a share.
+        further: cost of further relaxations, over the cost without them.
         """
-        share: float = 0.6 + 0.4 * self.settings.geometry.conformers / 10 + further
-        seconds: float = 4e-5 * share * candidate.n_atoms**2.8
+        factor: float = 0.6 + 0.4 * self.settings.geometry.conformers / 10 + further  # 1 for the default
+        seconds: float = 4e-5 * factor * candidate.n_atoms**2.8
         return seconds * (1.25 if self._compares_conformers else 1.0)
 
 
@@ -146,15 +151,22 @@ def second_opinion(
         return {"method": other, "failed": str(error.reason)}, {}
     details: dict[str, Any] = {"method": other, DIPOLE.name: result.dipole}
     gfn2_lumo = first.get(LUMO) if method == "GFN2-xTB" else result.lumo
-    is_lumo_low = (gfn2_lumo or 0.0) < HIGHEST_LUMO
+    is_lumo_low = gfn2_lumo is not None and gfn2_lumo < HIGHEST_LUMO
     for prop, second in ((HOMO, result.homo), (LUMO, result.lumo), (HOMO_LUMO_GAP, result.gap)):
         value = first.get(prop)
         if value is None or second is None:
             continue
-        x, y = (value, second) if method == "GFN2-xTB" else (second, value)
+        gfn2_value = value
+        gfn1_value = second
+        if method == "GFN1-xTB":
+            gfn2_value = second
+            gfn1_value = value
         details[prop.name] = second
         if prop == HOMO or is_lumo_low:
             slope, intercept, residual = LINES[prop]
-            details[f"{prop.name}_deviations"] = round((y - slope * x - intercept) / residual, 2)
+            deviation = gfn1_value - slope * gfn2_value - intercept
+            details[f"{prop.name}_deviations"] = round(deviation / residual, 2)
     dipole = first.get(DIPOLE)
-    return details, {} if dipole is None else {DIPOLE: abs(dipole - result.dipole)}
+    if dipole is None:
+        return details, {}
+    return details, {DIPOLE: abs(dipole - result.dipole)}

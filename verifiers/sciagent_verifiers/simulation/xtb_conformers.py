@@ -7,7 +7,7 @@ from pydantic import Field
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import seed_of
 from sciagent.verification.contract import Context, Cost, Finding
-from sciagent_simulators.conformer_search import KCAL, n_conformers_to_embed, resolved, search
+from sciagent_simulators.conformer_search import KCAL, n_conformers_to_embed, search, with_defined_stereo
 from sciagent_verifiers.conformer_ensemble import ConformerEnsemble, EnsembleSettings
 from sciagent_verifiers.simulation.tight_binding_base import TightBinding
 
@@ -67,15 +67,17 @@ class XtbConformers(ConformerEnsemble, TightBinding):
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         s = self.settings
         seed = seed_of(molecule.key, self.settings_hash, context.replicate)  # the campaign does not matter
+        mol = with_defined_stereo(molecule.mol)  # `accepts` has refused molecules for which this is None
         ensemble, diagnostics = search(
-            resolved(molecule.mol),
+            mol,
             molecule.charge,
             molecule.multiplicity,
             seed,
-            s.embed,
-            s.window * KCAL,
-            s.max_relaxed,
-            self.solvation,
+            embedded=s.embed,
+            window=s.window * KCAL,
+            most_relaxed=s.max_relaxed,
+            solvation=self.solvation,
         )
-        is_rigid = len(ensemble.geometries) == 1 and diagnostics["found_once"] == 0  # so it repeats exactly
-        return self.averaged(molecule, context, ensemble, diagnostics, is_rigid)
+        # a single conformer, to which several embeddings led, repeats exactly
+        is_rigid = len(ensemble.geometries) == 1 and diagnostics["found_once"] == 0
+        return self.averaged(molecule, context, ensemble, diagnostics, is_rigid=is_rigid)

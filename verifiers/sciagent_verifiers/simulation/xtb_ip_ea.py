@@ -12,7 +12,14 @@ from sciagent.verification.contract import Context, Cost, Finding, Prior, Proper
 from sciagent_simulators.geometry import Geometry, bonds_of
 from sciagent_simulators.solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol
-from sciagent_simulators.tblite_engine import IPEA_SHIFT, Ion, check_relaxation, difference, ionised, relaxed
+from sciagent_simulators.tblite_engine import (
+    IPEA_SHIFT,
+    Ion,
+    check_relaxation,
+    ionisation_difference,
+    ionised,
+    relaxed_ion,
+)
 from sciagent_verifiers.method_errors import XTB_IP_EA
 from sciagent_verifiers.simulation.tight_binding_base import REPEATABILITY, Repeatability, TightBinding
 
@@ -72,14 +79,21 @@ class XtbIpEa(TightBinding):
     version = "1"
     Settings = XtbIpEaSettings
     settings: XtbIpEaSettings
-    spread = RIGID, FLEXIBLE
+    spread = (RIGID, FLEXIBLE)
     method_errors = XTB_IP_EA
     priors = (
-        Prior("adiabatic_ionization_energy", "experiment", 0.98, residual=0.28, n=30, source=SOURCE + "organics"),
         Prior(
-            "adiabatic_electron_affinity",
-            "experiment",
-            0.95,
+            property="adiabatic_ionization_energy",
+            level="experiment",
+            spearman=0.98,
+            residual=0.28,
+            n=30,
+            source=SOURCE + "organics",
+        ),
+        Prior(
+            property="adiabatic_electron_affinity",
+            level="experiment",
+            spearman=0.95,
             residual=0.27,
             n=15,
             source=SOURCE + "acceptors with bound anions",
@@ -92,43 +106,51 @@ class XtbIpEa(TightBinding):
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
-        adiabatic = [ADIABATIC[ion] for ion in self.ions if self.settings.adiabatic]
-        return at(self.level, *(VERTICAL[ion] for ion in self.ions), *adiabatic)
+        measured = [VERTICAL[ion] for ion in self.ions]
+        if self.settings.adiabatic:
+            measured.extend(ADIABATIC[ion] for ion in self.ions)
+        return at(self.level, *measured)
 
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the cost of the geometry as for xtb.singlepoint, plus a relaxation of each adiabatic ion."""
         relaxations = len(self.ions) if self.settings.adiabatic else 0
-        return Cost(core_seconds=0.02 + self.geometry_seconds(candidate, further=0.6 * relaxations))
+        further = 0.6 * relaxations  # in units of the cost of the geometry
+        return Cost(core_seconds=0.02 + self.geometry_seconds(candidate, further=further))
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         settings = self.settings
         solvation = self.solvation
-        geometry, diagnostics, own = self.geometry_and_spread(molecule, context, self._vertical)
+        geometry, diagnostics, molecule_spread = self.geometry_and_spread(molecule, context, self._vertical)
         values: dict[Property, float] = {}
         details: dict[str, Any] = {"shift": round(IPEA_SHIFT, 4)}
         structures = {"": geometry}
         for ion in self.ions:
             charged = ionised(geometry, ion)
-            vertical, details[f"{ion}_scf_step"] = difference(geometry, charged, ion, settings.method, solvation)
+            vertical, recovery = ionisation_difference(geometry, charged, ion, settings.method, solvation)
+            details[f"{ion}_scf_step"] = recovery
             values[VERTICAL[ion]] = vertical
             if settings.adiabatic:
-                ionic = relaxed(charged, ion, bonds_of(molecule.mol), solvation)
-                adiabatic, _ = difference(geometry, ionic, ion, settings.method, solvation)
+                ionic = relaxed_ion(charged, ion, bonds_of(molecule.mol), solvation)
+                adiabatic, _ = ionisation_difference(geometry, ionic, ion, settings.method, solvation)
                 check_relaxation(ion, vertical, adiabatic)
                 values[ADIABATIC[ion]] = adiabatic
                 structures[ion] = ionic
-        affinity = values.get(ADIABATIC_EA, values.get(VERTICAL_EA))
+        affinity = values.get(ADIABATIC_EA, values.get(VERTICAL_EA))  # the adiabatic one, if there is one
         if affinity is not None:
             details["anion_bound"] = affinity > 0
-        rows = self.measured(molecule, values, own=own)
-        return self.calculated(molecule, context, rows, diagnostics | details, structures, own=own)
+        rows = self.measured(molecule, values, molecule_spread=molecule_spread)
+        return self.calculated(
+            molecule, context, rows, diagnostics | details, structures, molecule_spread=molecule_spread
+        )
 
     def _vertical(self, conformer: Geometry) -> dict[Property, float | None]:
         """Returns the values of a conformer. Adiabatic values are taken to spread as much as vertical ones, so the
         vertical value stands for both."""
         values: dict[Property, float | None] = {}
         for ion in self.ions:
-            vertical, _ = difference(conformer, ionised(conformer, ion), ion, self.settings.method, self.solvation)
+            vertical, _ = ionisation_difference(
+                conformer, ionised(conformer, ion), ion, self.settings.method, self.solvation
+            )
             values[VERTICAL[ion]] = vertical
             if self.settings.adiabatic:
                 values[ADIABATIC[ion]] = vertical

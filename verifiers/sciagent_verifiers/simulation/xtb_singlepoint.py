@@ -10,6 +10,7 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
 from sciagent.verification.contract import Context, Cost, Finding, Prior, Property, PropertyAtLevel, Settings, at
+from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import XtbResult, single_point
@@ -60,7 +61,7 @@ class XtbSinglepoint(TightBinding):
     version = "1"
     Settings = XtbSettings
     settings: XtbSettings
-    spread = RIGID, FLEXIBLE
+    spread = (RIGID, FLEXIBLE)
     method_errors = XTB_SINGLEPOINT
     priors = (
         Prior(
@@ -85,19 +86,25 @@ class XtbSinglepoint(TightBinding):
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         method = self.settings.method
         solvation = self.solvation
-        geometry, diagnostics, own = self.geometry_and_spread(
-            molecule, context, lambda conformer: _values(single_point(conformer, method, solvation=solvation))
-        )
+
+        def values_of(conformer: Geometry) -> dict[Property, float | None]:
+            return _values(single_point(conformer, method, solvation=solvation))
+
+        geometry, diagnostics, molecule_spread = self.geometry_and_spread(molecule, context, values_of)
         result = single_point(geometry, method, solvation=solvation)
         values = _values(result)
         details: dict[str, Any] = {"scf_step": result.recovery, "fmax": result.fmax}
         further: dict[Property, float] = {}
         if self.settings.second_opinion:
-            details["second_opinion"], further = second_opinion(geometry, method, values, solvation)
-        rows = self.measured(molecule, values, further=further, own=own)
-        return self.calculated(molecule, context, rows, diagnostics | details, {"": geometry}, own=own)
+            opinion, further = second_opinion(geometry, method, values, solvation)
+            details["second_opinion"] = opinion
+        rows = self.measured(molecule, values, further=further, molecule_spread=molecule_spread)
+        return self.calculated(
+            molecule, context, rows, diagnostics | details, {"": geometry}, molecule_spread=molecule_spread
+        )
 
 
 def _values(result: XtbResult) -> dict[Property, float | None]:
+    """Returns the five values of a single point."""
     orbitals = {HOMO: result.homo, LUMO: result.lumo, HOMO_LUMO_GAP: result.gap}
     return {**orbitals, DIPOLE: result.dipole, TOTAL_ENERGY: result.energy}

@@ -58,7 +58,8 @@ class XtbSolvationSettings(Settings):
         for method in methods:
             fault = unparametrised(method, self.model, self.solvent)
             if fault:
-                raise ValueError(fault + ("" if method == self.method else "; or set second_opinion: false"))
+                hint = "" if method == self.method else "; or set second_opinion: false"
+                raise ValueError(fault + hint)
         if self.geometry.solvent:
             raise ValueError("geometry is that of the gas phase; use relax: solvent for one in the solvent")
         if self.relax == "solvent" and self.geometry.method != "gfn2":
@@ -91,9 +92,18 @@ class XtbSolvation(TightBinding):
     version = "1"
     Settings = XtbSolvationSettings
     settings: XtbSolvationSettings
-    spread = RIGID, FLEXIBLE
+    spread = (RIGID, FLEXIBLE)
     method_errors = XTB_SOLVATION
-    priors = (Prior("solvation_free_energy", "experiment(water)", 0.92, residual=0.069, n=516, source=SOURCE),)
+    priors = (
+        Prior(
+            property="solvation_free_energy",
+            level="experiment(water)",
+            spearman=0.92,
+            residual=0.069,
+            n=516,
+            source=SOURCE,
+        ),
+    )
 
     @property
     def level(self) -> Level:
@@ -118,8 +128,7 @@ class XtbSolvation(TightBinding):
         def value_of(conformer: Geometry) -> dict[Property, float | None]:
             return {SOLVATION_ENERGY: self._difference(settings.method, conformer, conformer)}
 
-        # `own` is the repeatability of this molecule
-        gas, diagnostics, own = self.geometry_and_spread(molecule, context, value_of)
+        gas, diagnostics, molecule_spread = self.geometry_and_spread(molecule, context, value_of)
         dissolved = gas
         structures = {"": gas}
         if settings.relax == "solvent":
@@ -130,10 +139,12 @@ class XtbSolvation(TightBinding):
         value = self._difference(settings.method, gas, dissolved)
         method_distance = 0.0  # eV
         if settings.second_opinion:
-            diagnostics["second_opinion"], method_distance = self._second_opinion(value, gas, dissolved)
+            opinion, method_distance = self._second_opinion(value, gas, dissolved)
+            diagnostics["second_opinion"] = opinion
+        values = {SOLVATION_ENERGY: value}
         further = {SOLVATION_ENERGY: method_distance}
-        rows = self.measured(molecule, {SOLVATION_ENERGY: value}, further=further, own=own)
-        return self.calculated(molecule, context, rows, diagnostics, structures, own=own)
+        rows = self.measured(molecule, values, further=further, molecule_spread=molecule_spread)
+        return self.calculated(molecule, context, rows, diagnostics, structures, molecule_spread=molecule_spread)
 
     def _second_opinion(self, value: float, gas: Geometry, dissolved: Geometry) -> tuple[dict[str, Any], float]:
         """Returns diagnostics of the other GFN method, and its distance from `value`, eV; 0 if that method fails."""
@@ -150,4 +161,6 @@ class XtbSolvation(TightBinding):
     def _difference(self, method: GfnMethod, gas: Geometry, dissolved: Geometry) -> float:
         """Returns E in the solvent minus E in vacuum, eV."""
         solvation = Solvation(self.settings.solvent, self.settings.model)
-        return single_point(dissolved, method, solvation=solvation).energy - single_point(gas, method).energy
+        in_solvent = single_point(dissolved, method, solvation=solvation)
+        in_vacuum = single_point(gas, method)
+        return in_solvent.energy - in_vacuum.energy

@@ -83,7 +83,7 @@ class XtbThermo(TightBinding):
     version = "1"
     Settings = XtbThermoSettings
     settings: XtbThermoSettings
-    spread = RIGID, FLEXIBLE
+    spread = (RIGID, FLEXIBLE)
 
     @property
     def level(self) -> Level:
@@ -114,14 +114,15 @@ class XtbThermo(TightBinding):
 
         def modes_of(geometry: Geometry, result: XtbResult) -> NormalModes:
             damping = RECOVERY[result.recovery].get("mixer-damping", DEFAULT_DAMPING)
-            return normal_modes(geometry, tblite_hessian(geometry, self.solvation, damping, ACCURACY))
+            hessian = tblite_hessian(geometry, self.solvation, damping=damping, accuracy=ACCURACY)
+            return normal_modes(geometry, hessian)
 
-        place = minimum(start, relaxed, modes_of, settings.imaginary_limit)
-        values, facts, note = thermal_values(place, place.result.energy, settings, settings.solvent)
+        stationary = minimum(start, relaxed, modes_of, limit=settings.imaginary_limit)
+        values, facts, note = thermal_values(stationary, stationary.result.energy, settings, settings.solvent)
         levels = {m.property: m.level for m in self.measures}
         spread_of_soft_modes = soft_mode_spread(facts, settings)
         rows = list[Measured]()
         for prop, value in values.items():
-            rows += self.measured(molecule, {prop: value}, further=spread_of_soft_modes, level=levels[prop])
-        finding = self.calculated(molecule, context, tuple(rows), diagnostics | facts, {"": place.geometry}, note)
-        return with_frequencies(finding, context.scratch, place.geometry, place.modes, settings.scale)
+            rows.extend(self.measured(molecule, {prop: value}, further=spread_of_soft_modes, level=levels[prop]))
+        finding = self.calculated(molecule, context, tuple(rows), diagnostics | facts, {"": stationary.geometry}, note)
+        return with_frequencies(finding, context.scratch, stationary.geometry, stationary.modes, settings.scale)

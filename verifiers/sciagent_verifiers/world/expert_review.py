@@ -64,8 +64,8 @@ class ExpertReview(WorldVerifier[Candidate]):
 
     def form(self, candidate: Candidate) -> LabForm:
         settings = self.settings
-        asked = AskedQuantity(self._grade, self._grade.units, settings.grades)
-        return LabForm((asked,), "expert review", question=settings.question)
+        asked = AskedQuantity(self._grade, units=self._grade.units, grades=settings.grades)
+        return LabForm((asked,), method="expert review", question=settings.question)
 
     def read(self, candidate: Candidate, answer: LabAnswer) -> Finding:
         if answer.not_obtained is not None:
@@ -76,5 +76,6 @@ class ExpertReview(WorldVerifier[Candidate]):
             given = "no grade was given" if grade is None else f'"{grade}" is no grade{did_you_mean(grade, grades)}'
             raise UsageError(f"{given}; one of: {', '.join(grades)}")
         step = 1 / (len(grades) - 1)
-        value = Quantity(grades.index(grade) * step, "1", step / math.sqrt(12))  # JCGM 100, F.2.2.1: resolution
+        uncertainty = step / math.sqrt(12)  # of the resolution, JCGM 100, F.2.2.1
+        value = Quantity(grades.index(grade) * step, "1", uncertainty)
         return Finding(candidate.key, Outcome.OK, (Measured(GRADE, self.level, value),))

@@ -1,6 +1,7 @@
 """The verifier `lab.measurement`: quantities that a person measures on a sample.
 
-Conversions that no factor makes are stated: °C, wavelengths, logarithms.
+`LAB_PROPERTIES` are properties that are mostly measured. Units that no factor converts (°C, wavelengths, logarithms)
+have a conversion there.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from sciagent.domain.evidence import Measured
 from sciagent.domain.lab_messages import AskedQuantity, LabAnswer, LabForm
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import DENSITY, Level, Property, PropertyAtLevel, at, properties
-from sciagent.domain.quantities import check_possible, convert
+from sciagent.domain.quantities import check_possible, to_canonical
 from sciagent.domain.units import CELSIUS_TO_KELVIN, Conversion, logarithm_of, wavelength_of
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification.contract import ANY_KIND, Finding, ReferenceFile, Settings, WorldVerifier
 
-MOST_QUANTITIES = 20
+MAX_QUANTITIES = 20
 
 
 class LabMeasurementSettings(Settings):
     """What is measured, and everything that changes the number."""
 
     quantities: tuple[str, ...] = Field(
-        min_length=1, max_length=MOST_QUANTITIES, description="Names of the properties that are measured."
+        min_length=1, max_length=MAX_QUANTITIES, description="Names of the properties that are measured."
     )
     method: str = Field(min_length=1, max_length=200, description="Method of measurement, such as shake-flask HPLC-UV.")
     conditions: dict[str, str] = Field(
@@ -50,6 +51,7 @@ class LabMeasurementSettings(Settings):
     @field_validator("conditions", mode="before")
     @classmethod
     def _as_text(cls, given: Any) -> Any:
+        """Turns numbers, such as that of `pH: 7.4`, into text."""
         if not isinstance(given, Mapping):
             return given
         return {key: str(value) if isinstance(value, int | float) else value for key, value in given.items()}
@@ -81,7 +83,8 @@ class LabMeasurement(WorldVerifier[Candidate]):
     def form(self, candidate: Candidate) -> LabForm:
         settings = self.settings
         asks = tuple(AskedQuantity(prop, prop.units) for prop in self._quantities)
-        return LabForm(asks, settings.method, settings.conditions, settings.protocol.name if settings.protocol else "")
+        protocol = settings.protocol.name if settings.protocol else ""
+        return LabForm(asks, settings.method, conditions=settings.conditions, protocol=protocol)
 
     def read(self, candidate: Candidate, answer: LabAnswer) -> Finding:
         if answer.not_obtained is not None:
@@ -90,39 +93,49 @@ class LabMeasurement(WorldVerifier[Candidate]):
         for name in answer.values:
             if name not in asked:
                 raise UsageError(f'"{name}" is not asked for{did_you_mean(name, asked)}; asked: {", ".join(asked)}')
-        if missing := [name for name in asked if name not in answer.values]:
+        missing = [name for name in asked if name not in answer.values]
+        if missing:
             raise UsageError(f"no value for {', '.join(missing)}; or say why it was not obtained")
         measured = []
         for name, quantity in answer.values.items():
-            converted = convert(quantity, asked[name])
+            converted = to_canonical(quantity, asked[name])
             check_possible(converted, asked[name])
             measured.append(Measured(name, self.level, converted))
         return Finding(candidate.key, Outcome.OK, tuple(measured))
 
 
+# units of properties, the first one canonical
 _TEMPERATURE = ("K", "degC")
 _PERCENT = ("%", "1")
 _MOLAR = ("mol/L", "mmol/L", "umol/L", "nmol/L")
-_LOGS = tuple(
-    logarithm_of(unit, factor, sign=1) for unit, factor in (("mol/L", 1.0), ("mmol/L", 1e-3), ("umol/L", 1e-6))
-)
 _ACTIVITY = ("1", "mol/L", "mmol/L", "umol/L", "nmol/L")
-_ACTIVITIES = tuple(
-    logarithm_of(unit, factor, sign=-1)
-    for unit, factor in (("mol/L", 1.0), ("mmol/L", 1e-3), ("umol/L", 1e-6), ("nmol/L", 1e-9))
+# conversions from concentrations to their logarithms
+_LOG_CONVERSIONS = (
+    logarithm_of("mol/L", factor=1.0, sign=1),
+    logarithm_of("mmol/L", factor=1e-3, sign=1),
+    logarithm_of("umol/L", factor=1e-6, sign=1),
+)
+_NEGATIVE_LOG_CONVERSIONS = (
+    logarithm_of("mol/L", factor=1.0, sign=-1),
+    logarithm_of("mmol/L", factor=1e-3, sign=-1),
+    logarithm_of("umol/L", factor=1e-6, sign=-1),
+    logarithm_of("nmol/L", factor=1e-9, sign=-1),
 )
 
 
 def _temperature(name: str, description: str) -> Property:
+    """Returns a property that is a temperature."""
     return Property(name, _TEMPERATURE, description, low=1, high=4000, conversions=(CELSIUS_TO_KELVIN,))
 
 
 def _activity(name: str, what: str) -> Property:
+    """Returns a property such as pIC50. what: the concentration whose negative logarithm it is."""
     description = f"negative decimal logarithm of {what} in mol/L"
-    return Property(name, _ACTIVITY, description, low=-2, high=18, conversions=_ACTIVITIES)
+    return Property(name, _ACTIVITY, description, low=-2, high=18, conversions=_NEGATIVE_LOG_CONVERSIONS)
 
 
 def _band(name: str, description: str) -> Property:
+    """Returns a property that is the wavelength of a band; it may be entered as an energy."""
     conversions: tuple[Conversion, ...] = (wavelength_of("eV"),)
     return Property(name, ("nm", "eV"), description, low=100, high=20_000, conversions=conversions)
 
@@ -131,7 +144,7 @@ LAB_PROPERTIES: Sequence[Property] = (
     Property("solubility", _MOLAR, "amount that dissolves, at the conditions of the level", low=0, high=60),
     Property("mass_solubility", ("g/L", "mg/mL", "mg/L", "ug/mL"), "mass that dissolves", low=0, high=5000),
     Property("log_molar_solubility", ("1", *_MOLAR[:3]), "decimal logarithm of a solubility in mol/L", low=-15, high=2,
-             conversions=_LOGS),
+             conversions=_LOG_CONVERSIONS),
     Property("pka", ("1",), "negative decimal logarithm of the acid dissociation constant", low=-20, high=60),
     Property("logd", ("1",), "decimal logarithm of the distribution coefficient, at a pH", low=-15, high=20),
     Property("measured_logp", ("1",), "decimal logarithm of the octanol-water partition coefficient", low=-15, high=20),

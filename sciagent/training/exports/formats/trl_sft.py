@@ -1,6 +1,6 @@
 """Conversations for TRL's SFTTrainer: `prompt`, `completion` and `tools`.
 
-Yields the answers to imitate as conversations: the prompt, and the answer as its last message.
+Other formats take the same answers from `conversations`: the prompt, with the answer as its last message.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ def write(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mappin
 
 
 def imitated(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
-    """Yields the rows without a hint: an answer with one has failed, and is only for a teacher that sees the hint."""
+    """Yields the rows without a hint: an answer with a hint has failed, and is only for a teacher that sees the hint.
+
+    left_out: gets the number of rows with a hint.
+    """
     for row in source.rows(split):
         if row.get("how") == "hinted":
             left_out[HINTED] += 1
@@ -56,7 +59,7 @@ COLUMNS = (
 
 
 def conversations(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
-    """Yields a row per answer. left_out: as of `imitated`."""
-    same = [column.name for column in COLUMNS if column.name != "messages"]
+    """Yields a row per answer. left_out: as in `imitated`."""
+    copied = [column.name for column in COLUMNS if column.name != "messages"]
     for row in imitated(source, split, left_out):
-        yield {name: row[name] for name in same} | {"messages": [*row["prompt"], *row["completion"]]}
+        yield {name: row[name] for name in copied} | {"messages": [*row["prompt"], *row["completion"]]}

@@ -13,10 +13,11 @@ from sciagent.training.exports.export_source import DatasetFolder, SplitTable, p
 from sciagent.training.exports.formats.trl_sft import COLUMNS, conversations
 from sciagent.training.task_splits import Split
 
-AS_JSON = tuple(
+COLUMNS_WITH_JSON = tuple(
     column._replace(kind="text", about=f"JSON: {column.about}") if column.name == "messages" else column
     for column in COLUMNS
 )
+"""The columns of conversations, with the messages as one JSON text."""
 LOADER = "verl_conversations.py"
 USAGE = """
 With verl 0.9. Each row is a conversation whose last answer is trained; earlier answers are context. verl's own
@@ -33,11 +34,11 @@ torchrun --nproc_per_node=1 -m verl.trainer.sft_trainer model.path=MODEL \\
 
 def write(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mapping[str, int]:
     """Writes conversations and the loader; returns the number of rows by file."""
-    rows = SplitTable("{split}.parquet", schema(AS_JSON, {}), lambda split: _rows(source, split, left_out))
+    rows = SplitTable("{split}.parquet", schema(COLUMNS_WITH_JSON, {}), lambda split: _rows(source, split, left_out))
     return write_tables(source, folder, rows, loader=LOADER)
 
 
 def _rows(source: DatasetFolder, split: Split, left_out: Counter[str]) -> Iterator[Mapping[str, Any]]:
     for row in conversations(source, split, left_out):
-        messages = [*map(plain_message, row["messages"])]
+        messages = [plain_message(message) for message in row["messages"]]
         yield {**row, "messages": json.dumps(messages, ensure_ascii=False)}

@@ -69,7 +69,7 @@ def _rows(path: str, temperature: float | None) -> list[Mapping[str, Any]]:
     temperatures = sorted({row["temperature"] for row in rows})
     if temperature is None and len(temperatures) > 1:
         raise ValueError(f"{path} has rows of temperatures {temperatures}; state one of them")
-    chosen_rows = [row for row in rows if temperature in (None, row["temperature"])]
+    chosen_rows = [row for row in rows if temperature is None or row["temperature"] == temperature]
     if not chosen_rows:
         which = "" if temperature is None else f" of temperature {temperature:g}"
         raise ValueError(f"{path} has no rows{which}")

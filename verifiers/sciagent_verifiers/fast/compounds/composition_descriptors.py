@@ -12,9 +12,10 @@ one below it is taken. Ions whose radius is unknown have no tolerance factors. T
 Sources: Goldschmidt, Naturwissenschaften 14, 477 (1926); Bartel et al., Sci. Adv. 5, eaav0693 (2019); Shannon, Acta
 Cryst. A 32, 751 (1976), radii, from pymatgen.
 
-The second number is the Herfindahl-Hirschman index. The index of an element is the sum of the squared market shares of
-the countries, in percent: 10,000 for a single country; markets above 2,500 count as highly concentrated. That of a
-compound is the mean by mass. Production is what is mined today, reserve what is known to be in the ground.
+How few the countries are is told by the Herfindahl-Hirschman index. The index of an element is the sum of the squared
+market shares of the countries, in percent: 10,000 for a single country; markets above 2,500 count as highly
+concentrated. The index of a compound is the mean by mass. Production is what is mined today, reserve what is known to
+be in the ground.
 
 Source: Gaultois et al., Chem. Mater. 25, 2911 (2013), table 1, by data of the U.S. Geological Survey for 2011 (public
 domain). The table is read from pymatgen, which ships it under the MIT licence.
@@ -34,7 +35,7 @@ from sciagent.chemistry.crystals.prototypes import assignment_of
 
 ESTIMATED = {("Sn", 2): 1.10}
 """Radii of ions that the table lacks, in angstrom."""
-_NUMBERS = (  # coordination numbers in Shannon's table, from the largest; IVSQ is square planar
+_COORDINATION_NUMBERS = (  # those in Shannon's table, from the largest; IVSQ is square planar
     "XII",
     "XI",
     "X",
@@ -76,7 +77,9 @@ def tolerance_factors(counts: Mapping[str, int]) -> ToleranceFactors | None:
         return None
     r_x = ionic_radius(anion, int(states[anion]), "VI")
     factors = _factors(first, second, r_x, states)
-    return _factors(second, first, r_x, states) if factors is None else factors
+    if factors is None:  # the other cation may be the larger one
+        factors = _factors(second, first, r_x, states)
+    return factors
 
 
 def _factors(a: str, b: str, r_x: float | None, states: Mapping[str, float]) -> ToleranceFactors | None:
@@ -88,6 +91,7 @@ def _factors(a: str, b: str, r_x: float | None, states: Mapping[str, float]) -> 
     r_b = ionic_radius(b, int(states[b]), "VI")
     if r_a is None or r_b is None or r_x is None:
         return None
+    # A has to be larger with the same number of neighbours; radii grow with that number.
     r_a_with_six_neighbours = ionic_radius(a, n_a, "VI") or r_a
     if r_a_with_six_neighbours <= r_b or r_a <= r_b:
         return None
@@ -109,8 +113,8 @@ def ionic_radius(symbol: str, state: int, neighbours: str) -> float | None:
     if (symbol, state) in ESTIMATED:
         return ESTIMATED[symbol, state]
     radii_by_number = Element(symbol).data.get("Shannon radii", {}).get(str(state), {})
-    first = _NUMBERS.index(neighbours)
-    for number in _NUMBERS[first:]:
+    first = _COORDINATION_NUMBERS.index(neighbours)
+    for number in _COORDINATION_NUMBERS[first:]:
         radii_by_spin = radii_by_number.get(number)
         if radii_by_spin:
             spin = _preferred_spin(list(radii_by_spin))
@@ -135,19 +139,22 @@ class Scarcity(NamedTuple):
 
 def scarcity(counts: Mapping[str, int]) -> Scarcity | None:
     """Returns the index of a compound; None if an element is not in the table. counts: atoms by symbol."""
-    if not counts.keys() <= _table().keys():
+    table = _scarcity_table()
+    if not counts.keys() <= table.keys():
         return None
     masses = {symbol: n * _mass(symbol) for symbol, n in counts.items()}
     total = sum(masses.values())
-    production, reserve = (sum(m * _table()[s][i] for s, m in masses.items()) / total for i in (0, 1))
+    production = sum(mass * table[symbol].production for symbol, mass in masses.items()) / total
+    reserve = sum(mass * table[symbol].reserve for symbol, mass in masses.items()) / total
     return Scarcity(production, reserve)
 
 
 @cache
-def _table() -> Mapping[str, tuple[float, float]]:
+def _scarcity_table() -> Mapping[str, Scarcity]:
+    """Returns {symbol: the index of the element}."""
     with (analysis_folder() / "hhi_data.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.reader(file) if len(row) == 3 and not row[0].startswith("#")]
-    return {symbol.strip(): (float(production), float(reserve)) for symbol, production, reserve in rows}
+    return {symbol.strip(): Scarcity(float(production), float(reserve)) for symbol, production, reserve in rows}
 
 
 @cache
@@ -162,6 +169,7 @@ def known_elements(symbols: tuple[str, ...]) -> tuple[str, ...]:
     from rdkit import Chem
 
     known = {Chem.GetPeriodicTable().GetElementSymbol(number) for number in range(1, 119)}
-    if unknown := [symbol for symbol in symbols if symbol not in known]:
+    unknown = [symbol for symbol in symbols if symbol not in known]
+    if unknown:
         raise ValueError(f"not an element: {', '.join(unknown)}")
     return symbols

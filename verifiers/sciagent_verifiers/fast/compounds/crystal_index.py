@@ -1,7 +1,8 @@
 """An index on disk of a reference file of crystals, for membership and nearest-neighbour queries.
 
 Crystals are known by key, and by structure match inside their family, so that a copy with fewer digits is found as
-well. Counts of likeness are kept in one sparse matrix. Indexing takes 20 to 100 ms a structure.
+well. Likeness is computed from counts of the parts of a structure, which are elements, coordination numbers and bonds.
+The counts are kept in one sparse matrix. Indexing takes 20 to 100 ms a structure.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class CrystalIndex(ReferenceFolder):
 
     def __init__(self, file: CrystalFile) -> None:
         self.column = file.column
-        made_of = {
+        depends_on = {
             "format": FORMAT,
             "fingerprint": FINGERPRINT_VERSION,
             "sha256": file.sha256,
@@ -58,11 +59,11 @@ class CrystalIndex(ReferenceFolder):
             "spglib": version("spglib"),
             "ending": "".join(Path(file.path).suffixes[-2:]).lower(),
         }
-        super().__init__(file, made_of)
+        super().__init__(file, depends_on)
 
     def attach(self) -> None:
         if self.is_built:
-            _ = self._counts
+            _ = self._counts  # reads the matrix
 
     def holds(self, crystal: Crystal) -> str | None:
         """Returns the name in the file, or the text, of the same crystal; None if there is none."""
@@ -89,9 +90,10 @@ class CrystalIndex(ReferenceFolder):
                 end = matrix.indptr[column + 1]
                 references = matrix.indices[start:end]
                 shared[references] += np.minimum(matrix.data[start:end], n)
-        similarities = shared / (totals + sum(own_counts.values()) - shared)
+        union = totals + sum(own_counts.values()) - shared
+        similarities = shared / union  # Tanimoto similarity of counts
         best = int(similarities.argmax())
-        ((text, name, _),) = self._rows("id = ?", best)
+        [(text, name, _)] = self._rows("id = ?", best)
         return Neighbour(round(float(similarities[best]), 6), text, name)
 
     def _rows(self, where: str, *values: str | int) -> list[tuple[str, str, str]]:
@@ -107,17 +109,20 @@ class CrystalIndex(ReferenceFolder):
 
         self.build()
         stored = np.load(self.folder / "counts.npz")
-        names, columns = np.unique(stored["names"], return_inverse=True)
-        shape = (self.about["crystals"], max(1, len(names)))
+        parts, columns = np.unique(stored["names"], return_inverse=True)
+        shape = (self.about["crystals"], max(1, len(parts)))
         matrix = csc_array((stored["counts"].astype(float), (stored["rows"], columns)), shape=shape)
-        return matrix, {int(name): i for i, name in enumerate(names)}, np.asarray(matrix.sum(axis=1)).ravel()
+        column_of_part = {int(part): column for column, part in enumerate(parts)}
+        totals = np.asarray(matrix.sum(axis=1)).ravel()
+        return matrix, column_of_part, totals
 
     def _write(self, path: Path, folder: Path) -> dict[str, int]:
         import numpy as np
 
-        found = {"crystals": 0, "unreadable": 0}
+        n_records = {"crystals": 0, "unreadable": 0}
+        # an entry for each part of each crystal
         rows = list[int]()
-        names = list[int]()
+        parts = list[int]()
         counts = list[int]()
         with closing(sqlite3.connect(folder / "structures.db")) as database:
             database.execute("PRAGMA journal_mode=OFF")
@@ -125,31 +130,30 @@ class CrystalIndex(ReferenceFolder):
                 "CREATE TABLE structure (id INTEGER PRIMARY KEY, key TEXT, family TEXT, formula TEXT, text TEXT,"
                 " name TEXT, payload TEXT)"
             )
-            for crystal, name in _crystals(path, self.column, found):
-                number = found["crystals"]
-                row = number, crystal.key, family(crystal), crystal.formula, crystal.text, name
-                database.execute(
-                    "INSERT INTO structure VALUES (?, ?, ?, ?, ?, ?, ?)", (*row, json.dumps(crystal.payload()))
-                )
+            for crystal, name in _crystals(path, self.column, n_records):
+                number = n_records["crystals"]
+                payload = json.dumps(crystal.payload())
+                row = (number, crystal.key, family(crystal), crystal.formula, crystal.text, name, payload)
+                database.execute("INSERT INTO structure VALUES (?, ?, ?, ?, ?, ?, ?)", row)
                 for part, n in structure_of(crystal).counts.items():
                     rows.append(number)
-                    names.append(part)
+                    parts.append(part)
                     counts.append(n)
-                found["crystals"] += 1
+                n_records["crystals"] += 1
             database.execute("CREATE INDEX by_key ON structure (key)")
             database.execute("CREATE INDEX by_family ON structure (family, formula)")
             database.commit()
-        np.savez(folder / "counts.npz", rows=rows, names=np.array(names, dtype=np.int64), counts=counts)
-        return found
+        np.savez(folder / "counts.npz", rows=rows, names=np.array(parts, dtype=np.int64), counts=counts)
+        return n_records
 
 
-def _crystals(path: Path, column: str, found: dict[str, int]) -> Iterator[tuple[Crystal, str]]:
-    """Yields (crystal, name) of each readable record; the others are counted as unreadable."""
+def _crystals(path: Path, column: str, n_records: dict[str, int]) -> Iterator[tuple[Crystal, str]]:
+    """Yields (crystal, name) of each readable record; the others are counted as unreadable in `n_records`."""
     for record in read_crystals(path, column):
         try:
             crystal = read_crystal(record.text)  # an empty text, the sign of a fault, is refused as well
         except InvalidCandidateError:
-            found["unreadable"] += 1
+            n_records["unreadable"] += 1
             continue
         yield crystal, record.name
 

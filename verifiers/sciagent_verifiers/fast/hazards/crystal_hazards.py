@@ -3,7 +3,7 @@
 Rules only recognise compounds. They contain nothing on synthesis, handling or use. A rule of `crystal_rules.csv` needs
 all of its elements if it has a condition here, and any of them if it has none.
 
-Names of safety rules are checked: those of one screen mean nothing to the other.
+Settings name rules of one screen, of molecules or of crystals; a name of the other screen is refused.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Compound:
             neighbours[int(i)].append((self._crystal.species[int(j)], float(distance)))
         return neighbours
 
-    def most(self, centre: str, neighbour: str, distance: float) -> int:
+    def max_neighbours(self, centre: str, neighbour: str, distance: float) -> int:
         """Returns the largest number of neighbours of one element around any atom of another.
 
         centre, neighbour: symbols of the elements. distance: largest distance of a neighbour, in angstrom."""
@@ -73,8 +73,8 @@ class Compound:
         return sum(species == symbol and apart <= distance for species, apart in self._near[site])
 
 
-def _only(compound: Compound, allowed: frozenset[str], besides: str) -> bool:
-    """Returns whether there are elements other than `besides`, and all of them are allowed.
+def _has_only(compound: Compound, allowed: frozenset[str], besides: str) -> bool:
+    """Returns whether the compound has elements other than `besides`, and all of them are allowed.
 
     besides: symbols with blanks between them."""
     others = compound.elements - set(besides.split())
@@ -84,7 +84,7 @@ def _only(compound: Compound, allowed: frozenset[str], besides: str) -> bool:
 def _nitrogen_rich(compound: Compound) -> bool:
     """Returns whether it is a nitride of metals with at least three nitrogen atoms per metal atom."""
     n_metals = sum(compound.counts[symbol] for symbol in compound.metals)
-    return _only(compound, compound.metals, "N") and compound.counts["N"] >= 3 * n_metals
+    return _has_only(compound, compound.metals, besides="N") and compound.counts["N"] >= 3 * n_metals
 
 
 def _oxyhalogen(compound: Compound) -> bool:
@@ -94,7 +94,7 @@ def _oxyhalogen(compound: Compound) -> bool:
     assignment = assignment_of(compound.counts)
     states = assignment.states if assignment and not assignment.misordered else {}
     for halogen in compound.elements & {"Cl", "Br"}:
-        if compound.most(halogen, "O", 1.95) >= 3 or states.get(halogen, 0) >= 3:
+        if compound.max_neighbours(halogen, "O", 1.95) >= 3 or states.get(halogen, 0) >= 3:
             return True
     return False
 
@@ -103,26 +103,29 @@ def _cyanide(compound: Compound) -> bool:
     """Returns whether it is a cyanide of base metals, copper or silver."""
     return (
         compound.counts["C"] == compound.counts["N"]
-        and _only(compound, BASE_METALS | {"Cu", "Ag", "H"}, "C N")
-        and compound.most("C", "N", 1.45) == 1
+        and _has_only(compound, BASE_METALS | {"Cu", "Ag", "H"}, besides="C N")
+        and compound.max_neighbours("C", "N", 1.45) == 1
     )
 
 
 CONDITIONS: dict[str, Callable[[Compound], bool]] = {
-    "azide": lambda c: c.most("N", "N", 1.4) >= 2,
+    "azide": lambda c: c.max_neighbours("N", "N", 1.4) >= 2,
     "nitrogen-rich-salt": _nitrogen_rich,
-    "fulminate": lambda c: c.bridges("N", "C", "O", 1.45) and c.most("N", "O", 1.45) == 1,
+    "fulminate": lambda c: c.bridges("N", "C", "O", 1.45) and c.max_neighbours("N", "O", 1.45) == 1,
     "perchlorate": _oxyhalogen,
-    "ammonium-nitrate": lambda c: c.most("N", "H", 1.3) >= 4 and c.most("N", "O", 1.5) >= 3,
-    "noble-metal-nitride": lambda c: _only(c, frozenset(("Ag", "Au", "Hg")), "N"),
-    "nitrogen-halide": lambda c: _only(c, HALOGENS, "N"),
-    "heavy-metal-acetylide": lambda c: _only(c, frozenset(("Ag", "Cu", "Au", "Hg")), "C"),
-    "xenon-oxide": lambda c: _only(c, frozenset(("Xe",)), "O"),
+    "ammonium-nitrate": lambda c: c.max_neighbours("N", "H", 1.3) >= 4 and c.max_neighbours("N", "O", 1.5) >= 3,
+    "noble-metal-nitride": lambda c: _has_only(c, frozenset(("Ag", "Au", "Hg")), besides="N"),
+    "nitrogen-halide": lambda c: _has_only(c, HALOGENS, besides="N"),
+    "heavy-metal-acetylide": lambda c: _has_only(c, frozenset(("Ag", "Cu", "Au", "Hg")), besides="C"),
+    "xenon-oxide": lambda c: _has_only(c, frozenset(("Xe",)), besides="O"),
     "simple-cyanide": _cyanide,
-    "toxic-hydride": lambda c: len(c.elements) == 2 and _only(c, frozenset(("P", "Sb", "S", "Se", "Te")), "H"),
-    "phosphine-source": lambda c: _only(c, BASE_METALS, "P"),
+    "toxic-hydride": lambda c: (
+        len(c.elements) == 2 and _has_only(c, frozenset(("P", "Sb", "S", "Se", "Te")), besides="H")
+    ),
+    "phosphine-source": lambda c: _has_only(c, BASE_METALS, besides="P"),
     "volatile-oxide": lambda c: (
-        _only(c, frozenset(("Os", "Ru")), "O") and c.counts["O"] >= 4 * sum(c.counts[symbol] for symbol in c.metals)
+        _has_only(c, frozenset(("Os", "Ru")), besides="O")
+        and c.counts["O"] >= 4 * sum(c.counts[symbol] for symbol in c.metals)
     ),
 }
 """The condition of each rule that has one, by the rule's name."""
@@ -149,7 +152,11 @@ def crystal_rules() -> tuple[CrystalRule, ...]:
     with Path(__file__).with_name("crystal_rules.csv").open(encoding="utf-8", newline="") as table:
         return tuple(
             CrystalRule(
-                row["name"], Reason(row["group"]), row["reason"], row["source"], frozenset(row["elements"].split())
+                name=row["name"],
+                group=Reason(row["group"]),
+                reason=row["reason"],
+                source=row["source"],
+                elements=frozenset(row["elements"].split()),
             )
             for row in csv.DictReader(table)
         )
@@ -170,24 +177,26 @@ def screen_crystal(crystal: Crystal, more: Sequence[CrystalRule] = ()) -> tuple[
 MOLECULES = "molecules"
 CRYSTALS = "crystals"
 PAGES = {MOLECULES: "docs/safety.md", CRYSTALS: "docs/crystal_safety.md"}
+"""{screen: the page that lists its rules}."""
 
 
-def molecule_rule(name: str) -> str:
+def known_molecule_rule(name: str) -> str:
     """Returns the name. Raises ValueError if the screen of molecules has no such rule."""
     return _known(name, MOLECULES)
 
 
-def crystal_rule(name: str) -> str:
+def known_crystal_rule(name: str) -> str:
     """Returns the name. Raises ValueError if the screen of crystals has no such rule."""
     return _known(name, CRYSTALS)
 
 
 def _known(name: str, screen: str) -> str:
-    names = {MOLECULES: rule_names(), CRYSTALS: crystal_rule_names()}
-    known = names.pop(screen)
+    """Returns the name if it is a rule of the screen. Raises ValueError otherwise."""
+    names_by_screen = {MOLECULES: rule_names(), CRYSTALS: crystal_rule_names()}
+    known = names_by_screen.pop(screen)
     if name in known:
         return name
-    for other, rules in names.items():
-        if name in rules:
+    for other, names in names_by_screen.items():
+        if name in names:
             raise ValueError(f'"{name}" is a safety rule for {other}, not for {screen}; {PAGES[screen]} lists those')
     raise ValueError(f'no safety rule is named "{name}"{did_you_mean(name, known)}; {PAGES[screen]} lists them')

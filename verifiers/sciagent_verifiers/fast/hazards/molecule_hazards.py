@@ -12,8 +12,8 @@ Rules only recognise structures. They contain nothing on synthesis, handling or 
 
 In `rules.csv` a space separates several patterns, and `P1 F1` in `needs` means one phosphorus and one fluorine atom.
 `substances.csv` has only the first block of each standard InChIKey, and the formula of heavy atoms. The formula is
-compared first, since the key is slow to compute. Of the rules, the counts of elements are compared first, which exclude
-most of them.
+compared first, since the key is slow to compute. For rules, the counts of elements are compared before the patterns,
+since they exclude most rules.
 
 A molecule is refused as an explosive where energetic groups are dense in it. Dyes with a nitro group, sartans,
 zidovudine and artemisinin pass. The limits are published rules of thumb for safe handling; they do not predict
@@ -39,9 +39,11 @@ AZIDE_LIMIT = 3.0  # ratio of `_dilution` for the nitrogen of azides
 DIAZO_LIMIT = 3.0  # the same for diazo groups
 CHAIN_LIMIT = 1.5  # the same for chains of nitrogen
 PEROXIDE_LIMIT = 6.0  # percent by mass; artemisinin has 5.7, dibenzoyl peroxide 6.6
-BALANCE_LIMIT = -60.0  # percent by mass; trinitrotoluene has -74 (and three nitro groups), dinitrobenzene -95
+BALANCE_LIMIT = -60.0  # percent by mass; dinitrobenzene has -95, trinitrotoluene -74 (which matches another rule)
 NITRATE_LIMIT = -100.0  # percent by mass
 NITROGEN_LIMIT = 70.0  # percent by mass; 3-amino-1,2,4-triazole has 67, 5-aminotetrazole 82
+_PERCENT_NITROGEN = 1400.3  # 100 times the monoisotopic mass of nitrogen, g/mol
+_PERCENT_OXYGEN = 1600  # 100 times the mass of oxygen, g/mol
 
 
 def _dilution(drawing: Drawing, n_energetic: int) -> float:
@@ -56,23 +58,23 @@ def _reaches_oxygen_balance(drawing: Drawing, limit: float) -> bool:
 
 
 def _is_dense_nitrate_ester(drawing: Drawing) -> bool:
-    n_groups = drawing.count(f"[#6]-[#8]-{NITRO}")
+    n_groups = drawing.n_matches(f"[#6]-[#8]-{NITRO}")
     return n_groups > 1 or _reaches_oxygen_balance(drawing, NITRATE_LIMIT)
 
 
 def _is_dense_azide(drawing: Drawing) -> bool:
-    n_energetic = drawing.atoms("[#7;X1,X2]~[#7X2]~[#7X1]")
+    n_energetic = drawing.n_matched_atoms("[#7;X1,X2]~[#7X2]~[#7X1]")
     return _dilution(drawing, n_energetic) < AZIDE_LIMIT
 
 
 def _is_small_diazo(drawing: Drawing) -> bool:
-    n_matched = drawing.atoms("[#6]=[#7X2+]=[#7X1-]")
+    n_matched = drawing.n_matched_atoms("[#6]=[#7X2+]=[#7X1-]")
     n_energetic = n_matched * 2 // 3  # two of the three atoms of a diazo group are nitrogen
     return _dilution(drawing, n_energetic) < DIAZO_LIMIT
 
 
 def _is_dense_nitrogen_chain(drawing: Drawing) -> bool:
-    n_energetic = drawing.atoms("[#7]~[#7]~[#7]~[#7]")
+    n_energetic = drawing.n_matched_atoms("[#7]~[#7]~[#7]~[#7]")
     return _dilution(drawing, n_energetic) < CHAIN_LIMIT
 
 
@@ -86,15 +88,13 @@ def _is_high_in_nitrogen(drawing: Drawing) -> bool:
 
 def _is_rich_in_peroxide(drawing: Drawing) -> bool:
     """Returns whether the active oxygen reaches PEROXIDE_LIMIT; each O-O bond has one active oxygen atom."""
-    return _PERCENT_OXYGEN * drawing.count("[#8X2]-[#8X2]") / drawing.exact_mass >= PEROXIDE_LIMIT
+    return _PERCENT_OXYGEN * drawing.n_matches("[#8X2]-[#8X2]") / drawing.exact_mass >= PEROXIDE_LIMIT
 
 
-_PERCENT_NITROGEN = 1400.3  # 100 times the monoisotopic mass of nitrogen, g/mol
-_PERCENT_OXYGEN = 1600  # 100 times the mass of oxygen, g/mol
 CONDITIONS: dict[str, Callable[[Drawing], bool]] = {
     "nitrate-ester": _is_dense_nitrate_ester,
     "oxygen-balance": lambda drawing: _reaches_oxygen_balance(drawing, BALANCE_LIMIT),
-    "dinitrophenol": lambda drawing: drawing.formula in ("C6N2O5", "C6N2O6") and drawing.count(NITRO) == 2,
+    "dinitrophenol": lambda drawing: drawing.formula in ("C6N2O5", "C6N2O6") and drawing.n_matches(NITRO) == 2,
     "azide": _is_dense_azide,
     "small-diazo": _is_small_diazo,
     "nitrogen-chain": _is_dense_nitrogen_chain,
@@ -214,11 +214,11 @@ def _rows(name: str) -> Iterator[Mapping[str, str]]:
 def _rule(row: Mapping[str, str]) -> Rule:
     """Returns the rule in a row of `rules.csv`."""
     return Rule(
-        row["name"],
-        Reason(row["group"]),
-        row["reason"],
-        row["source"],
-        tuple(row["smarts"].format(**FRAGMENTS).split()),
+        name=row["name"],
+        group=Reason(row["group"]),
+        reason=row["reason"],
+        source=row["source"],
+        smarts=tuple(row["smarts"].format(**FRAGMENTS).split()),
         needs={symbol: int(n) for symbol, n in re.findall(r"([A-Za-z]+)(\d+)", row["needs"])},
         first=row["first"],
         at_least=int(row["at_least"] or 1),

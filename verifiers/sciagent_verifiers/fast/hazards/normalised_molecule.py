@@ -12,7 +12,7 @@ _ORGANIC = ("C", "N", "O", "F", "P", "S", "Cl", "Br", "I", "B", "Si", "Se")
 _TAKE_PROTONS = {"C", "N", "O", "F", "P", "S", "Cl", "As", "Se", "Br", "I"}  # elements whose anions are protonated
 
 _MOVABLE = "[$([+1,+2,+3,+4;!H0]),$([-1,-2,-3,-4;!$(*~[+1,+2,+3,+4])])]"  # charges that protons can neutralise
-_ATOMS = re.compile(r"([A-Z][a-z]?)\]?(\d*)")
+_ATOMS = re.compile(r"([A-Z][a-z]?)\]?(\d*)")  # symbol and number in a formula; a bracket ends an isotope's symbol
 
 
 @cache
@@ -35,7 +35,7 @@ class Drawing:
     def __init__(self, mol: Any) -> None:
         from rdkit.Chem.rdMolDescriptors import CalcMolFormula
 
-        text = CalcMolFormula(mol, True, False)
+        text = CalcMolFormula(mol, separateIsotopes=True, abbreviateHIsotopes=False)
         counts: dict[str, int] = {}
         for symbol, n in _ATOMS.findall(text):
             counts[symbol] = counts.get(symbol, 0) + (int(n) if n else 1)
@@ -51,7 +51,7 @@ class Drawing:
             counts["X"] = n_halogens
         is_labelled = "[" in text or mol.GetNumAtoms() != self.heavy  # with isotopes or explicit hydrogens
         is_changed = is_labelled or mol.HasSubstructMatch(_pattern(_MOVABLE))
-        self.mol = _plain(mol, is_labelled) if is_changed else mol
+        self.mol = _normalised(mol, is_labelled) if is_changed else mol
         self._has_match: dict[str, bool] = {}
 
     def has(self, smarts: str) -> bool:
@@ -60,13 +60,14 @@ class Drawing:
             self._has_match[smarts] = self.mol.HasSubstructMatch(_pattern(smarts))
         return self._has_match[smarts]
 
-    def count(self, smarts: str) -> int:
+    def n_matches(self, smarts: str) -> int:
         """Returns the number of sets of atoms that match."""
         return len(self.mol.GetSubstructMatches(_pattern(smarts)))
 
-    def atoms(self, smarts: str) -> int:
+    def n_matched_atoms(self, smarts: str) -> int:
         """Returns the number of atoms in any match."""
-        return len(set(chain.from_iterable(self.mol.GetSubstructMatches(_pattern(smarts)))))
+        matches = self.mol.GetSubstructMatches(_pattern(smarts))
+        return len(set(chain.from_iterable(matches)))
 
     @cached_property
     def hydrogens(self) -> int:
@@ -94,7 +95,9 @@ class Drawing:
 
         Source: Lothrop, Handrick, Chem. Rev. 44, 419 (1949): OB = -1600 (2 C + H/2 - O) / M.
         """
-        (c, n, o) = (self.counts.get(symbol, 0) for symbol in ("C", "N", "O"))
+        c = self.counts.get("C", 0)
+        n = self.counts.get("N", 0)
+        o = self.counts.get("O", 0)
         h = self.hydrogens
         if self.heavy != c + n + o:
             return None
@@ -102,14 +105,14 @@ class Drawing:
         return -1600 * (2 * c + h / 2 - o) / mass if mass else None
 
 
-def _plain(mol: Any, labelled: bool) -> Any:
+def _normalised(mol: Any, is_labelled: bool) -> Any:
     """Returns a copy with neutralised charges; if it is labelled, also without isotopes and explicit hydrogens."""
     from rdkit import Chem
 
     from sciagent.chemistry.normal_form import rdkit_messages
 
     changed = Chem.RWMol(mol)
-    if labelled:
+    if is_labelled:
         for atom in changed.GetAtoms():
             atom.SetIsotope(0)
         with rdkit_messages():
