@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import psutil
 import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built
@@ -173,6 +174,31 @@ def round_trips(ledger: Ledger, built: Built, executor: Executor, n: int) -> lis
     return trips
 
 
+def cpu_seconds() -> dict[str, float]:
+    """CPU seconds so far of the driver (this process), the worker, its processes of jobs, and the servers."""
+    me = psutil.Process()
+    spent = {"driver": _own(me), "worker": 0.0, "processes": 0.0, "servers": 0.0}
+    for child in me.children():
+        below = sum(_own(process) + _reaped(process) for process in child.children(recursive=True))
+        if "worker" in child.cmdline():
+            spent["worker"] += _own(child)
+            spent["processes"] += below + _reaped(child)
+        else:
+            spent["servers"] += _own(child) + _reaped(child) + below
+    return spent
+
+
+def _own(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _reaped(process: psutil.Process) -> float:
+    """CPU seconds of ended children that the process has waited for."""
+    times = process.cpu_times()
+    return float(times.children_user + times.children_system)
+
+
 def all_at_once(built: Built, executor: Executor) -> float:
     """Seconds from the first offer to the last candidate placed."""
     with Driver(built, executor=executor) as driver:
@@ -201,7 +227,9 @@ def ours(
         all_at_once(first, _executor(executor, ledger))
         if rows:
             fill(ledger, rows)
+        before = cpu_seconds()
         seconds = all_at_once(second, _executor(executor, ledger))
+        cpu = {role: round(1000 * (spent - before[role]) / n, 2) for role, spent in cpu_seconds().items()}
         telling = _executor(executor, ledger)
         trips = round_trips(ledger, first, telling, singles)
         telling.close()
@@ -213,7 +241,7 @@ def ours(
     if done != n:
         raise SystemExit(f"{done} of {n} jobs were done")
     parts = {name: round(1000 * statistics.median(getattr(trip, name) for trip in trips), 2) for name in Trip._fields}
-    return summary(seconds, n, [trip.total for trip in trips]) | {"round_trip_parts_ms": parts}
+    return summary(seconds, n, [trip.total for trip in trips]) | {"round_trip_parts_ms": parts, "cpu_ms_per_job": cpu}
 
 
 GFN1 = """
@@ -360,6 +388,10 @@ def alternated(env: Environment, given: argparse.Namespace, tell: Callable[[str]
             medians[name]["against_bare_celery"] = statistics.median(run["against_bare_celery"] for run in each)
             medians[name]["round_trip_parts_ms"] = {
                 part: statistics.median(run["round_trip_parts_ms"][part] for run in each) for part in Trip._fields
+            }
+            medians[name]["cpu_ms_per_job"] = {
+                role: statistics.median(run["cpu_ms_per_job"][role] for run in each)
+                for role in each[0]["cpu_ms_per_job"]
             }
     return {"medians": medians, "runs": runs}
 

@@ -13,14 +13,17 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from concurrent.futures import Future
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from celery.concurrency.thread import TaskPool
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.state import maybe_shutdown
 from kombu import Message
@@ -64,7 +67,9 @@ def serve(ledger: Ledger, broker_url: str, new: NewWorker, scratch: Path) -> Non
     with closing(Wakeups(broker_url)) as wakeups, closing(Slots(ledger, wakeups, new, scratch)) as slots:
         # `presence` keeps the worker's row in the ledger; its thread is started by `worker`, which is created below
         presence = Presence(
-            new, on_drain=lambda draining: _drain(worker, draining), on_reap=partial(_replace_lost_tokens, new, wakeups)
+            new,
+            on_drain=lambda draining: _drain(worker, slots, draining),
+            on_reap=partial(_replace_lost_tokens, new, wakeups),
         )
         stop = threading.Event()
         thread = threading.Thread(target=_serve_presence, args=(presence, ledger, stop), name="presence", daemon=True)
@@ -116,12 +121,13 @@ def _worker(app: Any, new: NewWorker, ending: Ending, presence: threading.Thread
             """Does nothing, so that the process keeps its name."""
 
     return ThreadedWorker(
-        app=app, hostname=new.name, pool="threads", concurrency=new.slots, quiet=True, loglevel=logging.WARNING
+        app=app, hostname=new.name, pool=Pool, concurrency=new.slots, quiet=True, loglevel=logging.WARNING
     )
 
 
-def _drain(worker: CeleryWorker, draining: bool) -> None:
-    """Stop or resume taking tokens, in the worker's own thread."""
+def _drain(worker: CeleryWorker, slots: Slots, draining: bool) -> None:
+    """Stop or resume taking jobs. Tokens are stopped or resumed in the worker's own thread."""
+    slots.drain(draining)
     consumer = worker.consumer
     for queue in list(worker.app.conf.task_queues):
         if draining:
@@ -159,7 +165,7 @@ class Ending:
 
 
 class Slots:
-    """The slots of a worker. A thread that takes a token runs the most urgent job, then passes the token on. Each
+    """The slots of a worker. A thread that takes a token runs jobs, the most urgent first, until none is queued. Each
     thread has a runner, created at its first token. The owner of the runner's leases is NAME/PROCESS.THREAD."""
 
     def __init__(self, ledger: Ledger, wakeups: Wakeups, new: NewWorker, scratch: Path) -> None:
@@ -170,15 +176,50 @@ class Slots:
         self._runners: dict[int, Runner] = {}  # by id of the thread
         self._finishing = threading.Event()
         self._stopped = threading.Event()
+        self._is_draining = False
 
     def work(self, queue: str) -> int:
-        """Run the next jobs and return their number. A fault is logged; the next token then creates a new runner."""
+        """Run jobs until none is queued, and return their number. A fault is logged; the next token then creates a new
+        runner.
+
+        One token serves for many jobs: a job that waits needs no message.
+        """
+        n_ran = 0
+        while not self._stopped.is_set():
+            if self._finishing.is_set() or self._is_draining:
+                if not n_ran:  # the token was already on its way; another worker takes it
+                    self._wakeups.wake(queue)
+                break
+            ran = self._run_next(queue)
+            if not ran:
+                break
+            n_ran += ran
+        return n_ran
+
+    def drain(self, draining: bool) -> None:
+        """Take no more jobs, or take them again; running jobs go on."""
+        self._is_draining = draining
+
+    def finish(self) -> None:
+        """Take no more jobs; running jobs may finish."""
+        self._finishing.set()
+
+    def stop(self) -> None:
+        """End running jobs, which return to the queue, and take no more. A signal handler may call this: the runners
+        are stopped in other threads, since the interrupted thread may hold the locks."""
+        self._stopped.set()
+        for runner in list(self._runners.values()):
+            threading.Thread(target=runner.stop, name="stop", daemon=True).start()
+
+    def close(self) -> None:
+        while self._runners:
+            _, runner = self._runners.popitem()
+            runner.close()
+
+    def _run_next(self, queue: str) -> int:
+        """Run the most urgent job, notify its campaign's driver and wake another slot if more is queued. Returns the
+        number of jobs that ran, 0 after a fault."""
         thread_id = threading.get_ident()
-        if self._stopped.is_set():
-            return 0
-        if self._finishing.is_set():  # the token was already on its way; another worker takes it
-            self._wakeups.wake(queue)
-            return 0
         try:
             runner = self._runner_of(thread_id)
             n_jobs = runner.run_next()
@@ -211,22 +252,6 @@ class Slots:
             has_jobs = jobs.any_in_state(connection, JobState.QUEUED, queues=[queue])
         if has_jobs:
             self._wakeups.wake(queue)
-
-    def finish(self) -> None:
-        """Take no more jobs; running jobs may finish."""
-        self._finishing.set()
-
-    def stop(self) -> None:
-        """End running jobs, which return to the queue, and take no more. A signal handler may call this: the runners
-        are stopped in other threads, since the interrupted thread may hold the locks."""
-        self._stopped.set()
-        for runner in list(self._runners.values()):
-            threading.Thread(target=runner.stop, name="stop", daemon=True).start()
-
-    def close(self) -> None:
-        while self._runners:
-            _, runner = self._runners.popitem()
-            runner.close()
 
 
 def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
@@ -263,6 +288,21 @@ def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
     return app
 
 
+class Pool(TaskPool):  # type: ignore[misc]
+    """Celery's threads, which tell when one of them is free."""
+
+    on_free: Callable[[], None] | None = None
+
+    def on_apply(self, *args: Any, **options: Any) -> Any:
+        result = super().on_apply(*args, **options)
+        result.f.add_done_callback(self._tell_free)
+        return result
+
+    def _tell_free(self, _: Future[Any]) -> None:
+        if self.on_free is not None:
+            self.on_free()
+
+
 class Consumer(CeleryConsumer):  # type: ignore[misc]
     """Accepts only tokens for the worker's own queues, and prefetches at most one.
 
@@ -288,6 +328,8 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
 
     def create_task_handler(self, *args: Any, **options: Any) -> Callable[[Message], None]:
         handle = super().create_task_handler(*args, **options)
+        cycle = getattr(self.connection.transport, "cycle", None)
+        self.pool.on_free = cycle.ring if isinstance(cycle, Poller) else None  # RabbitMQ's transport prefetches one
         own_queues = {queue.name.removeprefix(PREFIX) for queue in self.app.amqp.queues.consume_from.values()}
 
         def receive(message: Message) -> None:
@@ -337,5 +379,44 @@ class Channel(redis.Channel):  # type: ignore[misc]
             return None
 
 
+class Poller(redis.MultiChannelPoller):  # type: ignore[misc]
+    """Polls the sockets of a connection, and looks again at once when a slot is free.
+
+    While all slots are busy the library's poller reads no token, and checks only once a second whether it may again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bell, self._ringing_end = socket.socketpair()
+        self._bell.setblocking(False)
+        self._ringing_end.setblocking(False)
+
+    def ring(self) -> None:
+        """Make the event loop look for tokens. Any thread may call it, also after `close`."""
+        with suppress(OSError):  # the buffer is full of earlier rings, or the connection was closed
+            self._ringing_end.send(b"!")
+
+    def close(self) -> None:
+        super().close()
+        self._bell.close()
+        self._ringing_end.close()
+
+    @property
+    def fds(self) -> dict[int, Any]:
+        """The sockets that the event loop watches."""
+        is_open = self._bell.fileno() >= 0
+        return {**super().fds, self._bell.fileno(): None} if is_open else super().fds
+
+    def on_readable(self, fileno: int) -> None:
+        if fileno == self._bell.fileno():
+            self._bell.recv(4096)
+        else:
+            super().on_readable(fileno)
+
+
 class Transport(redis.Transport):  # type: ignore[misc]
     Channel = Channel
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.cycle = Poller()
