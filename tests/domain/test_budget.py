@@ -207,7 +207,8 @@ def test_no_order_of_starts_ends_and_losses_overruns_a_budget_by_more_than_what_
             log.start(b, live)
         elif action in ("end", "lose") and live:
             one = live[0] if action == "lose" else live.pop(0)
-            cost = Cost({name: amount for name, amount in cost.items() if name in one.reservation or name == ALWAYS_TAKEN})
+            booked = {*one.reservation, ALWAYS_TAKEN}
+            cost = Cost({name: amount for name, amount in cost.items() if name in booked})
             b.spend(cost)
             log.book(cost, clock.now, one)
             if action == "end":

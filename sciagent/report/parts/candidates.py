@@ -129,7 +129,8 @@ def _shown_geometry(
     found = geometry(artifacts, answers, MAX_GEOMETRY) or subject_of(candidate.kind).geometry(candidate.payload)
     if not found:
         return None
-    text, file_format = found
+    text = found[0]
+    file_format = found[1]
     return {"text": text, "format": file_format}
 
 

@@ -260,7 +260,8 @@ def test_a_claim_by_an_older_fence_is_told_that_it_is_lost(ledger: Ledger, row: 
     (one,) = claim(ledger)
     with ledger.read() as connection:
         assert leases.jobs_to_stop(connection, [one]) == {}
-        assert leases.jobs_to_stop(connection, [Claim(one.job_id, one.attempt_id, one.fence - 1)]) == {one.job_id: False}
+        earlier = Claim(one.job_id, one.attempt_id, one.fence - 1)
+        assert leases.jobs_to_stop(connection, [earlier]) == {one.job_id: False}
         assert leases.jobs_to_stop(connection, [Claim(999, 1, 1)]) == {999: False}
 
 
