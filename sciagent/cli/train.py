@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared import Exit, open_ledger, plural, put, put_answer, say, say_upgraded
+from sciagent.cli.shared import Exit, open_ledger, plural, put, put_answer, say
 from sciagent.cli.training_options import settings_of, with_options
 from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
@@ -398,7 +398,6 @@ def _train_live(settings: LiveSettings, address: str | None, json: bool) -> None
         raise UsageError("training on campaigns takes one process; `accelerate launch` is for folders of rows")
     ledger = open_ledger(address, create=True)
     stop = Event()
-    say_upgraded(ledger)
     with shown(json, settings.out) as tell, each_signal(stop.set, last=raise_interrupt):
         answer = train_live(settings, ledger, tell, stop=stop)
     _put(settings, answer, json)

@@ -231,10 +231,11 @@ def law_of(
     stated = spec.law or (previous.law if previous is not None else None)
     if stated is None:
         return None, fit_law(built, connection, as_of)
-    row = laws.by_id(connection, stated)
-    is_reward_law = row is not None and {"stack", "truths"} <= row.state.keys()
-    if row is None or not is_reward_law:
-        raise UsageError(f"row {stated} of the table of laws holds no law that was made for rewards; leave law: out")
+    row = laws.by_id(connection, built.row.id, stated, "reward")
+    if row is None:
+        raise UsageError(
+            f"row {stated} of the table of laws holds no law that was made for rewards of this campaign; leave law: out"
+        )
     return row.id, restored_law(built, row.watermark, row.state)
 
 

@@ -86,8 +86,8 @@ class Composite:
 
 
 COMPOSITES = {
-    "r2scan-3c": Composite("r2scan", "def2-mtzvpp", None),
-    "wb97x-3c": Composite("wb97x-v", VDZP, "d4:wb97x-3c"),
+    "r2scan-3c": Composite(functional="r2scan", basis="def2-mtzvpp", dispersion=None),
+    "wb97x-3c": Composite(functional="wb97x-v", basis=VDZP, dispersion="d4:wb97x-3c"),
 }
 """The composite methods by the lower-case name that is the `functional` of their settings."""
 

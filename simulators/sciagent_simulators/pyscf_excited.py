@@ -228,9 +228,11 @@ class _OccupiedExchange:
             return vj, vk
         vj = None
         if with_j:
-            vj, _ = self._fitted.get_jk(dm, hermi, True, False, direct_scf_tol, omega)
+            vj, _ = self._fitted.get_jk(
+                dm, hermi, with_j=True, with_k=False, direct_scf_tol=direct_scf_tol, omega=omega
+            )
         if omega is None:
-            return vj, self._exchange(self._fitted, np.asarray(dm), None)
+            return vj, self._exchange(self._fitted, np.asarray(dm), omega=None)
         with self._fitted.range_coulomb(omega) as fitted:
             return vj, self._exchange(fitted, np.asarray(dm), omega)
 

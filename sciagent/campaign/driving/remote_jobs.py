@@ -20,7 +20,7 @@ from sciagent.campaign.driving.driver_state import Crew, DriverSession, Pace, Pl
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.rung_position import Position
-from sciagent.domain.states import JobState, Standing, needs_text
+from sciagent.domain.states import CORES, JobState, Standing, needs_text
 from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.job_queue import jobs, offers, spend, workers
@@ -274,10 +274,11 @@ def queue_of(rung: BuiltRung) -> str:
 
 
 def offer_of(job: PlannedJob) -> Offer:
-    """Returns the offer of a job, with its expected core-seconds by the rung's cost model."""
+    """Returns the offer of a job, with its expected wall time by the rung's cost model."""
     rung = job.rung
-    expected = None if job.declared is None else rung.cost_model.expected(job.declared).get("core_seconds")
-    return Offer(queue_of(rung), expected, rung.limits.memory_mb, needs_text(rung.holds))
+    core_seconds = None if job.declared is None else rung.cost_model.expected(job.declared).get("core_seconds")
+    wall_seconds = None if core_seconds is None else core_seconds / rung.holds[CORES]
+    return Offer(queue_of(rung), wall_seconds, rung.limits.memory_mb, needs_text(rung.holds))
 
 
 def request_for_workers(rung: BuiltRung) -> dict[str, object]:

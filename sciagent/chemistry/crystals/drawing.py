@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,15 +136,7 @@ def _balls_and_sticks(structure: Any) -> tuple[list[Ball], list[tuple[Point, Poi
     """Returns the atoms of the cell, the farthest from the eye first, and the bonds between them."""
     import numpy as np
 
-    points: dict[tuple[int, tuple[int, ...]], Point] = {}  # by site and lattice vector of its periodic image
-    for index, site in enumerate(structure):
-        inside = site.frac_coords - np.floor(site.frac_coords + ON_FACE)  # coordinates within the cell
-        shifts = [(0, 1) if abs(x) <= ON_FACE else (0,) for x in inside]  # 1: repeated on the opposite face
-        for shift in itertools.product(*shifts):
-            image = tuple(int(n) for n in np.round(inside + shift - site.frac_coords))
-            points[index, image] = _projected(structure.lattice.get_cartesian_coords(site.frac_coords + image))
-            if len(points) >= MAX_ATOMS:
-                break
+    points = dict(itertools.islice(_points_in_cell(structure), MAX_ATOMS))
     bonds = contacts(structure, BOND)
     smallest = np.full(len(structure), np.inf)
     np.minimum.at(smallest, bonds.first, bonds.ratios)
@@ -161,6 +153,18 @@ def _balls_and_sticks(structure: Any) -> tuple[list[Ball], list[tuple[Point, Poi
                 sticks.append((points[first], points[second]))
     balls = [Ball(*point, structure[index].specie.symbol) for (index, _), point in points.items()]
     return sorted(balls, key=lambda ball: ball.depth), sticks
+
+
+def _points_in_cell(structure: Any) -> Iterator[tuple[tuple[int, tuple[int, ...]], Point]]:
+    """Yields ((site, lattice vector of its periodic image), point) of the atoms inside the cell and on its faces."""
+    import numpy as np
+
+    for index, site in enumerate(structure):
+        inside = site.frac_coords - np.floor(site.frac_coords + ON_FACE)  # coordinates within the cell
+        shifts = [(0, 1) if abs(x) <= ON_FACE else (0,) for x in inside]  # 1: repeated on the opposite face
+        for shift in itertools.product(*shifts):
+            image = tuple(int(n) for n in np.round(inside + shift - site.frac_coords))
+            yield (index, image), _projected(structure.lattice.get_cartesian_coords(site.frac_coords + image))
 
 
 def _projected(point: Sequence[float]) -> Point:

@@ -78,7 +78,10 @@ def _parts(cards: Sequence[Card], counted_cards: str) -> Iterator[tuple[str, str
 
 
 def _values(cards: Sequence[Card], prop: Property) -> list[float]:
-    """Returns the values of a property, each from the highest rung that measured it; cards without one are left out."""
+    """Returns the values of a property, each from the highest rung that measured it; cards without one are left out.
+
+    An imported value stands before those of rungs.
+    """
     values = []
     for card in cards:
         measured = chain.from_iterable(answer.measured for answer in card.answers)

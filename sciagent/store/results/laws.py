@@ -70,9 +70,11 @@ def last(connection: Connection, campaign_id: int, purpose: Purpose = "scheduler
     return None if row is None else LawRow._make(row)
 
 
-def by_id(connection: Connection, law_id: int) -> LawRow | None:
-    """The law with this id; None if there is none."""
-    row = connection.execute(_ROW.where(t.law.c.id == law_id)).one_or_none()
+def by_id(connection: Connection, campaign_id: int, law_id: int, purpose: Purpose) -> LawRow | None:
+    """The law with this id; None if the campaign has no such law for this purpose."""
+    c = t.law.c
+    query = _ROW.where(c.id == law_id, c.campaign_id == campaign_id, c.purpose == purpose)
+    row = connection.execute(query).one_or_none()
     return None if row is None else LawRow._make(row)
 
 
@@ -87,7 +89,7 @@ class AuditLog:
     cost: list[float] = field(default_factory=list)
     """Estimated cost of taking the candidate through the rest of the ladder, when it was passed over."""
     lot: list[float] = field(default_factory=list)
-    """A random number in [0, 1); the candidate is drawn for the audit once `lot` < `pi`."""
+    """A random number in (0, 1); the candidate is drawn for the audit once `lot` < `pi`."""
     pi: list[float] = field(default_factory=list)
     """Propensity: probability that the audit has drawn the candidate so far. It starts at 0 and is raised later."""
     chosen: dict[int, float] = field(default_factory=dict)

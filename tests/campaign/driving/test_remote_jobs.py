@@ -65,3 +65,18 @@ def test_who_stops_a_campaign_now_ends_what_runs_elsewhere_and_it_waits(ledger: 
         spent = campaign_counts.spent(connection, built.row.id)["core_seconds"]
     assert (attempt.state, attempt.kills, attempt.losses) == ("cancelled", 0, 0)
     assert attempt.cost["core_seconds"] > 0 and spent >= attempt.cost["core_seconds"]
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest.mark.parametrize(("resources", "wall_seconds"), [("{}", 8.0), ("{cores: 4}", 2.0)])
+def test_a_job_is_offered_with_its_wall_time_whatever_cores_it_holds(
+    ledger: Ledger, tmp_path: Path, resources: str, wall_seconds: float
+) -> None:
+    built = written(ledger, tmp_path, molecules(1), settings="{declared: 8}", resources=resources)
+    with driver(built) as stepped:
+        until(lambda: stepped.step() or counts(ledger, t.job.c.state).get("queued", 0) == 1)
+        with ledger.read() as connection:
+            assert connection.execute(sa.select(t.job.c.seconds)).scalar_one() == pytest.approx(wall_seconds)
+        stepped.abort()
+        while stepped.step() is None:
+            pass

@@ -38,8 +38,14 @@ def test_laws_for_rewards_stand_apart_from_those_of_the_scheduler(ledger: Ledger
         values = laws.write(connection, campaign_id, {"priced": 2}, purpose="reward", watermark=0)
     with ledger.read() as connection:
         assert laws.last(connection, campaign_id) == decides
-        assert laws.last(connection, campaign_id, "reward") == values == laws.by_id(connection, values.id)
-        assert laws.by_id(connection, 99) is None
+        assert (
+            laws.last(connection, campaign_id, "reward")
+            == values
+            == laws.by_id(connection, campaign_id, values.id, "reward")
+        )
+        assert laws.by_id(connection, campaign_id, 99, "reward") is None
+        assert laws.by_id(connection, campaign_id, values.id, "scheduler") is None
+        assert laws.by_id(connection, campaign_id + 1, values.id, "reward") is None
 
 
 def test_the_entries_of_all_laws_are_one_log(ledger: Ledger) -> None:

@@ -160,7 +160,7 @@ class LmJudge(MoleculeVerifier):
 
     @property
     def gates(self) -> Mapping[str, tuple[float | None, float | None]]:
-        # the margin is below 0 where a gate of the rubric is missed
+        # the margin is below 0 where a gate of the rubric is missed; it has no upper limit
         return {JUDGED_MARGIN.name: (0.0, None)} if self.rubric.gated else {}
 
     def prepare(self) -> None:

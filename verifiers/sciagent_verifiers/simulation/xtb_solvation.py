@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -146,10 +146,10 @@ class XtbSolvation(TightBinding):
         rows = self.measured(molecule, values, further=further, molecule_spread=molecule_spread)
         return self.calculated(molecule, context, rows, diagnostics, structures, molecule_spread=molecule_spread)
 
-    def _second_opinion(self, value: float, gas: Geometry, dissolved: Geometry) -> tuple[dict[str, Any], float]:
+    def _second_opinion(self, value: float, gas: Geometry, dissolved: Geometry) -> tuple[dict[str, str | float], float]:
         """Returns diagnostics of the other GFN method, and its distance from `value`, eV; 0 if that method fails."""
         other = OTHER_METHOD[self.settings.method]
-        opinion: dict[str, Any] = {"method": other}
+        opinion: dict[str, str | float] = {"method": other}
         try:
             second_value = self._difference(other, gas, dissolved)
         except SimulatorError as error:
