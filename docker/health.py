@@ -20,7 +20,7 @@ def ledger(worker: bool) -> str | None:
     from sqlalchemy.exc import SQLAlchemyError
 
     from sciagent.errors import SciagentError
-    from sciagent.inputs.settings import ledger_address
+    from sciagent.inputs.environment_variables import ledger_address
     from sciagent.store.database import migrate
     from sciagent.store.database.engine import connect, ledger_url, read_only, sqlite_path
     from sciagent.store.job_queue import workers

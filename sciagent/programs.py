@@ -36,7 +36,7 @@ from pathlib import Path
 
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError, UnknownNameError, UsageError
-from sciagent.inputs.settings import engines_file, path
+from sciagent.inputs.environment_variables import engines_file, path
 
 MAX_PRINTED_BYTES = 200_000  # of a program's output that are searched for its version
 MAX_SHOWN_FILES = 3  # files in the message on a missing program

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from sciagent.errors import InputFileError, UnknownNameError, UsageError, did_you_mean
-from sciagent.inputs.files import open_input
+from sciagent.inputs.open_input import open_input
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent_bench.case import Case

@@ -15,7 +15,7 @@ from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.errors import InvalidCandidateError
 from sciagent.store.campaign_state.campaigns import new_owner
 from sciagent.store.database.ledger import Ledger

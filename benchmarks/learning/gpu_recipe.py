@@ -32,7 +32,7 @@ from sciagent.agent.policies.batched_policies import InProcessPolicy
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 from sciagent.rewards.reward_spec import load_rewards
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata

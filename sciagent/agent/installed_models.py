@@ -26,7 +26,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sciagent.errors import SciagentError, UnknownNameError, UsageError
-from sciagent.inputs.settings import models_folder
+from sciagent.inputs.environment_variables import models_folder
 
 CARD = "model.json"
 HERMES_TEMPLATE = Path(__file__).parent / "templates" / "hermes.jinja"

@@ -16,7 +16,7 @@ from sciagent.api.tables import ResultTable, heading, plain_cells
 from sciagent.campaign.people.verifying import calculate, check_units, rungs_for, structures_of, subject_for
 from sciagent.domain.answers.shown_values import CalculatedCandidate
 from sciagent.domain.outcomes import Outcome
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 
 MAX_SIDE_BY_SIDE = 4  # properties that stand side by side in a terminal
 

@@ -33,11 +33,11 @@ from sciagent.campaign.people import steering
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import file_of
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import Censoring, value_text
 from sciagent.errors import SpecError, UsageError
 from sciagent.execution.backends import executor_of
-from sciagent.inputs import settings
+from sciagent.inputs import environment_variables
 from sciagent.report.answers import status
 from sciagent.report.parts.candidates import named_order
 from sciagent.store.campaign_state import campaigns, directives
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from sciagent.api.running import Drive
     from sciagent.campaign.driving.stepped_drive import SteppedDrive
     from sciagent.campaign.people.verifying import AddedCandidate
-    from sciagent.domain.answers.guards import ShownGuards
+    from sciagent.domain.answers.reward_guards import ShownGuards
     from sciagent.domain.answers.shown_values import CalculatedCandidate
     from sciagent.report.export.parquet import ArrowRows
     from sciagent.rewards.reward_spec import RewardSpec
@@ -367,7 +367,7 @@ class Campaign:
 
         who: name of the person, by default the user. Raises UsageError if the ledger has another campaign of that name.
         """
-        person = who or settings.user()
+        person = who or environment_variables.user()
         if self._spec is not None and self._source is not None:
             self._entered = create_or_open(self._store, self._spec, self._source, person)
             self.amended = list(self._entered.amendments)
@@ -482,7 +482,7 @@ class Campaign:
         elif self._stepped is not None and self._stepped.is_open:
             self._stepped.close(now)
         else:
-            steering.instruct(self._store, self.name, Verb.STOP, settings.user(), reason, now=now)
+            steering.instruct(self._store, self.name, Verb.STOP, environment_variables.user(), reason, now=now)
         return self.state
 
     def __enter__(self) -> Campaign:
@@ -531,7 +531,7 @@ class Campaign:
         """
         from sciagent.campaign.people.verifying import verify_one
 
-        answer = verify_one(self._store, self.screened_spec(no_safety), smiles, settings.user())
+        answer = verify_one(self._store, self.screened_spec(no_safety), smiles, environment_variables.user())
         return answers.LadderResult(**dict(answer))
 
     def screened_spec(self, no_safety: str | None) -> CampaignSpec:
@@ -570,7 +570,7 @@ class Campaign:
 
         why = directives.checked_reason(reason)
         given = (replace(proposal, operation="person", rationale=why) for proposal in proposals)
-        return add(self._for_people(), given, who or settings.user(), why)
+        return add(self._for_people(), given, who or environment_variables.user(), why)
 
     @property
     def spec(self) -> CampaignSpec:

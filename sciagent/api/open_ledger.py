@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from sqlalchemy.engine import Connection
 
 from sciagent.errors import UsageError
-from sciagent.inputs import settings
+from sciagent.inputs import environment_variables
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import ledger_url
 from sciagent.store.database.ledger import Ledger
@@ -36,12 +36,12 @@ def open_ledger(given: LedgerLike = None, create: bool = False, idle_seconds: fl
         return given
     if isinstance(given, HasStore):
         return given.store
-    address = settings.ledger_address(None if given is None else str(given))
+    address = environment_variables.ledger_address(None if given is None else str(given))
     url = ledger_url(address)
     is_missing = url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists()
     if is_missing and not create:
         raise UsageError(f"no ledger at {url.database}; name it with --ledger, or start with: sciagent run FILE")
-    return Ledger(address, settings.path("SCIAGENT_ARTIFACTS"), idle_seconds)
+    return Ledger(address, environment_variables.path("SCIAGENT_ARTIFACTS"), idle_seconds)
 
 
 def pick_campaign(connection: Connection, name: str | None) -> campaigns.CampaignRow:

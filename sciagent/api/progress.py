@@ -23,7 +23,7 @@ from sciagent.api.terminal import Line, Part, raise_interrupt, show, wrapped
 from sciagent.domain.answers.status import CampaignCounts
 from sciagent.domain.safe_text import ago
 from sciagent.report.answers import best
-from sciagent.report.live import time_left
+from sciagent.report.campaigns_at_work import time_left
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger

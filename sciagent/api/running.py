@@ -20,7 +20,7 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.errors import LedgerAwayError
 from sciagent.execution.executor import Executor
 from sciagent.execution.worker.worker_slot import retry_while_away
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 from sciagent.report.page.html_page import GrowingReport
 from sciagent.training.evaluation.evaluation_spec import EvaluatedCampaign, EvaluationAnswer
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from sciagent.domain.candidates import identifier_columns
 from sciagent.errors import InputFileError, did_you_mean
-from sciagent.inputs.files import open_input
+from sciagent.inputs.open_input import open_input
 
 MAX_LINE = 1_000_000
 """Longest line, in bytes; the rest is read as another line."""

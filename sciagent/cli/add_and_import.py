@@ -14,9 +14,9 @@ from sciagent.cli import options
 from sciagent.cli.lab import next_step
 from sciagent.cli.shared import Exit, open_ledger, pairs, put, put_answer, say, structures
 from sciagent.domain.candidates import MOLECULE_KIND
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.errors import UsageError
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
     from sciagent.campaign.people.verifying import AddedCandidate

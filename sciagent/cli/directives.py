@@ -12,7 +12,7 @@ from sciagent.cli import options
 from sciagent.cli.shared import candidate_text, open_ledger, plural, put_answer
 from sciagent.domain.directives import Verb
 from sciagent.errors import UsageError
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 
 UndoOption = Annotated[
     bool,

@@ -21,7 +21,7 @@ from sciagent.api.terminal import Line, records_table
 from sciagent.cli import options
 from sciagent.cli.shared import Exit, plural, put_answer
 from sciagent.errors import SciagentError, SimulatorError, UsageError
-from sciagent.inputs.settings import ledger_address
+from sciagent.inputs.environment_variables import ledger_address
 
 ENGINES = ("rdkit", "ase", "tblite", "pyscf", "pyscf-dispersion", "sqlalchemy", "alembic")
 EXTRAS = {

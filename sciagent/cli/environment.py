@@ -57,7 +57,7 @@ def serve(
     """
     from sciagent.api.campaign import Campaign
     from sciagent.api.terminal import each_signal, raise_interrupt
-    from sciagent.inputs.settings import secret
+    from sciagent.inputs.environment_variables import secret
 
     if importlib.util.find_spec("uvicorn") is None or importlib.util.find_spec("starlette") is None:
         raise UsageError("this needs an extra: pip install 'sciagent[environment]'")

@@ -14,7 +14,7 @@ import typer
 from sciagent.cli import options
 from sciagent.cli.shared import open_ledger, say
 from sciagent.errors import UsageError
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection

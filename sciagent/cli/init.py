@@ -21,7 +21,7 @@ from sciagent.cli import options
 from sciagent.cli.shared import open_ledger, put, put_answer, put_json
 from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.inputs.settings import ledger_address
+from sciagent.inputs.environment_variables import ledger_address
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.plan import Plan, PlannedRung

@@ -14,7 +14,7 @@ from sciagent.cli.shared import Exit, candidate_text, open_ledger, put, put_answ
 from sciagent.cli.workers import short_owner
 from sciagent.domain.states import JobState
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection

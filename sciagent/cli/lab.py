@@ -12,7 +12,7 @@ from sciagent.api.terminal import Line, plain_table
 from sciagent.cli import options
 from sciagent.cli.shared import open_ledger, put_answer
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -51,7 +51,7 @@ def serve_model(
     Prints what to write into a campaign once it answers, and runs until it is interrupted.
     """
     from sciagent.agent.serving import served_adapters, server
-    from sciagent.inputs.settings import cache_folder
+    from sciagent.inputs.environment_variables import cache_folder
 
     if host not in server.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")

@@ -25,7 +25,7 @@ from sciagent.cli import options
 from sciagent.cli.shared import Exit, open_ledger, put, put_answer, say
 from sciagent.domain.people import Right, Role
 from sciagent.errors import UsageError
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection

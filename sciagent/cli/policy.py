@@ -58,7 +58,7 @@ def policy(
         )
     if not rollback and role is None and (reason or evaluation is not None):
         raise UsageError("--reason and --evaluation belong to --as ROLE")
-    from sciagent.inputs.settings import user
+    from sciagent.inputs.environment_variables import user
     from sciagent.training.evaluation import policy_history
 
     opened = open_ledger(ledger)

@@ -18,7 +18,7 @@ from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.guards import GuardEstimate, PolicyGuards, ShownGuards
+    from sciagent.domain.answers.reward_guards import GuardEstimate, PolicyGuards, ShownGuards
     from sciagent.rewards.publishing import ChangedReward, PublishedRewards, RewardedEpisode, ShownRewards
     from sciagent.store.database.ledger import Ledger
 

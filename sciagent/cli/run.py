@@ -12,7 +12,7 @@ from sciagent.api.terminal import Line
 from sciagent.cli import options
 from sciagent.cli.shared import Exit, end_at_once, open_ledger, plural, put_answer, put_json, say, say_upgraded
 from sciagent.errors import UsageError
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign

@@ -16,7 +16,7 @@ from sciagent.api.terminal import Line
 from sciagent.cli import options
 from sciagent.cli.shared import Exit, open_ledger, put, put_answer, say
 from sciagent.errors import UsageError
-from sciagent.inputs.settings import ledger_address, user
+from sciagent.inputs.environment_variables import ledger_address, user
 
 if TYPE_CHECKING:
     from sciagent.campaign.people.housekeeping import Waste

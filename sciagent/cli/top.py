@@ -26,7 +26,7 @@ from sciagent.domain.safe_text import ago
 from sciagent.errors import LedgerAwayError, UsageError
 
 if TYPE_CHECKING:
-    from sciagent.report.live import CachedQueries, Frame, Watched
+    from sciagent.report.campaigns_at_work import CachedQueries, Frame, Watched
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.job_queue.workers import RunningJob
     from sciagent.store.views.overview import Failure, Queue
@@ -64,7 +64,7 @@ def top(
             raise UsageError("--listen serves until it is interrupted; --once and --json print a single look")
         serve_ledger_metrics(listen, ledger)
         return
-    from sciagent.report.live import CachedQueries
+    from sciagent.report.campaigns_at_work import CachedQueries
 
     opened = open_ledger(ledger)
     cached_queries = CachedQueries()  # repeats the slow counts of large campaigns less often
@@ -93,7 +93,7 @@ def top(
 
 
 def _look(opened: Ledger, cached_queries: CachedQueries) -> Frame:
-    from sciagent.report.live import read_snapshot
+    from sciagent.report.campaigns_at_work import read_snapshot
 
     with opened.read() as connection:
         return read_snapshot(connection, cached_queries)

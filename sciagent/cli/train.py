@@ -413,7 +413,7 @@ def _put(settings: RunSettings, answer: TrainedPolicy, json: bool) -> None:
 
 def _ledger(given: str | None) -> Ledger | None:
     """Returns the ledger that gets the policy; None if none is named and there is none."""
-    from sciagent.inputs.settings import ledger_address
+    from sciagent.inputs.environment_variables import ledger_address
     from sciagent.store.database.engine import ledger_url
 
     place = ledger_url(ledger_address(given))

@@ -67,10 +67,10 @@ def serve_metrics(collector: Any, host: str, port: int) -> tuple[Any, str]:
 def collectors() -> Any:
     """Returns the module of the collectors. Raises UsageError if its extra is not installed."""
     try:
-        from sciagent.report import metrics
+        from sciagent.report import prometheus_metrics
     except ImportError as error:
         raise UsageError("metrics need prometheus-client; install it with: pip install 'sciagent[metrics]'") from error
-    return metrics
+    return prometheus_metrics
 
 
 def _address(text: str) -> tuple[str, int]:

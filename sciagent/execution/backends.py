@@ -9,7 +9,7 @@ from pathlib import Path
 from sciagent.errors import UsageError
 from sciagent.execution.celery.wakeups import Listener, Wakeups
 from sciagent.execution.executor import QUEUES, Executor
-from sciagent.inputs import settings
+from sciagent.inputs import environment_variables
 from sciagent.store.database.ledger import Ledger
 
 EXECUTORS = ("local", "ledger", "celery", "slurm")
@@ -40,7 +40,7 @@ class CeleryExecutor(Executor):
 
 def broker_url(given: str | None = None) -> str:
     """Returns the broker's URL: `given`, else SCIAGENT_BROKER. Raises UsageError if neither is set."""
-    url = given or settings.secret("SCIAGENT_BROKER")
+    url = given or environment_variables.secret("SCIAGENT_BROKER")
     if url is None:
         raise UsageError(
             "no broker is named: set SCIAGENT_BROKER to its URL, or SCIAGENT_BROKER_FILE to a file that holds it; "
@@ -62,7 +62,7 @@ def executor_of(name: str, ledger: Ledger, site: Path | None = None) -> Executor
         from sciagent.execution.slurm.controller import SlurmController
         from sciagent.execution.slurm.site import load_site
 
-        profile = site or settings.path("SCIAGENT_SLURM_SITE")
+        profile = site or environment_variables.path("SCIAGENT_SLURM_SITE")
         if profile is None:
             raise UsageError("--executor slurm needs a site profile: --site SITE.yaml, or SCIAGENT_SLURM_SITE")
         return SlurmController(ledger, load_site(profile), QUEUES)

@@ -18,7 +18,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from sciagent.errors import InputFileError, SpecError
-from sciagent.inputs.files import open_input
+from sciagent.inputs.open_input import open_input
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32

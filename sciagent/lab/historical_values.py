@@ -23,7 +23,7 @@ from sciagent.domain.lab_messages import LabAnswer
 from sciagent.domain.properties import properties
 from sciagent.domain.states import JobState, Standing
 from sciagent.errors import InputFileError, UsageError, did_you_mean
-from sciagent.inputs.files import open_input
+from sciagent.inputs.open_input import open_input
 from sciagent.inputs.validation import file_hash
 from sciagent.lab.answers_to_evidence import answer_equal_tasks, place_again
 from sciagent.lab.typed_answers import typed

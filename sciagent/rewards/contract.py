@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from sciagent.campaign.core.build import Built
-    from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
+    from sciagent.store.learning.episodes_and_costs import EpisodeRow, EpisodeTurn
 
 GROUP = "sciagent.reward_terms"
 RESERVED_PARTS = ("evidence", "cost")

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, control_score, is_drawn
 from sciagent.chemistry.fingerprint import Features
-from sciagent.domain.answers.guards import (
+from sciagent.domain.answers.reward_guards import (
     ControlCheck,
     GuardEstimate,
     PolicyDiversity,
@@ -44,9 +44,9 @@ from sciagent.rewards.guard_statistics import (
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.turn_rewards import price_of
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes, policies
+from sciagent.store.learning import episodes_and_costs, policies
 from sciagent.store.learning import reward_versions as rewards
-from sciagent.store.learning.episodes import EpisodeRow, EpisodeTurn
+from sciagent.store.learning.episodes_and_costs import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.policies import NamedPolicy
 from sciagent.store.learning.reward_versions import RewardRow
 from sciagent.store.results import candidates, evidence, pooled_replicates
@@ -316,7 +316,7 @@ class EpisodeReader:
 
     def read(self, ids: Sequence[int]) -> dict[int, CheckedEpisode]:
         """Returns the episodes by id. ids: ids of episodes that have rewards."""
-        turns = episodes.turns_of(self._connection, ids, self._as_of)
+        turns = episodes_and_costs.turns_of(self._connection, ids, self._as_of)
         new_ids = set[int]()
         for turn in chain.from_iterable(turns.values()):
             for proposal in turn.proposals:
@@ -414,7 +414,7 @@ def guards(
     rows: the rewards of a version. spec, as_of: its description and its watermark.
     """
     reading = _Reading(built, connection, rows, spec, as_of)
-    for groups in _batches(episodes.episodes(connection, built.row.id, as_of, reading.rewards)):
+    for groups in _batches(episodes_and_costs.episodes(connection, built.row.id, as_of, reading.rewards)):
         reading.add(groups)
     tallies = sorted(reading.tallies.values(), key=lambda tally: tally.first)
     sizes = [tally.new for tally in tallies if tally.new >= LEAST_PROPOSALS]

@@ -28,10 +28,11 @@ from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes, reward_versions
+from sciagent.store.learning import episodes_and_costs as episodes
+from sciagent.store.learning import reward_versions
 from sciagent.store.learning import rollout_groups as groups
 from sciagent.store.learning.reward_versions import RewardRow, RewardVersionRow
-from sciagent.store.results import laws
+from sciagent.store.results import laws_and_audit_log
 from sciagent.store.results.evidence import read_watermark
 
 
@@ -166,7 +167,7 @@ def _new_version(
         if newest is not None and newest.watermark == as_of:
             return newest
         if law is not None and law_id is None:
-            law_id = laws.write(connection, campaign_id, law.state, purpose="reward", watermark=as_of).id
+            law_id = laws_and_audit_log.write(connection, campaign_id, law.state, purpose="reward", watermark=as_of).id
         version = reward_versions.write_version(
             connection,
             campaign_id,
@@ -231,7 +232,7 @@ def law_of(
     stated = spec.law or (previous.law if previous is not None else None)
     if stated is None:
         return None, fit_law(built, connection, as_of)
-    row = laws.by_id(connection, built.row.id, stated, "reward")
+    row = laws_and_audit_log.by_id(connection, built.row.id, stated, "reward")
     if row is None:
         raise UsageError(
             f"row {stated} of the table of laws holds no law that was made for rewards of this campaign; leave law: out"

@@ -27,7 +27,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among
 from sciagent.store.database.candidate_subsets import CandidatePart
 from sciagent.store.learning import rollout_groups
-from sciagent.store.learning.episodes import EpisodeTurn
+from sciagent.store.learning.episodes_and_costs import EpisodeTurn
 from sciagent.store.results import candidates
 
 

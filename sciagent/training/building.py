@@ -27,7 +27,7 @@ from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_versions
-from sciagent.store.learning.episodes import EpisodeRow
+from sciagent.store.learning.episodes_and_costs import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training import answer_rows
 from sciagent.training.answer_rows import Selection

@@ -25,8 +25,8 @@ from sciagent.domain.evidence import content_hash
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes
-from sciagent.store.learning.episodes import EpisodeRow
+from sciagent.store.learning import episodes_and_costs
+from sciagent.store.learning.episodes_and_costs import EpisodeRow
 from sciagent.store.learning.policies import tool_set_content
 from sciagent.store.views.episodes import EpisodeProposal, episode_proposals
 
@@ -165,7 +165,7 @@ class TrainingCampaign:
 
     def rows(self, connection: Connection) -> list[EpisodeRow]:
         """Returns the episodes. The episodes of a group follow each other."""
-        return episodes.episodes(connection, self.built.row.id, self.as_of)
+        return episodes_and_costs.episodes(connection, self.built.row.id, self.as_of)
 
     def episode(self, connection: Connection, row: EpisodeRow) -> RecordedEpisode:
         """Returns an episode of the campaign with its opening."""

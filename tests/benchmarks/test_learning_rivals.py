@@ -26,7 +26,7 @@ from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.objectives import Direction, Objective, Window
-from sciagent.domain.ports import MeasuredCandidate
+from sciagent.domain.proposer_interfaces import MeasuredCandidate
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation.evaluation_spec import EvaluationAnswer
@@ -129,7 +129,7 @@ safety: {screen: false, reason: molecules of a test}
 def test_lessons_are_the_verified_edits_of_a_ledger(tmp_path: Path) -> None:
     from functools import partial
 
-    from sciagent.campaign.proposing.sources import source_of
+    from sciagent.campaign.proposing.start_sources import source_of
     from sciagent.training.evaluation.campaign_runs import OneByOne
     from sciagent.training.rollouts.random_edits import ScriptedPolicy
 

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from sciagent.cli.shared import JsonLines, TextLines
 from sciagent.cli.top import display
-from sciagent.report.live import CachedQueries, read_snapshot
+from sciagent.report.campaigns_at_work import CachedQueries, read_snapshot
 from sciagent.store.database.ledger import Ledger
 from tests.support.busy import busy
 from tests.support.campaigns import environment

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built
-from sciagent.report.metrics import LedgerCollector
+from sciagent.report.prometheus_metrics import LedgerCollector
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger

@@ -16,7 +16,7 @@ from sciagent.agent.tools.registry import ToolContext
 from sciagent.api.campaign import Campaign
 from sciagent.campaign.core.opening import open_for_people
 from sciagent.campaign.proposing.briefing import AgentWorkbench
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import Worker
 from tests.support.campaigns import sciagent

@@ -21,7 +21,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import spend
 from sciagent.store.views import campaign_counts
-from sciagent.verification.sandbox.sockets import nurseries
+from sciagent.verification.sandbox.links_to_processes import nurseries
 
 LADDER = """
 campaign: bad

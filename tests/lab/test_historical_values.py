@@ -9,7 +9,7 @@ import pytest
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.people.verifying import add
 from sciagent.domain.display_units import Column
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.states import CampaignState
 from sciagent.errors import InputFileError, UsageError
 from sciagent.lab import claiming

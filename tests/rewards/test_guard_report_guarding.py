@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.answers.guards import PolicyGuards, ShownGuards
+from sciagent.domain.answers.reward_guards import PolicyGuards, ShownGuards
 from sciagent.domain.answers.shown_values import plain
 from sciagent.rewards import guard_report
 from sciagent.rewards.guard_report import guards, show_guards

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sciagent.domain.answers.guards import PolicyDiversity, PolicyGuards
+from sciagent.domain.answers.reward_guards import PolicyDiversity, PolicyGuards
 
 NO_DIVERSITY = PolicyDiversity(scaffolds=None, distance=None, repeats=None, refused=None)
 

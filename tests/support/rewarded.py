@@ -18,7 +18,7 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import AttemptState
-from sciagent.inputs.settings import code_version
+from sciagent.inputs.environment_variables import code_version
 from sciagent.rewards.publishing import ShownRewards
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import proposer_trajectories, standings

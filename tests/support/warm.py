@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.cli.main import command_line
-from sciagent.verification.sandbox.sockets import nurseries
+from sciagent.verification.sandbox.links_to_processes import nurseries
 
 ROOT = Path(__file__).parents[2]
 IMPORTED = (

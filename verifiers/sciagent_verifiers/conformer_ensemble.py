@@ -14,7 +14,7 @@ from sciagent.domain.properties import CONFORMATIONAL_FREE_ENERGY, CONFORMER_WEI
 from sciagent.verification.contract import Context, Finding, Level, PropertyAtLevel, Refusal, Settings, at
 from sciagent_simulators.conformer_search import Ensemble, with_defined_stereo
 from sciagent_simulators.solvents import Solvent
-from sciagent_verifiers.per_candidate import Calculation
+from sciagent_verifiers.verifier_bases import Calculation
 
 # Standard deviations over the seeds of the search, in the properties' units: of a search that repeats exactly, and of
 # the others.

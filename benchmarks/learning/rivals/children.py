@@ -16,7 +16,7 @@ from sciagent.chemistry.editing.graph_edits import EditLimits
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.chemistry.molecule import molecule_or_none
 from sciagent.domain.objectives import Objective
-from sciagent.domain.ports import MeasuredCandidate, ProposalIn
+from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn
 
 Array = NDArray[np.float64]
 BEST = 8  # parents, as many as a prompt shows

@@ -14,7 +14,7 @@ from benchmarks.learning.rivals.children import BEST, Array, Edited, edits_of, f
 from sciagent.agent.proposers.plugin_proposers import CampaignView, ProposerTask
 from sciagent.chemistry.fingerprint import StructureFingerprint, structure_of
 from sciagent.domain.objectives import Objective
-from sciagent.domain.ports import MeasuredCandidate, ProposalIn
+from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.similarity import GrowingStructures
 from sciagent.scheduling.law.stacked_law import Question, Stack, mixture

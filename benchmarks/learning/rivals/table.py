@@ -25,7 +25,7 @@ from benchmarks.learning.rivals.lessons import PROPERTIES, Lesson, lessons_of
 from sciagent.agent.proposers.plugin_proposers import CampaignView, ProposerTask
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.chemistry.fingerprint import structure_of
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 

@@ -17,7 +17,7 @@ from typing import Any
 from sciagent.chemistry.combinatorial_libraries import Combinations
 from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import Subject
-from sciagent.domain.ports import ProposalIn, Turn, Workbench
+from sciagent.domain.proposer_interfaces import ProposalIn, Turn, Workbench
 
 SEED = "seed"  # operation of the candidates that a campaign begins with
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from sciagent.agent.proposers.list_proposers import Screen
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.objectives import Objective
-from sciagent.domain.ports import MeasuredCandidate, ProposalIn, ScriptBench, Turn
+from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn, ScriptBench, Turn
 from sciagent.errors import CampaignError, UnknownNameError, UsageError
 
 GROUP = "sciagent.proposers"

@@ -25,7 +25,7 @@ from sciagent.agent.installed_models import ModelError, checked, content_sha256,
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.safe_text import address_fault, without_secrets
 from sciagent.errors import UsageError
-from sciagent.inputs.settings import models_folder
+from sciagent.inputs.environment_variables import models_folder
 
 DIGITS = 8  # hexadecimal digits of an adapter's hash in its name
 

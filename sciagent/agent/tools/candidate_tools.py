@@ -17,7 +17,7 @@ from sciagent.agent.tools.candidate_references import Predictions, checked_predi
 from sciagent.agent.tools.registry import CallError, Observation, ToolContext
 from sciagent.chemistry.subjects.base import EditByName, EditSite
 from sciagent.domain.candidates import Candidate
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.safe_text import escaped, short
 from sciagent.errors import InvalidCandidateError
 

@@ -35,7 +35,7 @@ from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION, Derive
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, content_hash
 from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.outcomes import Outcome, Reason, Verdict
-from sciagent.domain.ports import Proposer
+from sciagent.domain.proposer_interfaces import Proposer
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_calibration import Fit, Fits, in_use
 from sciagent.domain.rung_position import Position, Tier

@@ -17,13 +17,13 @@ from sciagent.campaign.core.record_and_settle import Settling, settle, settle_ag
 from sciagent.campaign.driving.driver_state import AMPLE_JOBS, Crew, DriverSession, JobSlots, PlannedJob
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.ports import Choice
+from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.job_queue import jobs, spend
 from sciagent.store.results import candidates, evidence
-from sciagent.store.results.laws import AUDIT
+from sciagent.store.results.laws_and_audit_log import AUDIT
 
 CONTROL = "control"  # the chooser in decisions to run the control
 MAX_CHOICES = 512  # a dispatch asks for no more choices once it has asked for this many

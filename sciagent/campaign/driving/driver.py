@@ -36,8 +36,8 @@ from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE
 from sciagent.campaign.pricing.purchasing import BlockedBy
-from sciagent.campaign.proposing.sources import MakeSource, source_of
-from sciagent.domain.ports import Choice
+from sciagent.campaign.proposing.start_sources import MakeSource, source_of
+from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_calibration import Fit
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import CampaignState, Standing
@@ -46,7 +46,7 @@ from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, directives, standings, watermarks
 from sciagent.store.campaign_state.campaigns import log_event
 from sciagent.store.database import tables as t
-from sciagent.store.results import laws
+from sciagent.store.results import laws_and_audit_log
 from sciagent.verification.sandbox.host import Worker, sweep
 
 LEAST_SECONDS_BETWEEN_LOOKS = 1.0  # shortest time between two looks for settled candidates while jobs run
@@ -91,7 +91,7 @@ class ControlDraws:
         new = [id_ for id_ in settled if id_ not in self._known_ids]
         self._known_ids.update(new)
         if new:
-            keys = laws.candidate_keys(connection, new)
+            keys = laws_and_audit_log.candidate_keys(connection, new)
             drawn = is_drawn(built.control, built.spec.seed, (keys[id_] for id_ in new))
             self._waiting += [id_ for id_, is_chosen in zip(new, drawn, strict=True) if is_chosen]
         took = time.monotonic() - begun

@@ -28,7 +28,7 @@ from sciagent.campaign.core.record_and_settle import settle_again
 from sciagent.campaign.driving.driver_state import Crew, DriverSession, Ending, JobSlots, Pace, PlannedJob, Quota
 from sciagent.campaign.driving.remote_jobs import OfferedJob, offered_jobs, settle_ended
 from sciagent.domain.lab_messages import QUEUE
-from sciagent.domain.ports import Choice
+from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import CampaignState
 from sciagent.scheduling.candidate_pool import RECENT, tasks_for_missing_hits

@@ -26,7 +26,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, check_possible, to_canonical
 from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
-from sciagent.inputs.files import open_input
+from sciagent.inputs.open_input import open_input
 from sciagent.inputs.validation import file_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

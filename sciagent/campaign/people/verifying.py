@@ -42,8 +42,8 @@ from sciagent.domain.directives import Verb
 from sciagent.domain.display_units import Units, in_chosen_units
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Verdict
-from sciagent.domain.ports import ProposalIn
 from sciagent.domain.properties import properties
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import conversion_factor
 from sciagent.domain.rung_calibration import calibrated
 from sciagent.domain.states import Standing

@@ -22,13 +22,13 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.auditing import Auditing
 from sciagent.campaign.pricing.priced_campaign import WALL_ALLOWANCE, PricedCampaign
 from sciagent.campaign.pricing.purchasing import Basket, Blocked, BlockedBy, Purchasing, in_order_of_start
-from sciagent.domain.ports import Choice
+from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_position import PaidIndex, Position
 from sciagent.domain.states import CampaignState
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.store.results import laws
-from sciagent.store.results.laws import AUDIT
+from sciagent.store.results import laws_and_audit_log
+from sciagent.store.results.laws_and_audit_log import AUDIT
 
 INDEX_WITHOUT_LAW = 1e5  # index of purchases made without the law; a person's promotion has a higher one
 SHARE_OF_REEVALUATION = 0.05  # share of time for evaluating candidates again while workers are busy
@@ -464,7 +464,9 @@ class Pricing(Purchasing):
             remaining = self._remaining_by_name(self._released_share())
             self._next_weights = self._numeraire.balanced(self._campaign.drawn(), remaining)
         if was_fitted or audit_changes:
-            self.law_version = laws.write(connection, self._built.row.id, self._law_state(audit_changes)).version
+            self.law_version = laws_and_audit_log.write(
+                connection, self._built.row.id, self._law_state(audit_changes)
+            ).version
 
     def _worths(self) -> dict[str, object]:
         """Returns, as JSON, the value of the best candidates, and what their value would be without each rung."""

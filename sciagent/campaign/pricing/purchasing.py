@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
-from sciagent.domain.ports import Choice
+from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import CampaignState
 from sciagent.scheduling.array_types import Array

@@ -12,7 +12,7 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.purchasing import Purchasing
-from sciagent.domain.ports import Choice
+from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import CampaignState
 from sciagent.scheduling.array_types import RowIndices

@@ -15,8 +15,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.tools.calls import SHOWN
 from sciagent.agent.tools.registry import Past
+from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.proposing.prediction_scores import in_canonical, latest_scores
@@ -26,7 +26,7 @@ from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.display_units import chosen_unit_of, in_chosen_units, window_text
 from sciagent.domain.evidence import Measured
-from sciagent.domain.ports import ProposalIn, ProposalOut
+from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
 from sciagent.domain.quantities import value_text
 from sciagent.errors import InvalidCandidateError
 from sciagent.store.campaign_state import campaigns, standings

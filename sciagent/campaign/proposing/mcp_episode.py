@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent.messages import Message, to_json
-from sciagent.agent.tools.calls import Toolbox, call_record
 from sciagent.agent.tools.offered_tools import tools_of
 from sciagent.agent.tools.registry import Observation, Registry
+from sciagent.agent.tools.toolbox import Toolbox, call_record
 from sciagent.campaign.core.build import Built, prepare
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench

@@ -14,7 +14,7 @@ from sciagent.campaign.core.build import Built
 from sciagent.chemistry.fingerprint import Features
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.ports import MeasuredCandidate, Scored
+from sciagent.domain.proposer_interfaces import MeasuredCandidate, Scored
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled_replicates

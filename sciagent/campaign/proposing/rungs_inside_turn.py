@@ -14,10 +14,10 @@ from sciagent.chemistry.subjects.base import Standardised
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.ports import ProposalIn, ProposalOut
+from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
 from sciagent.domain.states import MAX_LOSSES, Standing
 from sciagent.errors import CampaignError
-from sciagent.store.learning import episodes
+from sciagent.store.learning import episodes_and_costs
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.cost_models import unmeasured
 from sciagent.verification.sandbox.host import HostResult, Request
@@ -61,7 +61,7 @@ def _reuse(built: Built, rung: BuiltRung, by_key: dict[str, list[BenchEntry]]) -
     with built.ledger.read() as connection:
         ids = candidates.ids_of(connection, by_key)
         known = evidence.find_reusable(connection, list(ids.values()), rung.verifier.computation)
-        shares = episodes.shares(connection, [recorded.id for recorded in known.values()])
+        shares = episodes_and_costs.shares(connection, [recorded.id for recorded in known.values()])
     for key, id_ in ids.items():
         if id_ in known:
             for entry in by_key.pop(key):

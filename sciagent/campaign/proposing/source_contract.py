@@ -18,7 +18,7 @@ from sciagent.campaign.file.proposers import OneProposerSpec
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.ports import Turn
+from sciagent.domain.proposer_interfaces import Turn
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn

@@ -24,7 +24,7 @@ from sciagent.chemistry.fingerprint import Features
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Reason, Verdict
-from sciagent.domain.ports import MeasuredCandidate, ProposalIn, ProposalOut, Scored
+from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn, ProposalOut, Scored
 from sciagent.domain.states import Standing
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files

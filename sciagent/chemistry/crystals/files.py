@@ -11,7 +11,7 @@ from sciagent.chemistry.crystals.cells_and_symmetry import MAX_CHARACTERS
 from sciagent.chemistry.crystals.notation import cif_blocks
 from sciagent.chemistry.molecule_files import StructureRecord, names_in, read_structures
 from sciagent.errors import InputFileError
-from sciagent.inputs.files import open_input
+from sciagent.inputs.open_input import open_input
 
 MAX_FILE = 256 << 20
 """Largest JSON file, in bytes, since it is read as a whole; other formats are read in parts."""

@@ -15,7 +15,7 @@ from sciagent.domain.answers.status import CampaignCounts, JudgeAgreement
 from sciagent.domain.properties import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS, Property
 from sciagent.domain.states import CampaignState
 from sciagent.report.analysis.rejections import Rejection
-from sciagent.report.live import time_left
+from sciagent.report.campaigns_at_work import time_left
 from sciagent.report.parts.candidates import KIND_PLACE, Card, Table
 from sciagent.report.parts.rung_agreement import decided_by_opinion
 from sciagent.report.parts.wording import after_number, cost, duration, many, value, words

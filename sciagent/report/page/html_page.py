@@ -28,7 +28,7 @@ from sqlalchemy.engine import Connection
 from sciagent import __version__
 from sciagent.domain.evidence import file_of
 from sciagent.errors import UsageError
-from sciagent.report.analysis import audit, guards, ladder, objectives, proposers, rejections, summary
+from sciagent.report.analysis import audit, guard_charts, ladder, objective_charts, proposers, rejections, summary
 from sciagent.report.page import episodes
 from sciagent.report.parts import candidates, charts, rung_agreement, wording
 from sciagent.store.campaign_state import campaigns
@@ -100,7 +100,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "predicted": scores,
         "predictions": {c.candidate.key: proposers.listed(c.origin.predicted, row.units) for c in cards},
         "shown_episodes": episodes.selection(connection, row),
-        "policies": guards.policies(connection, row),
+        "policies": guard_charts.policies(connection, row),
         "cards": cards,
         "glossary": wording.WORDS,
         "table": table,
@@ -114,7 +114,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "amendments": amendments(connection, row),
         "directives": [d for d in directives(connection, row) if d["verb"] != "amend"],
         "sessions": rejections.sessions(connection, row),
-        "objective_charts": objectives.objective_charts(connection, row, decisive_rungs),
+        "objective_charts": objective_charts.objective_charts(connection, row, decisive_rungs),
         "data": {"rows": table.rows, "pictures": table.pictures, "named": table.named, "geometries": geometries},
         "funnel_chart": charts.funnel(passages),
         "cost_chart": charts.costs(spent.by_rung),

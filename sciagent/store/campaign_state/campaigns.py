@@ -23,7 +23,7 @@ from sciagent.domain.properties import properties
 from sciagent.domain.rung_calibration import Fits, in_use
 from sciagent.domain.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import DriverHeldError, StaleLeaseError, UnknownNameError
-from sciagent.inputs.settings import lease_seconds
+from sciagent.inputs.environment_variables import lease_seconds
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.inputs.settings import code_version
+from sciagent.inputs.environment_variables import code_version
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now

@@ -13,14 +13,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain import lab_messages
 from sciagent.domain.states import AttemptState, JobState
-from sciagent.inputs import settings
+from sciagent.inputs import environment_variables
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, insert_many
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
 
-LEASE_SECONDS = settings.lease_seconds()
+LEASE_SECONDS = environment_variables.lease_seconds()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UnknownNameError
-from sciagent.inputs.settings import code_version
+from sciagent.inputs.environment_variables import code_version
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk import among, enter_by_hash
 from sciagent.store.database.engine import db_now

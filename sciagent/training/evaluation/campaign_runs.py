@@ -26,18 +26,18 @@ from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
 from sciagent.campaign.file.proposers import LlmSpec
-from sciagent.campaign.proposing.sources import source_of, start_policy
+from sciagent.campaign.proposing.start_sources import source_of, start_policy
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.states import CampaignState
 from sciagent.errors import UsageError
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 from sciagent.inputs.yaml_document import read, read_text
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes
+from sciagent.store.learning import episodes_and_costs
 from sciagent.store.results import evidence
 from sciagent.store.views.campaign_counts import is_asked_about
 from sciagent.training.evaluation.evaluation_spec import SCRIPTED, ArmSpec, EvaluatedCampaign, EvaluateSpec
@@ -227,7 +227,7 @@ def _core_seconds(connection: Connection, built: Built) -> float:
     for rung in built.rungs:
         answers = evidence.find_reusable(connection, candidate_ids, rung.verifier.computation)
         answer_ids += [answer.id for answer in answers.values()]
-    shares = episodes.shares(connection, answer_ids)
+    shares = episodes_and_costs.shares(connection, answer_ids)
     answer_seconds = sum(Cost(share).get("core_seconds", 0.0) for share in shares.values())
     spend = t.spend.c
     attempt = t.attempt.c

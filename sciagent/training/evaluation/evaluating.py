@@ -20,7 +20,7 @@ from sciagent.agent import installed_models
 from sciagent.agent.installed_models import Model
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import SciagentError
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import evaluations_and_turn_uses, policies
 from sciagent.training.evaluation.arm_comparison import compared

@@ -34,7 +34,7 @@ from sciagent.store.learning.rollout_groups import GroupRow
 from sciagent.training.dataset_columns import rows_of
 from sciagent.training.learner.learner_rows import TrainingRow
 from sciagent.training.learner.row_selection import NEGLIGIBLE, has_decided_turn, sampled_row, valued_row
-from sciagent.training.live.run_campaigns import LiveTask, WeightedTask
+from sciagent.training.live.live_tasks import LiveTask, WeightedTask
 from sciagent.training.read_turns import RecordedEpisode
 from sciagent.training.rollouts.campaign_rollouts import count_step, obstacle_after_pause
 from sciagent.training.rollouts.lock_step import CarriedOut, NextTurn, RolloutRunner

@@ -29,7 +29,7 @@ from sciagent.training.learner.learner_rows import TrainingRow
 from sciagent.training.learner.row_selection import NEGLIGIBLE
 from sciagent.training.live import group_waves as waves
 from sciagent.training.live.group_waves import RewardedGroup, Waves
-from sciagent.training.live.run_campaigns import tasks_of_places
+from sciagent.training.live.live_tasks import tasks_of_places
 from sciagent.training.settings import LiveSettings
 
 

@@ -22,12 +22,12 @@ from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import CampaignError, SciagentError, UsageError
-from sciagent.inputs.settings import lease_seconds, models_folder
+from sciagent.inputs.environment_variables import lease_seconds, models_folder
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner.model_loading import LoadedModel, load
 from sciagent.training.live.group_waves import LocalWaves, Stopped, Wave, Waves
-from sciagent.training.live.run_campaigns import driven
+from sciagent.training.live.live_tasks import driven
 from sciagent.training.live.sampling_engines import (
     Engine,
     InProcessEngine,

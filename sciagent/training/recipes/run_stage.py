@@ -17,7 +17,7 @@ from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.errors import SciagentError
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rollout_groups

@@ -15,9 +15,9 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.tools.calls import SHOWN
 from sciagent.agent.tools.candidate_references import MAX_LOOKED_UP
 from sciagent.agent.tools.registry import Past
+from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
@@ -25,7 +25,7 @@ from sciagent.campaign.proposing.proposal_novelty import best_candidates
 from sciagent.campaign.proposing.rungs_inside_turn import BenchEntry, Runs
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.ports import Scored
+from sciagent.domain.proposer_interfaces import Scored
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.candidate_subsets import CandidatePart

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled, Sampling, to_json
 from sciagent.agent.policies.batched_policies import BatchPolicy
-from sciagent.agent.tools.calls import Toolbox, ToolResults
+from sciagent.agent.tools.toolbox import Toolbox, ToolResults
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.model_source import sampled_row

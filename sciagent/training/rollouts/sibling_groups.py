@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.conversation import Episode, EpisodeLimits, opening
 from sciagent.agent.messages import Message, from_json, to_json
-from sciagent.agent.tools.calls import Toolbox
+from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.agent.training_rows import calls_of
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.file.proposers import LlmSpec
@@ -23,7 +23,7 @@ from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.source_contract import next_episode
 from sciagent.domain.answers.shown_values import AnswerModel
 from sciagent.domain.evidence import content_hash
-from sciagent.inputs.settings import code_version
+from sciagent.inputs.environment_variables import code_version
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.learning import rollout_groups as groups

@@ -36,7 +36,7 @@ from ase.data import chemical_symbols
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import InvalidCandidateError, SimulatorError
-from sciagent.inputs.settings import cache_folder
+from sciagent.inputs.environment_variables import cache_folder
 from sciagent_simulators.potentials.potential import MP2020, UNCORRECTED, Energy, EnergyScale, Potential
 from sciagent_simulators.potentials.relax_batches import relax
 

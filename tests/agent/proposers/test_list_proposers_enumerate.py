@@ -9,7 +9,7 @@ import pytest
 
 from sciagent.agent.proposers.list_proposers import Enumerate
 from sciagent.chemistry.combinatorial_libraries import Combinations, ReactionLibrary, ScaffoldLibrary, block
-from sciagent.domain.ports import Turn
+from sciagent.domain.proposer_interfaces import Turn
 from tests.support.memory_bench import MemoryBench
 
 GROUPS = {n: [block(text) for text in ("F", "Cl chloro", "C#N cyano")] for n in (1, 2)}

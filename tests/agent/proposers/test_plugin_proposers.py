@@ -16,7 +16,7 @@ from sciagent.agent.proposers.plugin_proposers import CampaignView, ProposerTask
 from sciagent.campaign.core.opening import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.domain.ports import MeasuredCandidate, ProposalIn
+from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn
 from sciagent.domain.states import CampaignState
 from sciagent.errors import CampaignError, SpecError, UnknownNameError, UsageError
 from sciagent.store.database import tables as t

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from tests.agent.tools.calling import call
 from tests.support.memory_bench import MemoryBench
 

@@ -14,7 +14,7 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.pricing.purchasing import Purchasing
 from sciagent.campaign.pricing.scheduler_choice import purchasing_of
-from sciagent.domain.ports import Choice
+from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_position import Position
 from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import GFN1, write_campaign

@@ -15,7 +15,7 @@ from sciagent.errors import InputFileError, UnknownNameError, UsageError
 from sciagent.report.explaining import explain
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes
+from sciagent.store.learning import episodes_and_costs
 from tests.support import rows
 
 LEVEL = Level("experiment", phase="gas")
@@ -251,7 +251,7 @@ def test_a_file_states_what_its_values_cost(ledger: Ledger, file: Path) -> None:
     with ledger.read() as connection:
         e = t.evidence.c
         rows = connection.execute(sa.select(e.id, e.watermark, t.attempt.c.watermark).join(t.attempt)).all()
-        costs = episodes.shares(connection, [row[0] for row in rows])
+        costs = episodes_and_costs.shares(connection, [row[0] for row in rows])
         top = connection.execute(sa.select(sa.func.max(e.watermark))).scalar()
         by_smiles = {
             found.smiles: found.imported for id_ in (1, 2, 3) for found in [explain(connection, id_, [], ledger)]

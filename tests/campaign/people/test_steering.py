@@ -19,7 +19,7 @@ from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.campaign.people.verifying import add
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.domain.directives import Verb
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.states import CampaignState, JobState, Standing
 from sciagent.errors import UsageError
 from sciagent.report.answers import best

@@ -16,7 +16,7 @@ from sciagent.campaign.driving.choices_to_jobs import _decide
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.pricing.auditing import Auditing, _rounded
 from sciagent.campaign.pricing.ledger_pool import LedgerPool, observation_schema
-from sciagent.domain.ports import Choice
+from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.states import Standing
 from sciagent.errors import SpecError
 from sciagent.report.analysis.audit import audit, population
@@ -26,7 +26,7 @@ from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates, laws
+from sciagent.store.results import candidates, laws_and_audit_log
 from tests.support import rows
 from tests.support.campaigns import sciagent, write_campaign
 
@@ -74,7 +74,7 @@ class Stage:
             wanted = [Purchase(row, 1, 50.0) for row in batch]
             news = self.auditing.note_passed_over(connection, self.law, wanted, spent)
             if news:
-                laws.write(connection, self.campaign, {"audit": news})
+                laws_and_audit_log.write(connection, self.campaign, {"audit": news})
         return news
 
     def due(self, spent: float) -> list[Purchase]:
@@ -97,9 +97,9 @@ class Stage:
             self.pool.mark_changed(list(ids))
             self.pool.refresh(connection)
 
-    def log(self) -> laws.AuditLog:
+    def log(self) -> laws_and_audit_log.AuditLog:
         with self.built.ledger.read() as connection:
-            return laws.audit_log(connection, self.campaign)
+            return laws_and_audit_log.audit_log(connection, self.campaign)
 
 
 @pytest.fixture(name="stage")
@@ -213,7 +213,10 @@ def test_a_campaign_says_what_its_audit_found(tmp_path: Path) -> None:
         ledger = Ledger(str(cwd / "sciagent.db"))
         with ledger.read() as connection:
             row = campaigns.get(connection, "small")
-            log, drawn = laws.audit_log(connection, row.id), laws.audit_draws(connection, row.id)
+            log, drawn = (
+                laws_and_audit_log.audit_log(connection, row.id),
+                laws_and_audit_log.audit_draws(connection, row.id),
+            )
             d = t.decision.c
             logged = dict(tuple(one) for one in connection.execute(sa.select(d.id, d.propensity)))
             html = page(connection, row, ledger.artifacts)

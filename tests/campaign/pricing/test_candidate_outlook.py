@@ -22,7 +22,7 @@ from sciagent.campaign.pricing.candidate_outlook import forecasts, outlook_in, s
 from sciagent.campaign.pricing.priced_campaign import allowances, rebuild_with_law
 from sciagent.domain.answers.explanation import PropertyForecast
 from sciagent.domain.answers.shown_values import plain
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.report.answers import best
 from sciagent.report.explaining import explain, refused
 from sciagent.store.campaign_state import campaigns

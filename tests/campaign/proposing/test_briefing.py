@@ -7,7 +7,7 @@ import pytest
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.verification.sandbox.host import Worker
 from tests.campaign.proposing.opened import built, worker
 

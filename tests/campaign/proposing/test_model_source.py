@@ -14,7 +14,7 @@ from sciagent.campaign.core.opening import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.states import CampaignState
-from sciagent.inputs.settings import code_version
+from sciagent.inputs.environment_variables import code_version
 from sciagent.report.answers import episode
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

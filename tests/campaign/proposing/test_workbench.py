@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.store.database import tables as t
 from sciagent.verification.sandbox.host import Worker
 from tests.campaign.proposing.opened import built, worker

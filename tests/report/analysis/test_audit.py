@@ -8,7 +8,7 @@ import pytest
 from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.answers.status import RungAgreement
 from sciagent.report.analysis.audit import Population, _in_chosen_unit, missed, scored
-from sciagent.store.results.laws import AuditLog
+from sciagent.store.results.laws_and_audit_log import AuditLog
 
 
 def them(

@@ -10,21 +10,23 @@ import pytest
 from sciagent.domain.evidence import Computation
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes, policies, reward_versions, rollout_groups
+from sciagent.store.learning import episodes_and_costs, policies, reward_versions, rollout_groups
 from sciagent.store.views.episodes import episode_proposals
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 
 PAID = [Computation("toy", "1", rows.SETTINGS)]
 READS: dict[str, Callable[[Any, int], object]] = {
-    "episodes of a campaign": lambda c, i: episodes.episodes(c, i, 10),
-    "some episodes": lambda c, i: episodes.episodes(c, i, 10, only=[1, 2]),
-    "an episode by its number": lambda c, i: episodes.by_number(c, i, 1),
-    "turns with their proposals": lambda c, i: episodes.turns_of(c, [1, 2], 10),
-    "what candidates cost": lambda c, i: episodes.costs_of(c, i, PAID, [1, 2], 10),
-    "what imported values cost": lambda c, i: episodes.costs_of(c, i, PAID, [1, 2], 10, [("gap", "measured")]),
-    "what evidence cost": lambda c, i: episodes.shares(c, [1, 2]),
-    "what computations cost": lambda c, i: episodes.of_computations(c, PAID, [1, 2], 10),
+    "episodes of a campaign": lambda c, i: episodes_and_costs.episodes(c, i, 10),
+    "some episodes": lambda c, i: episodes_and_costs.episodes(c, i, 10, only=[1, 2]),
+    "an episode by its number": lambda c, i: episodes_and_costs.by_number(c, i, 1),
+    "turns with their proposals": lambda c, i: episodes_and_costs.turns_of(c, [1, 2], 10),
+    "what candidates cost": lambda c, i: episodes_and_costs.costs_of(c, i, PAID, [1, 2], 10),
+    "what imported values cost": lambda c, i: episodes_and_costs.costs_of(
+        c, i, PAID, [1, 2], 10, [("gap", "measured")]
+    ),
+    "what evidence cost": lambda c, i: episodes_and_costs.shares(c, [1, 2]),
+    "what computations cost": lambda c, i: episodes_and_costs.of_computations(c, PAID, [1, 2], 10),
     "the last group": lambda c, i: rollout_groups.last_number(c, i),
     "open groups": lambda c, i: rollout_groups.of_campaign(c, i, "open"),
     "siblings": lambda c, i: rollout_groups.siblings(c, 1),

@@ -16,7 +16,7 @@ from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampl
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.live import run_campaigns as live_tasks
+from sciagent.training.live import live_tasks
 from sciagent.training.live.group_waves import LocalWaves, Stopped
 from sciagent.training.live.late_verdicts import Gatherer
 from sciagent.training.rollouts.random_edits import ScriptedPolicy

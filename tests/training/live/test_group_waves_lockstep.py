@@ -17,7 +17,7 @@ from sciagent import Campaign
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.live import run_campaigns as live_tasks
+from sciagent.training.live import live_tasks
 from sciagent.training.live.group_waves import LocalWaves, Stopped, TaskGroups, Wave, divided
 from sciagent.training.rollouts.lock_step import CarriedOut, RolloutRunner
 from sciagent.training.settings import LiveSettings, TaskShare

@@ -18,7 +18,7 @@ from sciagent.store.learning import reward_versions
 from sciagent.training.live.group_waves import LocalWaves
 from sciagent.training.live.late_verdicts import Gatherer
 from sciagent.training.live.live_run import RunGuards, reward_spec
-from sciagent.training.live.run_campaigns import driven
+from sciagent.training.live.live_tasks import driven
 from sciagent.training.settings import LiveSettings, TaskShare
 from sciagent.training.stopping_guards import StopReason
 from tests.support.plugins import register_again

@@ -6,7 +6,7 @@ import pytest
 
 from sciagent.campaign.core.build import Built
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.training.rollouts import campaign_snapshot
 from sciagent.training.rollouts.campaign_snapshot import EpisodeMemory, SnapshotBench, stored
 from sciagent.training.rollouts.parallel_tool_calls import FastRungs

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 import sciagent
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.campaign.core.build import Built
-from sciagent.domain.ports import ProposalIn
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.rewards.publishing import RewardedEpisode, publish, show
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database import tables as t

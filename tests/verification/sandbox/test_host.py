@@ -17,7 +17,7 @@ from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.outcomes import Outcome
 from sciagent.errors import UsageError
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
-from sciagent.verification.sandbox.sockets import nurseries
+from sciagent.verification.sandbox.links_to_processes import nurseries
 from tests.verification.sandbox.working import ABC, AMPLE, ETHANOL, run, said
 
 QUICK = Limits(wall_seconds=0.6, memory_mb=300)

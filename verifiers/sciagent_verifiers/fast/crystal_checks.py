@@ -29,7 +29,7 @@ from sciagent.domain.properties import (
 )
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
 from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements, scarcity, tolerance_factors
-from sciagent_verifiers.per_candidate import CrystalVerifier, refusal_of_other_kind, refused
+from sciagent_verifiers.verifier_bases import CrystalVerifier, refusal_of_other_kind, refused
 
 FORMULA = Level(method="formula")
 CELL = Level(method="cell as proposed")

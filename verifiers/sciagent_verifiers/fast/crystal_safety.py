@@ -21,7 +21,7 @@ from sciagent_verifiers.fast.hazards.crystal_hazards import (
     known_crystal_rule,
     screen_crystal,
 )
-from sciagent_verifiers.per_candidate import CrystalVerifier, refusal_of_other_kind, refused
+from sciagent_verifiers.verifier_bases import CrystalVerifier, refusal_of_other_kind, refused
 
 LEVEL = Level(method="sciagent safety screen")
 MAX_EXTRA = 200  # largest number of a user's rules

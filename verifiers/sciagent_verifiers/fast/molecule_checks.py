@@ -29,7 +29,7 @@ from sciagent.domain.properties import STRUCTURAL_ALERTS, properties
 from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
 from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements
 from sciagent_verifiers.fast.molecule_descriptors import descriptor_functions
-from sciagent_verifiers.per_candidate import MoleculeVerifier, refused
+from sciagent_verifiers.verifier_bases import MoleculeVerifier, refused
 
 MIN_RING_WITH_ALKYNE = 8  # atoms
 MIN_RING_WITH_ALLENE = 8  # atoms

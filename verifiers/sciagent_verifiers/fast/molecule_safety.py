@@ -16,7 +16,7 @@ from sciagent.domain.rung_position import Tier
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
 from sciagent_verifiers.fast.hazards.crystal_hazards import known_molecule_rule
 from sciagent_verifiers.fast.hazards.molecule_hazards import Hazard, Rule, rule_names, screen
-from sciagent_verifiers.per_candidate import MoleculeVerifier, refused
+from sciagent_verifiers.verifier_bases import MoleculeVerifier, refused
 
 LEVEL = Level(method="sciagent safety screen")
 MAX_EXTRA = 200  # largest number of a user's patterns

@@ -19,7 +19,7 @@ from sciagent.verification.contract import Context, Finding, Refusal, Settings, 
 from sciagent.verification.retrosynthesis import RouteFinder, checked, route_finder
 from sciagent_verifiers.fast.molecule_descriptors import sa_score
 from sciagent_verifiers.fast.reference_index import ReferenceIndex, index_of
-from sciagent_verifiers.per_candidate import MoleculeVerifier, refused
+from sciagent_verifiers.verifier_bases import MoleculeVerifier, refused
 
 LONGEST_NAMES = 120  # characters; longer lists of files are named by the hash of the settings
 

@@ -25,7 +25,7 @@ from sciagent.domain.evidence import content_hash
 from sciagent.domain.properties import NEAREST_SIMILARITY, Level, PropertyAtLevel, at
 from sciagent.domain.rung_position import Tier
 from sciagent.errors import InputFileError
-from sciagent.inputs.settings import cache_folder
+from sciagent.inputs.environment_variables import cache_folder
 from sciagent.verification.contract import (
     Context,
     Finding,
@@ -36,7 +36,7 @@ from sciagent.verification.contract import (
     Settings,
     SimulatorError,
 )
-from sciagent_verifiers.per_candidate import SingleVerifier, refused
+from sciagent_verifiers.verifier_bases import SingleVerifier, refused
 
 LOCK_SECONDS = 3600.0  # longest wait for another process that builds the same index
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from sciagent.verification.contract import Refusal, StructureFile
 from sciagent_verifiers.fast.compounds.crystal_index import CrystalFile, CrystalIndex, crystal_index
 from sciagent_verifiers.fast.novelty_base import Neighbour, NoveltySettings, NoveltyVerifier
 from sciagent_verifiers.fast.reference_index import Fingerprint, ReferenceIndex, index_of
-from sciagent_verifiers.per_candidate import refusal_of_other_kind
+from sciagent_verifiers.verifier_bases import refusal_of_other_kind
 
 
 class MoleculeNoveltySettings(NoveltySettings):

@@ -34,7 +34,7 @@ from sciagent_simulators.conformer_search import (
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.low_conformers import RELAXED_ALIKE, degeneracies, is_achiral, low_conformers
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
-from sciagent_verifiers.per_candidate import Calculation, Spread
+from sciagent_verifiers.verifier_bases import Calculation, Spread
 
 ROOM_TEMPERATURE = 298.15  # K
 KINDS = {

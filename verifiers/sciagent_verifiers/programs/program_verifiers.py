@@ -31,7 +31,7 @@ from sciagent_simulators.solvents import PyscfSolvent
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_verifiers.high_fidelity.density_functional_base import BASIS_FACTORS, functions_of_atom
 from sciagent_verifiers.high_fidelity.pyscf_scf import FLEXIBLE, RIGID
-from sciagent_verifiers.per_candidate import Calculation
+from sciagent_verifiers.verifier_bases import Calculation
 
 MAX_KEPT = 4 << 20  # bytes; a longer output is not kept with the evidence
 

@@ -30,9 +30,9 @@ from sciagent.domain.rung_position import Tier
 from sciagent.domain.safe_text import address_fault
 from sciagent.errors import SciagentError, UsageError
 from sciagent.verification.contract import Context, Finding, Refusal, Settings
-from sciagent_verifiers.per_candidate import MoleculeVerifier
 from sciagent_verifiers.simulation import judge_votes
 from sciagent_verifiers.simulation.judge_votes import Rubric, RubricFile, described, margin, messages, score
+from sciagent_verifiers.verifier_bases import MoleculeVerifier
 
 SERVER_SETTINGS = ("endpoint", "api_key_env", "timeout")  # left out of hashes: they do not identify the model
 MAX_REASONS_CHARACTERS = 40_000  # largest total of the reasons in the diagnostics

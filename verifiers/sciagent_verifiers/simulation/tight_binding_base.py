@@ -32,7 +32,7 @@ from sciagent_simulators.pyscf_ions import ranks_that_matter, spread_over_search
 from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare, relaxed_by_protocol, search_conformers
 from sciagent_simulators.tblite_engine import single_point
-from sciagent_verifiers.per_candidate import Calculation, Spread
+from sciagent_verifiers.verifier_bases import Calculation, Spread
 
 Values = Callable[[Geometry], Mapping[Property, float | None]]
 """A function from a geometry to values in canonical units; it may raise SimulatorError."""

@@ -21,7 +21,7 @@ from prometheus_client.metrics_core import Metric
 from sqlalchemy.engine import Connection
 
 from sciagent.errors import LedgerError
-from sciagent.report.live import CachedQueries
+from sciagent.report.campaigns_at_work import CachedQueries
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, workers

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.errors import InputFileError
-from sciagent.inputs import files
-from sciagent.inputs.files import open_input
+from sciagent.inputs import open_input as files
+from sciagent.inputs.open_input import open_input
 
 
 def test_plain_and_packed_files_are_read(tmp_path: Path) -> None:

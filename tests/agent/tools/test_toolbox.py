@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from sciagent.agent.messages import Message, ToolCall
-from sciagent.agent.tools.calls import Toolbox
 from sciagent.agent.tools.mcp_client import Server, Servers
+from sciagent.agent.tools.toolbox import Toolbox
 from tests.support.mcp_servers import SERVER
 from tests.support.memory_bench import MemoryBench
 

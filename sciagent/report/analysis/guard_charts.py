@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.guards import GuardEstimate, PolicyGuards, RewardGuards
+from sciagent.domain.answers.reward_guards import GuardEstimate, PolicyGuards, RewardGuards
 from sciagent.domain.safe_text import cut
 from sciagent.report.parts.charts import COLOURS, LINES, figure, svg, with_chart_settings
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.domain.answers.guards import ControlCheck, GuardEstimate, PolicyGuards
-from sciagent.report.analysis.guards import policies, policy_charts
+from sciagent.domain.answers.reward_guards import ControlCheck, GuardEstimate, PolicyGuards
+from sciagent.report.analysis.guard_charts import policies, policy_charts
 from sciagent.report.page.html_page import page
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.reward_spec import RewardSpec

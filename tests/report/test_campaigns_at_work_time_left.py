@@ -11,7 +11,7 @@ from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.domain.rung_position import Tier
 from sciagent.domain.safe_text import ago, range_of
 from sciagent.domain.states import CampaignState
-from sciagent.report.live import time_left
+from sciagent.report.campaigns_at_work import time_left
 
 
 def status(jobs: int, minutes: float, budget: dict[str, Any], core_seconds: float = 0.0) -> CampaignCounts:

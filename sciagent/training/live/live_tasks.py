@@ -15,7 +15,7 @@ from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.rungs_inside_turn import Runs
 from sciagent.errors import UsageError
-from sciagent.inputs.settings import user
+from sciagent.inputs.environment_variables import user
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import check_seeds, model_spec, seed_source
 from sciagent.training.rollouts.parallel_tool_calls import WorkerTeam

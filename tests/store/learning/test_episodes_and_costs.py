@@ -10,7 +10,7 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts
-from sciagent.store.learning import episodes
+from sciagent.store.learning import episodes_and_costs
 from sciagent.store.results.evidence import read_watermark
 from tests.support.reported import GFN2, PBE0, gap
 from tests.support.rows import SETTINGS
@@ -31,7 +31,7 @@ def test_a_candidate_costs_what_its_paid_attempts_did_with_those_that_failed(led
     paid = [Computation(f"toy{rung}", "1", SETTINGS) for rung in (1, 2)]
     with ledger.read() as connection:
         now = read_watermark(connection)
-        found = [episodes.costs_of(connection, made.row.id, paid, made.ids, as_of) for as_of in (before, now)]
+        found = [episodes_and_costs.costs_of(connection, made.row.id, paid, made.ids, as_of) for as_of in (before, now)]
     assert [costs[made.ids[0]] for costs in found] == [Cost(core_seconds=32.0), Cost(core_seconds=92.0)]
 
 
@@ -50,7 +50,7 @@ def test_a_lost_attempt_costs_what_it_had_cost_by_then_until_its_worker_comes_ba
         attempts.mark_late(connection, {id_: {"core_seconds": 30.0}})
     with ledger.read() as connection:
         marks = lost, read_watermark(connection)
-        found = [episodes.costs_of(connection, made.row.id, [], made.ids, as_of) for as_of in marks]
+        found = [episodes_and_costs.costs_of(connection, made.row.id, [], made.ids, as_of) for as_of in marks]
     assert marks[1] > marks[0]
     assert [costs[made.ids[0]] for costs in found] == [Cost(core_seconds=30.0), Cost(core_seconds=30.7)]
 
@@ -67,9 +67,9 @@ def test_turns_come_in_order_with_their_proposals_and_equal_conversations_share_
             made.propose_text(text)
     with ledger.read() as connection:
         now = read_watermark(connection) + 1
-        assert [row.number for row in episodes.episodes(connection, made.row.id, now)] == [1, 2]
-        assert episodes.episodes(connection, made.row.id, 0) == []
-        turns = episodes.turns_of(connection, ids, now)
+        assert [row.number for row in episodes_and_costs.episodes(connection, made.row.id, now)] == [1, 2]
+        assert episodes_and_costs.episodes(connection, made.row.id, 0) == []
+        turns = episodes_and_costs.turns_of(connection, ids, now)
     first, second = (turns[id_] for id_ in ids)
     assert [turn.number for turn in first] == [0, 1, 2]
     assert [turn.state for turn in first] == [turn.state for turn in second]

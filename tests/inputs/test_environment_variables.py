@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.errors import UsageError
 from sciagent.execution.backends import broker_url
-from sciagent.inputs.settings import ledger_address
+from sciagent.inputs.environment_variables import ledger_address
 
 NAMES = ("SCIAGENT_LEDGER", "SCIAGENT_LEDGER_FILE", "SCIAGENT_BROKER", "SCIAGENT_BROKER_FILE")
 

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.cli.workers import serve_metrics
-from sciagent.report.metrics import LedgerCollector, WorkerCollector
+from sciagent.report.prometheus_metrics import LedgerCollector, WorkerCollector
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.docs.pages import ROOT

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.report.live import CachedQueries, read_snapshot
+from sciagent.report.campaigns_at_work import CachedQueries, read_snapshot
 from sciagent.store.database.ledger import Ledger
 from tests.support.busy import busy
 
