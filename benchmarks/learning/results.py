@@ -16,13 +16,13 @@ from pathlib import Path
 from sciagent.cli.policy import interval_text
 from sciagent.errors import UsageError
 from sciagent.training.evaluation.arm_comparison import compared
-from sciagent.training.evaluation.evaluation_spec import (
+from sciagent.training.evaluation.evaluation_answers import (
     ArmDifference,
     EvaluatedArm,
     EvaluatedCampaign,
-    EvaluateSpec,
     EvaluationAnswer,
 )
+from sciagent.training.evaluation.evaluation_spec import EvaluateSpec
 
 AGAINST = ("sft-a", "evolve", "table")
 SCORES = {

@@ -102,7 +102,7 @@ STEPS: tuple[tuple[str, Any, str], ...] = (
     ("pool", LedgerPool, "refresh"),
     ("choose", Pricing, "choose"),
     ("choose", InTurn, "choose"),
-    ("audit", Auditing, "look"),
+    ("audit", Auditing, "note_passed_over"),
     ("audit", Auditing, "due"),
     ("wants", Pricing, "wants"),
     ("promote", driving, "promote"),

@@ -18,14 +18,14 @@ from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
-    from sciagent.training.evaluation.evaluation_spec import (
+    from sciagent.training.evaluation.evaluation_answers import (
         ChangedRole,
         EvaluatedCampaign,
         EvaluationAnswer,
-        Interval,
         ListedPolicy,
         ShownPolicy,
     )
+    from sciagent.training.evaluation.evaluation_spec import Interval
 
 
 def policy(

@@ -82,7 +82,7 @@ def decisions(folder: Path, name: str) -> list[list[str]]:
         while driver.step(wait=0.0) is None:
             pool = driver.session.crews[0].pool
             # a step while its job runs could propose, or look at the candidates, a step too early
-            while pool.running and pool.completed.empty():
+            while pool.n_calls and pool.completed.empty():
                 time.sleep(0.004)
     with built.ledger.read() as connection:
         query = sa.select(

@@ -70,7 +70,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "what people said last": lambda c, i: directives.last_id(c, i),
     "what people said of one": lambda c, i: directives.steering_of(c, i, 1),
     "jobs of one": lambda c, i: jobs.of_candidate(c, i, 1, [1, 2]),
-    "what waits before one": lambda c, i: candidate_history.ahead(c, campaigns.get(c, "toys"), 1, 0.5, 1),
+    "what waits before one": lambda c, i: candidate_history.count_ahead(c, campaigns.get(c, "toys"), 1, 0.5, 1),
     "proposals of one": lambda c, i: candidate_history.proposals(c, campaigns.get(c, "toys"), 1),
     "decisions on one": lambda c, i: candidate_history.decisions(c, campaigns.get(c, "toys"), 1),
     "evidence of one": lambda c, i: candidate_history.evidence(c, 1),

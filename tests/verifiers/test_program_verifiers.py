@@ -121,7 +121,7 @@ def test_a_worker_without_the_program_leaves_the_job_to_others(place: Path, monk
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     request = {"settings": {}, "limits": {}}
     about = {"verifier": "orca.scf", "verifier_version": "1", "settings_hash": OrcaScf().settings_hash}
-    row = SimpleNamespace(rung_id=1, campaign_id=1, name="a", request=request, **about)
+    row = SimpleNamespace(rung_id=1, campaign_id=1, campaign_name="a", request=request, **about)
     with pytest.raises(CannotError, match=r"orca\.scf: ORCA is not available here"):
         Tasks()._task(row)
     fake_programs.put(place / "bin", "orca", "exit 1", monkeypatch)

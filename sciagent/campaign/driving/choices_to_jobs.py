@@ -14,7 +14,8 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record_and_settle import Settling, settle, settle_again
-from sciagent.campaign.driving.driver_state import AMPLE_JOBS, Crew, DriverSession, JobSlots, PlannedJob
+from sciagent.campaign.driving.driver_state import Crew, DriverSession
+from sciagent.campaign.driving.job_slots import AMPLE_JOBS, JobSlots, PlannedJob
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.proposer_interfaces import Choice

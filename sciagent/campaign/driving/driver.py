@@ -24,7 +24,8 @@ from sciagent.campaign.core.record_and_settle import settle_again
 from sciagent.campaign.core.verdicts import Place
 from sciagent.campaign.driving.choices_to_jobs import MAX_CHOICES, carry_out_choices, resume_queued
 from sciagent.campaign.driving.directives_and_proposals import Intake, Mailbox
-from sciagent.campaign.driving.driver_state import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat, JobSlots, Pace
+from sciagent.campaign.driving.driver_state import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat
+from sciagent.campaign.driving.job_slots import JobSlots, Pace
 from sciagent.campaign.driving.lab_jobs import (
     JointCrew,
     WorldJobs,

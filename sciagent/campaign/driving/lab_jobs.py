@@ -25,7 +25,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
 from sciagent.campaign.core.record_and_settle import settle_again
-from sciagent.campaign.driving.driver_state import Crew, DriverSession, Ending, JobSlots, Pace, PlannedJob, Quota
+from sciagent.campaign.driving.driver_state import Crew, DriverSession, Ending
+from sciagent.campaign.driving.job_slots import JobSlots, Pace, PlannedJob, Quota
 from sciagent.campaign.driving.remote_jobs import OfferedJob, offered_jobs, settle_ended
 from sciagent.domain.lab_messages import QUEUE
 from sciagent.domain.proposer_interfaces import Choice

@@ -12,7 +12,8 @@ from itertools import chain
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.record_and_settle import Settling, settle, settle_again, settling_of
-from sciagent.campaign.driving.driver_state import Crew, DriverSession, LocalSlots, Pace, PlannedJob
+from sciagent.campaign.driving.driver_state import Crew, DriverSession
+from sciagent.campaign.driving.job_slots import LocalSlots, Pace, PlannedJob
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.rung_position import Position

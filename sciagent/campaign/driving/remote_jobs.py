@@ -16,7 +16,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built, BuiltRung
 from sciagent.campaign.core.record_and_settle import Settling, is_verdict_due, settle, settling_of
-from sciagent.campaign.driving.driver_state import Crew, DriverSession, Pace, PlannedJob, Quota
+from sciagent.campaign.driving.driver_state import Crew, DriverSession
+from sciagent.campaign.driving.job_slots import Pace, PlannedJob, Quota
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.rung_position import Position

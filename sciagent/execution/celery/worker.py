@@ -121,7 +121,7 @@ def _worker(app: Any, new: NewWorker, ending: Ending, presence: threading.Thread
             """Does nothing, so that the process keeps its name."""
 
     return ThreadedWorker(
-        app=app, hostname=new.name, pool=Pool, concurrency=new.slots, quiet=True, loglevel=logging.WARNING
+        app=app, hostname=new.name, pool=SlotThreads, concurrency=new.slots, quiet=True, loglevel=logging.WARNING
     )
 
 
@@ -288,7 +288,7 @@ def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
     return app
 
 
-class Pool(TaskPool):  # type: ignore[misc]
+class SlotThreads(TaskPool):  # type: ignore[misc]
     """Celery's threads, which tell when one of them is free."""
 
     on_free: Callable[[], None] | None = None

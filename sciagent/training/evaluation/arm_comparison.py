@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 
 from sciagent.errors import UsageError
 from sciagent.report.parts.charts import SETTINGS, figure
-from sciagent.training.evaluation.evaluation_spec import (
+from sciagent.training.evaluation.evaluation_answers import (
     ArmDifference,
     EvaluatedArm,
     EvaluatedCampaign,
-    EvaluateSpec,
     EvaluationAnswer,
-    Interval,
 )
+from sciagent.training.evaluation.evaluation_spec import EvaluateSpec, Interval
 
 RESAMPLES = 10_000  # resamples of the bootstrap
 SEED = 20_261_123  # an arbitrary seed; it is fixed, so that the same figures always have the same intervals

@@ -40,7 +40,8 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes_and_costs
 from sciagent.store.results import evidence
 from sciagent.store.views.campaign_counts import is_asked_about
-from sciagent.training.evaluation.evaluation_spec import SCRIPTED, ArmSpec, EvaluatedCampaign, EvaluateSpec
+from sciagent.training.evaluation.evaluation_answers import EvaluatedCampaign
+from sciagent.training.evaluation.evaluation_spec import SCRIPTED, ArmSpec, EvaluateSpec
 from sciagent.training.rollouts.random_edits import ScriptedPolicy
 
 MAX_PROPOSALS = 50  # for each verification; an arm that needs more ends before its verifications are used

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.driving.driver_state import LocalSlots, Pace
+from sciagent.campaign.driving.job_slots import LocalSlots, Pace
 from sciagent.domain.rung_position import Position
 
 

@@ -64,8 +64,8 @@ def test_one_call_runs_one_waits_and_what_waits_is_taken_back(
     until(pool._inbox.empty)
     assert (pool.free, pool.waiting_room) == (0, 1)
     second = submitted(pool, calls[1], tmp_path)
-    assert (pool.free, pool.waiting_room, pool.running) == (0, 0, 2)
+    assert (pool.free, pool.waiting_room, pool.n_calls) == (0, 0, 2)
     assert pool.recall() == [second]
     done = come_back(pool)
     assert done.jobs == first and done.results[0].finding.outcome is Outcome.OK
-    assert (pool.free, pool.running) == (1, 0)
+    assert (pool.free, pool.n_calls) == (1, 0)

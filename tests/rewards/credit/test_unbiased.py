@@ -102,18 +102,3 @@ def test_the_marginal_credit_follows_the_worth_of_what_a_group_finds_together() 
     for place in range(3):
         assert errors(np.array(found)[:, place], exact[place]) < 4
     assert max(errors(np.array(own)[:, place], exact[place]) for place in range(3)) > 10
-
-
-def test_a_candidate_of_a_sibling_earns_nothing_and_an_undecided_scaffold_leaves_others_decided() -> None:
-    shared, other = Find("a", ("ring",), 1.0), Find("x", ("cage",), None)
-    assert marginal_contribution.advantages([[[shared]], [[shared]]], [[0.25], [0.0]]) == [[-0.25], [0.0]]
-    assert marginal_contribution.advantages([[[shared]], [[other]]], [[0.0], [0.0]]) == [[1.0], [None]]
-
-
-def test_families_that_a_candidate_joins_are_compared_together() -> None:
-    ring, cage, both = Find("a", ("ring",), 1.0), Find("b", ("cage",), 0.8), Find("c", ("ring", "cage"), 0.5)
-    assert marginal_contribution.worth([ring, cage, both]) == pytest.approx(1.0 + 0.8 + 0.25)
-    [_, [own]] = marginal_contribution.advantages([[[ring]], [[both, cage]]], [[0.0], [0.0]])
-    assert own == pytest.approx(0.8 + 0.25)
-    undecided = Find("d", ("cage",), None)
-    assert marginal_contribution.advantages([[[ring]], [[both]], [[undecided]]], [[0.0]] * 3)[0] == [None]

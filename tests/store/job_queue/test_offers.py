@@ -236,7 +236,7 @@ def test_what_is_out_is_found_again_and_its_end_is_told_once(ledger: Ledger, row
         made = jobs.create_many(connection, [NewJob(row.id, rung_id, one, 0, f"k{one}", 0.0) for one in ids])
         offers.offer_many(connection, {one: Offer("simulation", 1.0, 100) for one in made})
         found = offers.outstanding(connection, row.id)
-    assert sorted(one.job_id for one in found) == sorted(made) and {one.seen for one in found} == {0}
+    assert sorted(one.job_id for one in found) == sorted(made) and {one.last_counted for one in found} == {0}
     claim(ledger, lease=GONE)
     reap(ledger)
     (one,) = claim(ledger)
@@ -252,7 +252,9 @@ def test_what_is_out_is_found_again_and_its_end_is_told_once(ledger: Ledger, row
         assert (over.job_id, over.state, over.outcome) == (one.job_id, JobState.FAILED, Outcome.TIMEOUT)
         assert (over.reason, over.wall_seconds, over.losses, over.detail) == (Reason.WALL_LIMIT, 4.0, 1, "4 s")
         assert over.cost["core_seconds"] == pytest.approx(3.0, abs=0.5)  # and what was lost before
-        assert {one.seen > 0 for one in offers.outstanding(connection, row.id) if one.job_id == over.job_id} == {True}
+        assert {
+            one.last_counted > 0 for one in offers.outstanding(connection, row.id) if one.job_id == over.job_id
+        } == {True}
 
 
 def test_a_claim_by_an_older_fence_is_told_that_it_is_lost(ledger: Ledger, row: CampaignRow) -> None:

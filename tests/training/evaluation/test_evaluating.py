@@ -9,7 +9,8 @@ import pytest
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation.evaluating import Evaluation
-from sciagent.training.evaluation.evaluation_spec import EvaluatedCampaign, EvaluationAnswer, load_evaluation
+from sciagent.training.evaluation.evaluation_answers import EvaluatedCampaign, EvaluationAnswer
+from sciagent.training.evaluation.evaluation_spec import load_evaluation
 
 
 def evaluated(recipe: Path, workers: int = 1) -> tuple[EvaluationAnswer, list[EvaluatedCampaign]]:

@@ -16,7 +16,8 @@ from sciagent.store.campaign_state.campaigns import new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation import evaluating
 from sciagent.training.evaluation.evaluating import Evaluation
-from sciagent.training.evaluation.evaluation_spec import EvaluatedCampaign, load_evaluation
+from sciagent.training.evaluation.evaluation_answers import EvaluatedCampaign
+from sciagent.training.evaluation.evaluation_spec import load_evaluation
 from tests.training.evaluation.test_evaluating import evaluated
 
 

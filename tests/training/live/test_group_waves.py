@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -112,16 +110,3 @@ def test_a_campaign_without_budget_ends_the_run(gatherer_of: Any) -> None:
     with pytest.raises(Stopped, match="one: the budget of 5 proposals is used") as stopped:
         gatherer.gather(2, Stated(alike=0))
     assert stopped.value.reason == "budget"
-
-
-def test_tasks_get_their_shares_of_the_groups() -> None:
-    tasks: list[Any] = [
-        SimpleNamespace(name=name, weight=weight) for name, weight in (("a", 1.0), ("b", 2.0), ("c", 1.0))
-    ]
-    drawn = Counter[str]()
-    for step in range(100):
-        chosen = [task.name for task in live_tasks.tasks_of_places(tasks, 3, step, range(4))]
-        assert sorted(chosen) == ["a", "b", "b", "c"], "each share is a whole number of groups"
-        drawn.update(task.name for task in live_tasks.tasks_of_places(tasks, 3, step, range(4, 5)))
-    assert 35 < drawn["b"] < 65 and min(drawn.values()) > 12
-    assert live_tasks.tasks_of_places(tasks, 3, 7, range(6)) == live_tasks.tasks_of_places(tasks, 3, 7, range(6))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.training.evaluation.evaluation_spec import ArmDifference, EvaluatedArm, EvaluationAnswer, Interval
+from sciagent.training.evaluation.evaluation_answers import ArmDifference, EvaluatedArm, EvaluationAnswer
+from sciagent.training.evaluation.evaluation_spec import Interval
 from sciagent.training.recipes.run_stage import GateError, PolicyComparison, comparison
 
 RATES: dict[str, Interval] = {"old": (0.4, 0.3, 0.5), "new": (0.2, 0.1, 0.3)}
