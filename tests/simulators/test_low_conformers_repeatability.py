@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent_simulators.conformer_spread import lowest_probabilities, ranks_that_matter, spread_over_searches
+from sciagent_simulators.low_conformers import lowest_probabilities, ranks_that_matter, spread_over_searches
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 10])
