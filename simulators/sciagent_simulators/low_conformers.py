@@ -38,11 +38,9 @@ from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, relaxed_by_protocol, search_conformers
 from sciagent_simulators.tblite_engine import energies
 
-Numbers = NDArray[np.float64]
-
-COVERED_PROBABILITY = 0.99  # sum of the probabilities of the ranks that are computed
-
 Array = NDArray[np.float64]
+
+COVERED_PROBABILITY = 0.99  # sum of the probabilities of the ranks of which `spread_over_searches` needs values
 
 WINDOW = 4.0 * KCAL  # eV above the lowest conformer in GFN2-xTB
 RELAXED_ALIKE = 3 * SAME_ENERGY  # eV; two relaxations to the same minimum end with energies that differ by less
@@ -132,10 +130,10 @@ def is_achiral(mol: Any) -> bool:
     return mirror_smiles(mol) == Chem.MolToSmiles(mol)
 
 
-def lowest_probabilities(n: int) -> Numbers:
+def lowest_probabilities(n: int) -> Array:
     """Returns (n,) the probability that the conformer of each rank is the lowest of n draws with replacement."""
     share_from_rank = np.arange(n, -1, -1) / n  # share of the conformers from each rank up: 1 to 0
-    probabilities: Numbers = share_from_rank[:-1] ** n - share_from_rank[1:] ** n
+    probabilities: Array = share_from_rank[:-1] ** n - share_from_rank[1:] ** n
     return probabilities
 
 
@@ -144,7 +142,7 @@ def ranks_that_matter(n: int) -> int:
     return int(np.searchsorted(np.cumsum(lowest_probabilities(n)), COVERED_PROBABILITY) + 1)
 
 
-def spread_over_searches(values: Sequence[Numbers | float | None], n: int) -> float | None:
+def spread_over_searches(values: Sequence[Array | float | None], n: int) -> float | None:
     """Returns the standard deviation of a value over repeated searches, in the value's unit.
 
     values: of the lowest conformers by rank, None where there is none; n: conformers of the search. None if the lowest
