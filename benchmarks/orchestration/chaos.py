@@ -200,10 +200,17 @@ def _signal_tree(one: Member, number: int) -> None:
 
 
 def left(mark: str) -> list[str]:
-    """Command lines of the processes that bear the mark."""
+    """Command lines of the processes that bear the mark, without those in which this process reads declarations."""
     found = []
+    own = {
+        process.pid
+        for process in psutil.Process().children(recursive=True)
+        if any(part.endswith("declaration_process") for part in process.cmdline())
+    }
     for process in psutil.process_iter():
         try:
+            if process.pid in own:
+                continue
             if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(" ".join(process.cmdline()))
         except (psutil.NoSuchProcess, psutil.AccessDenied):

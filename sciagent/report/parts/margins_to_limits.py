@@ -137,7 +137,10 @@ def _mean(replicates: progress_and_comparisons.Replicates) -> float:
 
 
 def _from_measured(connection: Connection, row: CampaignRow, rung: RungRow, name: str) -> MethodFigures | None:
-    """Returns the errors over the candidates that have a measured value, replicates pooled; None for too few."""
+    """Returns the errors over the candidates that have a measured value, replicates pooled; None for too few.
+
+    A candidate that was measured by several methods counts once, with the mean of its errors.
+    """
     pairs = []
     # lower=None: the rung's values are compared with imported values
     candidate_pairs = progress_and_comparisons.replicate_pairs(
@@ -145,10 +148,14 @@ def _from_measured(connection: Connection, row: CampaignRow, rung: RungRow, name
     )
     for imported, of_rung, _ in candidate_pairs:
         if not imported.is_censored and not of_rung.is_censored:
-            pairs.append((imported.level_id, _mean(imported), _mean(of_rung)))
-    level_ids = {level_id for level_id, _, _ in pairs}
+            pairs.append((imported, _mean(of_rung)))
+    level_ids = {imported.level_id for imported, _ in pairs}
     experimental = progress_and_comparisons.experimental_levels(connection, sorted(level_ids))
-    errors = [computed - measured for level_id, measured, computed in pairs if level_id in experimental]
+    errors_by_candidate: dict[int, list[float]] = {}
+    for imported, computed in pairs:
+        if imported.level_id in experimental:
+            errors_by_candidate.setdefault(imported.candidate_id, []).append(computed - _mean(imported))
+    errors = [fmean(of_candidate) for of_candidate in errors_by_candidate.values()]
     if len(errors) < MIN_PAIRS:
         return None
     return MethodFigures(

@@ -200,6 +200,7 @@ _IMPORT_LITERAL: sa.ColumnElement[str] = sa.literal_column(f"'{IMPORT_VERIFIER}'
 class Replicates(NamedTuple):
     """One source's values of one property of a candidate, at one level, in the unit that the campaign chose."""
 
+    candidate_id: int
     level_id: int
     values: list[tuple[float, float | None]]
     """(value, standard uncertainty or None if unknown) of each replicate."""
@@ -258,15 +259,15 @@ def _replicates(
         by_level = groups.setdefault(candidate_of[evidence_id], {})
         by_level.setdefault(level_id, []).append(quantity)
     return {
-        candidate_id: [_as_replicates(level_id, quantities) for level_id, quantities in by_level.items()]
+        candidate_id: [_as_replicates(candidate_id, level_id, quantities) for level_id, quantities in by_level.items()]
         for candidate_id, by_level in groups.items()
     }
 
 
-def _as_replicates(level_id: int, quantities: Sequence[Quantity]) -> Replicates:
+def _as_replicates(candidate_id: int, level_id: int, quantities: Sequence[Quantity]) -> Replicates:
     values = [(quantity.value, quantity.uncertainty) for quantity in quantities]
     is_censored = any(quantity.censoring is not Censoring.NONE for quantity in quantities)
-    return Replicates(level_id, values, is_censored)
+    return Replicates(candidate_id, level_id, values, is_censored)
 
 
 def imported_properties(connection: Connection, row: CampaignRow) -> list[str]:

@@ -118,6 +118,15 @@ def import_dipoles(made: Maker, level: Level, errors: tuple[float, ...]) -> None
         evidence.record(connection, new)
 
 
+def test_two_measurements_of_a_candidate_count_once(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = dipole_campaign(own_ledger, tmp_path)
+    for method in ("experiment", "titration"):
+        import_dipoles(made, Level(method, phase="gas"), (0.1, -0.3, 0.2))
+    with made.ledger.read() as connection:
+        ladder = campaigns.rungs(connection, made.row.id)
+        assert method_errors(connection, made.row, ladder).measured == {}, "six values of three candidates are too few"
+
+
 def test_measured_values_at_hand_come_before_the_benchmark(own_ledger: Ledger, tmp_path: Path) -> None:
     made = dipole_campaign(own_ledger, tmp_path)
 
@@ -132,6 +141,9 @@ def test_measured_values_at_hand_come_before_the_benchmark(own_ledger: Ledger, t
     [found] = figures().values()
     assert (found.n, found.unit, found.source) == (5, "D", MEASURED)
     assert found.mean_error == pytest.approx(0.1) and found.mean_absolute_error == pytest.approx(0.22)
+    import_dipoles(made, Level("calorimetry", phase="gas"), (0.1, -0.3, 0.2, 0.2, 0.3))
+    [twice] = figures().values()
+    assert twice == found, "a candidate that two methods measured counts once"
     with made.ledger.read() as connection:
         first = next(c for c in best(connection, made.row, 12) if c.smiles == "CO")
     [margin] = first.margins
