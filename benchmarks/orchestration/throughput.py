@@ -1,6 +1,7 @@
 """What a job costs beside its verification, with everything in the ledger, against bare queues in the same run.
 
-    python -m benchmarks.orchestration.throughput --peers PEERS/bin/python --out benchmarks/orchestration/results.json
+    python -m benchmarks.orchestration.throughput --peers PEERS/bin/python --rounds 5 --executors celery \
+        --jobs 300 --singles 50 --out benchmarks/orchestration/rounds.json
 
 No-op jobs, two workers. Ours: a driver offers them, a worker's two slots claim, run and complete them, the driver
 settles the candidates. Each has its decision, job, attempt, reservation, evidence, quantity, bill and cost observation,
