@@ -61,7 +61,7 @@ def test_what_waits_in_the_pool_is_cancelled_without_having_run(
 ) -> None:
     """Jobs that were claimed ahead of a free worker. And one whose result has come already keeps it."""
     built = written(ledger, tmp_path, molecules(8), settings="{seconds: 0.3, declared: 0.001}")
-    monkeypatch.setattr("sciagent.campaign.driving.driver_state.LONG_SECONDS", 30.0)  # the machine may be busy
+    monkeypatch.setattr("sciagent.campaign.driving.job_slots.LONG_SECONDS", 30.0)  # the machine may be busy
     monkeypatch.setattr("sciagent.execution.worker.registration.CANCELLED_LOOK_SECONDS", 0.02)
     with Driver(built, workers=1) as one:
         until(lambda: one.step() or running(ledger))
