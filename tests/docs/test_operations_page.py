@@ -37,7 +37,7 @@ def test_the_figures_are_still_those_of_the_benchmarks(page: str, figures: list[
 
 
 def test_the_alarms_name_metrics_that_there_are() -> None:
-    served = (ROOT / "sciagent" / "report" / "metrics.py").read_text(encoding="utf-8")
+    served = (ROOT / "sciagent" / "report" / "prometheus_metrics.py").read_text(encoding="utf-8")
     alarms = PAGE.split("## What to watch", 1)[1].split("\n## ", 1)[0]
     named = set(re.findall(r"sciagent_[a-z_]+", alarms))
     assert (
