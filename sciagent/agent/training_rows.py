@@ -33,7 +33,7 @@ CONTEXT = -1  # stands for the turn of a token that was not sampled in its row
 
 
 class _Mark(NamedTuple):
-    """What a row holds of one token besides its id; see `Row`."""
+    """A token of a row, without its id. `Row` explains the fields."""
 
     mask: bool
     logprob: float

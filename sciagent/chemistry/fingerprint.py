@@ -59,7 +59,7 @@ class Features:
     family_hash: str
     """SHA-256 of `family`, for look-up."""
     bits: Any
-    """Of a molecule the fingerprint, an RDKit ExplicitBitVect (ECFP4 with 2048 bits); of a crystal the Crystal."""
+    """The fingerprint of a molecule, an RDKit ExplicitBitVect (ECFP4 with 2048 bits), or the Crystal itself."""
 
 
 @cache

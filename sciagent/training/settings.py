@@ -106,7 +106,7 @@ class CheckedSettings(SettingsGroup):
     """Settings that are stated together. Wrong ones raise UsageError."""
 
     SOURCE: ClassVar[str] = ""
-    """What a run with these settings reads; messages of a command that takes settings of several kinds name it."""
+    """The input of a run with these settings. Messages of commands that take settings of several kinds name it."""
     KIND: ClassVar[str] = "training"
     """Name of the field whose value decides which other fields have an effect; see `CountsFor`."""
 

@@ -47,7 +47,7 @@ class JobChange:
 
 
 class _Outcome(NamedTuple):
-    """What was done with one job. The fields are as in `JobChange`."""
+    """The change that was made to one job. The fields are the same as in `JobChange`."""
 
     done: str
     why: str = ""

@@ -30,7 +30,7 @@ from sciagent.training.evaluation.evaluation_spec import SCRIPTED, ArmSpec, Eval
 from sciagent.training.evaluation.evaluation_worker import line_of, run_to_answer
 
 Answer = Mapping[str, Any]
-"""What a worker answers for a campaign: `figures`, `fault` or `held`, as `evaluation_worker.run_to_answer` says."""
+"""The answer of a worker on a campaign has `figures`, `fault` or `held`; see `evaluation_worker.run_to_answer`."""
 PAUSE_SECONDS = 1.0  # after a campaign that another process runs
 
 

@@ -1,4 +1,4 @@
-"""What a group would lose without an episode, by hand."""
+"""The credit for what a group would lose without an episode is compared with values computed by hand."""
 
 from __future__ import annotations
 
