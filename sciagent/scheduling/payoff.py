@@ -245,7 +245,7 @@ class Aims:
 
     aims: tuple[Aim, ...]
     kind: str = "hits"
-    """The payoff counts hits (`hits`), the utility (`graded`), or the utility above that of the count-th best (`best`)."""
+    """The payoff: hits (`hits`), the utility (`graded`), or the utility above that of the count-th best (`best`)."""
     count: int = 1
 
     @classmethod

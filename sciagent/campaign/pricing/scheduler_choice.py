@@ -62,7 +62,7 @@ class InTurn(Purchasing):
         """Does nothing: the rule chooses these candidates again."""
 
     def wants(self, connection: Connection) -> int:
-        """Does the same as in `Purchasing`, but leaves out candidates at rungs where the rule may leave them for good."""
+        """Works as in `Purchasing`, but leaves out candidates at rungs where the rule may leave them for good."""
         self.pool.refresh(connection)
         may_start = [self.budget.remaining_jobs(position) != 0 for position in self._paid]
         counted_rungs = [j for j in self.pool.paid if not self._rule.leaves(j) and may_start[j]]
