@@ -4,7 +4,7 @@
 
 const QUEUE = "queue:" + login, NEXT_TRY = [2, 4, 8, 15, 30];  // seconds
 const RETRIED = [408, 425, 429, 502, 503, 504];  // a reply that says nothing of the answer itself
-let waiting = null, tries = 0, sending = false;
+let waiting = null, tries = 0, sending = false, leaving = false;
 
 // An entry: {id, task, url, fields, missed: sendings without a reply, refused: the server's words, conflict: somebody else answered}
 const unsent = () => kept(QUEUE, []);
@@ -21,6 +21,13 @@ function enqueue(form) {
   form.dataset.sent = entry.id;
   showUnsent();
   flush();
+}
+
+// Goes to another page, once: a second call would abort the first while it loads.
+function leave(url) {
+  if (leaving) return;
+  leaving = true;
+  location.assign(url);
 }
 
 function change(entry, changes) {
@@ -62,7 +69,7 @@ async function flush() {
       if (verdict.kind === "refused") { refuse(entry, verdict); continue; }
       remove(entry);
       sent.push(entry.task);
-      if (isHere(entry)) { location.assign(verdict.next); return; }
+      if (isHere(entry)) { leave(verdict.next); return; }
     }
     say(sent.length ? (sent.length > 1 ? sent.length + " answers were sent: task " : "sent: the answer of task ") + sent.join(", task ") : "");
   } finally { sending = false; }
@@ -118,7 +125,7 @@ async function sendFiles(form) {
   if (verdict.conflict) { plain(form); return; }
   if (verdict.kind === "refused") { showFault(form, verdict.words); return; }
   forget(form.dataset.task);
-  location.assign(verdict.next);
+  leave(verdict.next);
 }
 
 // Sends a form as one without scripts is sent: the server answers with the page.
@@ -211,7 +218,7 @@ function followUp() {
   const form = taskForm();
   if (!form || !form.dataset.sent || form.dataset.plain) return;
   const entry = entryOf(form.dataset.task);
-  if (!entry) { location.assign("/tasks?saved=" + form.dataset.task); return; }
+  if (!entry) { leave("/tasks?saved=" + form.dataset.task); return; }
   if (entry.refused && entry.id === form.dataset.sent) { say(""); form.elements.key.value = entry.fields.key; showFault(form, entry.refused, entry); }
 }
 
@@ -281,6 +288,7 @@ if (login) {
   for (const link of document.querySelectorAll("[data-drop]")) link.addEventListener("click", () => forget(link.dataset.drop));
   document.querySelector("form[action='/logout']").addEventListener("submit", askBeforeLogOut);
   window.addEventListener("storage", (event) => { if (event.key === QUEUE) followUp(); });
+  window.addEventListener("pageshow", () => { leaving = false; });  // brought back by the browser's Back
   window.addEventListener("online", () => { tries = 0; flush(); });
   document.addEventListener("visibilitychange", () => { if (!document.hidden) flush(); });
   showUnsent();
