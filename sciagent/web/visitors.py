@@ -142,11 +142,15 @@ def checked(ledger: Ledger, login: str, password: str) -> Person | None:
     is_right = _fits(password_hash, password)
     if person is None or person.password_hash is None or person.disabled_at is not None:
         return None
+    newer_hash = None
+    if is_right and _HASHER.check_needs_rehash(person.password_hash):
+        with _AT_ONCE:
+            newer_hash = _HASHER.hash(password)
     with ledger.begin() as connection:
         if is_right:
             persons.set_failures(connection, person.id, failures=0, locked_until=None)
-            if _HASHER.check_needs_rehash(person.password_hash):
-                persons.rehash(connection, person.id, _HASHER.hash(password))
+            if newer_hash is not None:
+                persons.rehash(connection, person.id, newer_hash)
             return person
         failures = persons.by_id(connection, person.id).failures + 1
         persons.set_failures(connection, person.id, failures, _locked_until(failures, now))

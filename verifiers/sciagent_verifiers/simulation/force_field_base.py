@@ -112,8 +112,7 @@ class ForceField(Verifier[Crystal]):
     preload: ClassVar[tuple[str, ...]] = (
         "numpy", "scipy.linalg", "scipy.optimize", "ase", "pymatgen.core", "pymatgen.io.ase", "pymatgen.io.cif",
         "pymatgen.symmetry.analyzer", "torch",
-        "sciagent_simulators.potentials.known_phases", "sciagent_simulators.potentials.known_phases",
-        "sciagent_simulators.potentials.relax_batches",
+        "sciagent_simulators.potentials.known_phases", "sciagent_simulators.potentials.relax_batches",
     )  # fmt: skip
     spread: ClassVar[Mapping[Property, float]]
     """Standard uncertainty of each property: the repeatability over the starting structure, in canonical units."""
