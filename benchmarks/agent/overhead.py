@@ -51,12 +51,15 @@ def serve(seconds: float, pipe: Any) -> None:
     from tests.support.chat_server import ChatServer, calls
 
     texts = (f"c1{_group(a)}c{_group(b)}c{_group(c)}c{_group(d)}cc1" for a, b, c, d in product(ENDS, repeat=4))
-    numbers, lock, server = count(), threading.Lock(), ChatServer()
+    numbers = count()
+    lock = threading.Lock()
+    server = ChatServer()
 
     def respond(body: dict[str, Any], n: int) -> tuple[int, Any]:
         server.bodies.clear()
         with lock:
-            text, number = next(texts), next(numbers)
+            text = next(texts)
+            number = next(numbers)
         time.sleep(seconds)
         return 200, calls(("propose", {"smiles": text}), n=number, ids=False)
 
@@ -114,7 +117,9 @@ def run(folder: Path, url: str, *, proposals: int, turns: int) -> dict[str, Any]
     text = CAMPAIGN.format(url=url, proposals=proposals, turns=turns, episodes=AT_ONCE)
     ledger = Ledger(str(folder / "sciagent.db"))
     driver = Driver(create_or_open(ledger, parse_spec(text, base=folder), text, "benchmark").built)
-    me, held, took = psutil.Process(), list[tuple[int, float]](), [0.0, 0.0]
+    me = psutil.Process()
+    held = list[tuple[int, float]]()
+    took = [0.0, 0.0]
 
     def step() -> None:
         took[:] = time.perf_counter() - began, time.process_time() - worked
@@ -122,7 +127,8 @@ def run(folder: Path, url: str, *, proposals: int, turns: int) -> dict[str, Any]
             held.append((driver.intake.n_proposals, round(me.memory_info().rss / 1e6, 1)))
 
     with driver:
-        began, worked = time.perf_counter(), time.process_time()
+        began = time.perf_counter()
+        worked = time.process_time()
         state = driver.run(step)  # its last step is the end; answers that nobody wants any more are not waited for
     ledger.close()
     wall, cpu = took

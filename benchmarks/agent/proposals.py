@@ -41,7 +41,8 @@ def random_edits(seeds: Sequence[str], n: int, seed: int) -> list[str]:
     """The seeds, and n children of what is drawn from all that are there."""
     from sciagent.chemistry.editing.graph_edits import EditLimits, mutate
 
-    rng, found = random.Random(seed), list(seeds)
+    rng = random.Random(seed)
+    found = list(seeds)
     limits = EditLimits(elements=("H", "C", "N", "O", "F", "S", "Cl"), max_heavy_atoms=14)
     while len(found) < len(seeds) + n:
         child = mutate(rng.choice(found), rng, limits=limits)
@@ -65,7 +66,8 @@ def run(
     seeds = seeds[:start]
     (folder / "seeds.csv").write_text("\n".join(["smiles", *seeds]) + "\n")
     (folder / "random.csv").write_text("\n".join(["smiles", *random_edits(seeds, 4 * results, seed)]) + "\n")
-    yaml, written = YAML(typ="safe"), io.StringIO()
+    yaml = YAML(typ="safe")
+    written = io.StringIO()
     whole = yaml.load((CAMPAIGNS / "quickstart_llm.yaml").read_text())
     whole |= {"campaign": "compared", "seed": seed, "workers": 1}
     whole |= {"proposer": yaml.load(PROPOSERS[name])}
@@ -110,11 +112,16 @@ def measured(ledger: Any, n_seeds: int) -> dict[str, Any]:
         sampled = [one for one in connection.execute(sa.select(u.sampling)).scalars() if one and "seconds" in one]
     new = [one for one in made[n_seeds:]]
     valid = [one for one in new if one.status != "refused"]
-    top, curve, xtb, total, runs = list[float](), [], 0.0, 0.0, 0
+    top = list[float]()
+    curve = []
+    xtb = 0.0
+    total = 0.0
+    runs = 0
     for amount, position, candidate in spent:
         total += amount
         if position == terminal and candidate is not None:
-            xtb, runs = xtb + amount, runs + 1
+            xtb = xtb + amount
+            runs = runs + 1
             top = sorted([*top, scores.get(candidate) or 0.0], reverse=True)[:TOP]
             curve.append([round(xtb, 3), round(total, 3), round(statistics.fmean(top), 5)])
     tokens, seconds = (sum(one[key] for one in sampled) for key in ("output_tokens", "seconds"))

@@ -20,7 +20,9 @@ from pathlib import Path
 
 from sciagent.domain.rung_calibration import Fit, FitKind, fitted
 
-NAME, FITTED, SPLITS = "solvation_free_energy", 20, 100
+NAME = "solvation_free_energy"
+FITTED = 20
+SPLITS = 100
 GFN2 = "alpb_gfn2"
 RUNGS = {"alpb": "xtb.solvation", GFN2: "xtb.solvation", "smd": "pyscf.solvation"}
 
@@ -34,7 +36,8 @@ def main(table: Path, gfn2: Path) -> None:
         again = {row["smiles"]: row for row in csv.DictReader(file, delimiter="\t")}
     for row in rows:
         same = again[row["smiles"]]
-        row[f"{GFN2}.{column}"], row[f"{GFN2}.{column} level"] = same[column], same["level"]
+        row[f"{GFN2}.{column}"] = same[column]
+        row[f"{GFN2}.{column} level"] = same["level"]
     summary = {}
     values = [{"smiles": row["smiles"], "measured": round(float(row[f"imported.{column}"]), 3)} for row in rows]
     for rung, verifier in RUNGS.items():

@@ -78,7 +78,8 @@ def campaign(model: str, count: int, runs: int, displacement: float = 0.0) -> di
     limits = Limits(wall_seconds=600, memory_mb=4000)
     with tempfile.TemporaryDirectory() as folder, Worker(Path(folder), preload=["mlff.relax"]) as worker:
         worker.run(Request("mlff.relax", settings, tuple(cells[:1]), limits))  # starts the zygote
-        batches, singles = list[list[HostResult]](), list[list[HostResult]]()
+        batches = list[list[HostResult]]()
+        singles = list[list[HostResult]]()
         walls = list[list[float]]()
         for _ in range(runs):
             batch, batch_wall = _run(worker, Request("mlff.relax", settings, tuple(cells), limits, together=True))
@@ -88,7 +89,8 @@ def campaign(model: str, count: int, runs: int, displacement: float = 0.0) -> di
             walls.append([sum(wall for _, wall in one_by_one), batch_wall])
     alone_wall, batch_wall = np.median(walls, axis=0).tolist()
     seconds = [np.median([_seconds_of(run) for run in repeated], axis=0).tolist() for repeated in (singles, batches)]
-    alone, batch = singles[0], batches[0]
+    alone = singles[0]
+    batch = batches[0]
     energies = np.array([[_energy(found) for found in results] for results in (alone, batch)])
     shared = np.array(seconds[1]) / sum(seconds[1]) / (np.array(seconds[0]) / sum(seconds[0]))
     return {
@@ -183,7 +185,8 @@ def relaxing(model: str, device: str, count: int, fmax: float = 0.05) -> dict[st
     potential = load_potential(model, None, device)
     cells = [atoms_of(cell) for cell in crystals(count)]
     clock = time.process_time if device == "cpu" else time.perf_counter
-    seconds, energies = dict[str, float](), list[Any]()
+    seconds = dict[str, float]()
+    energies = list[Any]()
     for name, parts in {"each": [[cell] for cell in cells], "batch": [cells]}.items():
         relax(potential, parts[0], fmax)
         begun = clock()

@@ -139,7 +139,8 @@ def placement(name: str, known: dict[str, Crystal], among: Sequence[Crystal], fo
     """Ranks the candidates by their match with the pattern of a sample."""
     names = list(SAMPLES)
     place = names.index(name)
-    own, impurity = known[SAMPLES[name]], names[(place + 3) % len(names)]
+    own = known[SAMPLES[name]]
+    impurity = names[(place + 3) % len(names)]
     sample = MeasuredSample(own.structure, known[SAMPLES[impurity]].structure, seed=place)
     np.savetxt(folder / f"{name}.xy", np.column_stack([GRID, measured(sample)]), fmt="%.2f %.0f")
     verifier = CrystalXrd({"pattern": str(folder / f"{name}.xy"), "wavelength": "CuKa"})

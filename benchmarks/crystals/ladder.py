@@ -34,9 +34,15 @@ from sciagent_simulators.periodic.gpaw_calculation import PROTOCOLS, compute
 
 HERE = Path(__file__).parent
 KNOWN = HERE.parent / "scheduling" / "perovskite_expt_tau.csv.gz"
-CELLS, TABLE, REPORT = HERE / "perovskites.csv", HERE / "ladder.csv", HERE / "ladder.json"
-STABILITY, WINDOW = HERE / "stability.csv", HERE / "ladder_window.csv"
-LOW, HIGH, MOST_ABOVE = 0.6, 1.6, 0.1  # eV, eV/atom: window and gate of campaigns/perovskite_gap.yaml
+CELLS = HERE / "perovskites.csv"
+TABLE = HERE / "ladder.csv"
+REPORT = HERE / "ladder.json"
+STABILITY = HERE / "stability.csv"
+WINDOW = HERE / "ladder_window.csv"
+# window and gate of campaigns/perovskite_gap.yaml
+LOW = 0.6  # eV
+HIGH = 1.6  # eV
+MOST_ABOVE = 0.1  # eV/atom
 MOST_STEPS = 100  # a relaxation that takes longer has left the structure
 COLUMNS = (
     "compound", "a", "gap_fast", "direct_fast", "seconds_fast", "gap_standard", "direct_standard", "seconds_standard",
@@ -152,7 +158,8 @@ def measured(row: dict[str, str], ranks: int) -> dict[str, Any]:
                     raise
                 return {**found, "fault": f"{name}: {error.reason}"}
         assert bands.gap is not None
-        found[f"gap_{name}"], found[f"direct_{name}"] = round(bands.gap.value, 4), round(bands.gap.direct, 4)
+        found[f"gap_{name}"] = round(bands.gap.value, 4)
+        found[f"direct_{name}"] = round(bands.gap.direct, 4)
         found[f"seconds_{name}"] = round(_seconds() - before, 1)
         found["gpaw"] = bands.versions["gpaw"]
     return found | {"energy_standard": round(bands.energy, 5)}
@@ -217,7 +224,8 @@ def _of_stability(complete: list[dict[str, str]], spearmanr: Any) -> dict[str, f
     with STABILITY.open(encoding="utf-8") as file:
         above = {row["compound"]: row["energy_above_known_phases"] for row in csv.DictReader(file)}
     rows = [row for row in complete if above[row["compound"]]]
-    energies, gaps = [float(above[row["compound"]]) for row in rows], [float(row["gap_fast"]) for row in rows]
+    energies = [float(above[row["compound"]]) for row in rows]
+    gaps = [float(row["gap_fast"]) for row in rows]
     return {
         "n": len(rows),
         "gap": round(float(spearmanr(energies, gaps).statistic), 4),

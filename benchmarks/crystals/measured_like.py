@@ -39,11 +39,13 @@ class MeasuredSample:
 def measured(sample: MeasuredSample) -> Array:
     """Returns the counts on GRID, (n,)."""
     rng = np.random.default_rng(sample.seed)
-    main, other = _stretched(sample.structure, sample.cell), sample.impurity
+    main = _stretched(sample.structure, sample.cell)
+    other = sample.impurity
     instrument = _Instrument.drawn(rng)
     signal = (1 - sample.share) * _phase(main, instrument, rng) + sample.share * _phase(other, instrument, rng)
     signal *= sample.counts / signal.max()
-    slope, hump = rng.uniform(0.05, 0.15), rng.uniform(0.0, 0.04)
+    slope = rng.uniform(0.05, 0.15)
+    hump = rng.uniform(0.0, 0.04)
     background = 0.03 + slope * np.exp(-(GRID - 12) / 15) + hump * np.exp(-(((GRID - 24) / 6) ** 2))
     return rng.poisson(signal + sample.counts * background).astype(float)
 
@@ -96,6 +98,7 @@ def _peak(angle: float, instrument: _Instrument) -> Array:
     skew = 1 + instrument.asymmetry * max(0.0, 1 - angle / 60)
     u = (GRID - centre) / width
     u = np.where(u < 0, u / skew, u)
-    bell, tail = np.exp(-4 * np.log(2) * u * u), 1 / (1 + 4 * u * u)
+    bell = np.exp(-4 * np.log(2) * u * u)
+    tail = 1 / (1 + 4 * u * u)
     peak = instrument.lorentz * tail + (1 - instrument.lorentz) * bell
     return peak / (peak.sum() * 0.02)

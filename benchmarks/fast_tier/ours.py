@@ -40,7 +40,8 @@ safety: {{screen: false, reason: "a benchmark of molecule.checks alone"}}
 
 class _Pipeline(ABC):
     def __init__(self, folder: Path, settings: dict[str, Any], batch: int) -> None:
-        self.settings, self.batch = settings, batch
+        self.settings = settings
+        self.batch = batch
         self.worker = Worker(folder / "scratch", preload=[VERIFIER])
 
     def __enter__(self) -> Any:
@@ -56,7 +57,8 @@ class _Pipeline(ABC):
 
     def cpu_seconds(self) -> float:
         """Of this process, the warm process, and all it has forked."""
-        own, other = psutil.Process().cpu_times(), psutil.Process(self.worker.pid).cpu_times()
+        own = psutil.Process().cpu_times()
+        other = psutil.Process(self.worker.pid).cpu_times()
         return own.user + own.system + other.user + other.system + other.children_user + other.children_system
 
 

@@ -187,7 +187,8 @@ def two_processes(texts: Sequence[str], batch: int, rounds: int) -> dict[str, An
     for number in range(rounds):
         part = texts[number::rounds]
         for side in ("plain", "host") if number % 2 else ("host", "plain"):
-            start, answers = context.Barrier(2), context.Queue()
+            start = context.Barrier(2)
+            answers = context.Queue()
             halves = (part[::2], part[1::2])
             pair = [context.Process(target=_one_of_two, args=(side, h, batch, start, answers)) for h in halves]
             for process in pair:
@@ -202,7 +203,8 @@ def two_processes(texts: Sequence[str], batch: int, rounds: int) -> dict[str, An
 
 def ratios(report: dict[str, Any]) -> dict[str, dict[str, float]]:
     """sciagent's rate over the loop's, by CPU ("per core") and by wall."""
-    rates, pair = report["one_process"]["rates"], report["two_processes"]
+    rates = report["one_process"]["rates"]
+    pair = report["two_processes"]
     found = {}
     for by, field in (("cpu", "per_cpu_second"), ("wall", "per_second")):
         plain = rates["plain"][field]

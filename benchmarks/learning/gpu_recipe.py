@@ -48,7 +48,8 @@ SIZES = {"groups": 16, "siblings": 8, "turns": 8, "demonstrations": 6, "sft_step
 SIZES |= {"rank": 16, "workers": 2, "parts": 2, "passes": 4}
 SMALL = {"groups": 2, "siblings": 4, "turns": 2, "demonstrations": 1, "sft_steps": 2, "held_groups": 1, "tasks": 2}
 ARMS = ("lora=16:5e-4", "full=0:5e-5")
-MOST_TOKENS, SFT_RATE = 16384, 5e-4
+MOST_TOKENS = 16384
+SFT_RATE = 5e-4
 CONTEXT = 4096
 SHARE = 0.9  # of the time that is left, for which the next steps of PPO are planned
 GUARDS = read_guards(["off"])
@@ -180,7 +181,8 @@ def ppo(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) -> No
     tasks = [f"train{number:02}" for number in range(sizes["tasks"])]
     begin = taught_by(given.model) if sizes["sft_steps"] else given.model
     run_settings = settings_for(folder, arm, tasks, begin, sizes)
-    ledger, steps = Ledger(str(folder / f"{arm.name}.db")), given.steps
+    ledger = Ledger(str(folder / f"{arm.name}.db"))
+    steps = given.steps
     while True:
         begun = time.monotonic()
         before = len(steps_of(run_settings.out))
@@ -198,7 +200,8 @@ def held_out(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) 
     arm = Arm(f"held_{given.model}", 0, 0.0)
     groups = sizes["held_groups"]
     run_settings = settings_for(folder, arm, names, given.model, sizes, begins="seeds", groups=groups * len(names))
-    ledger, policy = Ledger(str(folder / f"{arm.name}.db")), InProcessPolicy(LocalPolicy(given.model))
+    ledger = Ledger(str(folder / f"{arm.name}.db"))
+    policy = InProcessPolicy(LocalPolicy(given.model))
     spec = load_rewards(run_settings.rewards)
     with ray_actors.started(run_settings, ledger, spec, CONTEXT, arm.name, None, None) as (_, waves):
         places = {name: range(place * groups, (place + 1) * groups) for place, name in enumerate(names)}
@@ -238,7 +241,9 @@ def ledger_counts(path: Path) -> dict[str, int]:
 
 def everything(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) -> None:
     """Runs all stages."""
-    end, found, model = time.monotonic() + given.seconds, dict[str, Any](), given.model
+    end = time.monotonic() + given.seconds
+    found = dict[str, Any]()
+    model = given.model
     folder.mkdir(parents=True, exist_ok=True)
     names = [f"train{number:02}" for number in range(sizes["tasks"])]
 
@@ -266,7 +271,8 @@ def everything(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]
         note("sft", {"code": code, "seconds": round(time.monotonic() - begun, 1), "steps": steps_of(folder / "taught")})
         if code:
             return
-    begun, room = time.monotonic(), left() - given.held
+    begun = time.monotonic()
+    room = left() - given.held
     more = ("--steps", "2", "--seconds", str(room - PUBLISHING))
     commands = {arm.name: stage("ppo", model, "--arm", arm.text, *more) for arm in given.arm}
     codes = at_once(commands, folder, room)
@@ -300,7 +306,8 @@ def main() -> None:
     sizes = {name: usual[name] if getattr(given, name) is None else getattr(given, name) for name in SIZES}
     if given.no_graph:
         batch_decoding.can_graph = lambda cache, device: False
-    folder, given.arm = given.folder.resolve(), given.arm or [Arm.read(text) for text in ARMS]
+    folder = given.folder.resolve()
+    given.arm = given.arm or [Arm.read(text) for text in ARMS]
     if given.stage == "all":
         everything(folder, given, sizes)
     elif given.stage == "demonstrations":

@@ -37,7 +37,8 @@ from sciagent.training.learner.training_step import Learner
 from sciagent.training.live.sampling_engines import LearnersPolicy, identity_of_model
 from sciagent.training.settings import LearnerConstants, LearnerSettings
 
-ANSWER, SEEN = 40, 60
+ANSWER = 40
+SEEN = 60
 MOST_TOKENS = 16384
 MASKS = {"mask_low": 0.0, "mask_high": 1e9}  # the ids are random: nothing is to be dropped for that
 PRECISIONS = {"bf16": "bf16", "fp32": "no"}
@@ -47,7 +48,8 @@ PRECISIONS = {"bf16": "bf16", "fp32": "no"}
 def accelerated(precision: str, *, cpu: bool = False) -> Iterator[None]:
     """Makes learners compute in a precision for the time of the context."""
     AcceleratorState._reset_state(reset_partial_state=True)
-    own, named = steps.Accelerator, {"mixed_precision": PRECISIONS[precision], "cpu": cpu}
+    own = steps.Accelerator
+    named = {"mixed_precision": PRECISIONS[precision], "cpu": cpu}
     steps.Accelerator = lambda **_: Accelerator(**named)
     try:
         yield
@@ -68,7 +70,8 @@ def graphs(is_on: bool) -> Iterator[None]:
 
 
 def episodes(n: int, vocabulary: int, context: int, turns: int, *, imitated: bool = False) -> list[TrainingRow]:
-    rng, rows = random.Random(1), []
+    rng = random.Random(1)
+    rows = []
     for _ in range(n):
         mask = (*[False] * context, *([True] * ANSWER + [False] * SEEN) * turns)
         ids = tuple(rng.randrange(3, vocabulary) for _ in mask)
@@ -111,7 +114,8 @@ def step_speed(name: str, rank: int, training: str, precision: str, n: int, time
             begun = waited()
             learner.step(rows)
             seconds.append(waited() - begun)
-    took, tokens = statistics.median(seconds[1:]), sum(len(row.ids) for row in rows)
+    took = statistics.median(seconds[1:])
+    tokens = sum(len(row.ids) for row in rows)
     return {
         "model": name,
         "training": training,
@@ -130,7 +134,8 @@ def questions(policy: InMemoryPolicy, n: int, wanted: int, most: int) -> list[Ep
     """Returns n questions whose prompts have about `wanted` tokens, and begin alike."""
     found = []
     for number in range(n):
-        rng, lines = random.Random(number), list[str]()
+        rng = random.Random(number)
+        lines = list[str]()
         while True:
             lines += [f"#{len(lines) + 1} c1ccc{rng.randrange(9)}nccc1: gap {rng.uniform(1, 4):.3f} eV"] * 4
             talk = [Message("system", "You search for molecules."), Message("user", "\n".join(lines))]
@@ -163,7 +168,8 @@ def disagreement(learner: Learner, found: Sequence[Sampled]) -> dict[str, Any]:
     rows = []
     for each in found:
         assert each.tokens is not None and each.tokens.behaviour is not None
-        before, after = each.tokens.prompt_ids, each.tokens.output_ids
+        before = each.tokens.prompt_ids
+        after = each.tokens.output_ids
         mask = (*[False] * len(before), *[True] * len(after))
         behaviour = (*[0.0] * len(before), *each.tokens.behaviour)
         rows.append(TrainingRow((*before, *after), mask, tuple(map(float, mask)), behaviour))
@@ -226,7 +232,8 @@ def against_cpu(name: str, n: int) -> Iterator[dict[str, Any]]:
             gradient = torch.cat([each.grad.flatten().cpu().double() for each in loaded.model.parameters()])
             known.append((metrics.loss, gradient))
         if not cpu:
-            (loss, mine), (theirs, wanted) = known[-1], known[0]
+            (loss, mine) = known[-1]
+            (theirs, wanted) = known[0]
             yield {
                 "model": name,
                 "precision": precision,

@@ -43,7 +43,8 @@ def merged(answers: Sequence[EvaluationAnswer], arms: Sequence[str] | None = Non
 
     Raises UsageError if the answers cannot be compared.
     """
-    tasks, verifications = answers[0].tasks, answers[0].verifications
+    tasks = answers[0].tasks
+    verifications = answers[0].verifications
     if any(set(each.tasks) != set(tasks) or each.verifications != verifications for each in answers):
         raise UsageError("these runs differ in their tasks or in the number of verifications")
     campaigns = _campaigns(answers)

@@ -38,7 +38,10 @@ from sciagent.training.learner.training_step import Learner
 from sciagent.training.settings import LearnerSettings
 
 HERE = Path(__file__).parent
-CONTEXT, SEEN, VOCABULARY, RATE = 100, 20, 1000, 1e-5
+CONTEXT = 100
+SEEN = 20
+VOCABULARY = 1000
+RATE = 1e-5
 GPU = "--gpu" in sys.argv
 DEVICE = "cuda" if GPU and torch.cuda.is_available() else "cpu"
 CHECKPOINTING = "activation_checkpointing"
@@ -60,7 +63,8 @@ def model_of(width: int, layers: int, **more: Any) -> Any:
 
 def rows_of(n: int) -> list[TrainingRow]:
     """Rows of two answers with an observation between; half of them are sampled a little differently than trained."""
-    rng, rows = random.Random(1), []
+    rng = random.Random(1)
+    rows = []
     for number in range(n):
         answer = 5 + 90 * number // max(n - 1, 1)
         mask = (*[False] * CONTEXT, *[True] * answer, *[False] * SEEN, *[True] * answer)
@@ -210,13 +214,15 @@ def measured(
 ) -> dict[str, Any]:
     """more: of the model's configuration."""
     torch.set_num_threads(1)
-    rows, model = rows_of(n), model_of(width, layers, **more)
+    rows = rows_of(n)
+    model = model_of(width, layers, **more)
     found: dict[str, Any] = {"rows": n, "most_tokens": most_tokens, "tokens": sum(len(row.ids) for row in rows)}
     found["parameters"] = sum(weights.numel() for weights in model.parameters())
     with tempfile.TemporaryDirectory() as folder:
         steps = {"grpo": (rows, trl_grpo), "sft": (imitated(rows), trl_sft)}
         for name, (given, theirs) in steps.items():
-            one, other = copy.deepcopy(model), copy.deepcopy(model)
+            one = copy.deepcopy(model)
+            other = copy.deepcopy(model)
             found[name] = compared(ours(one, given, most_tokens), theirs(other, rows, folder), pairs)
     return found
 

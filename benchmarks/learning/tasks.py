@@ -67,7 +67,8 @@ class Task(NamedTuple):
 
     def text(self, proposer: str, *, quick: bool) -> str:
         """Returns the campaign file. quick: xTB on an MMFF94 geometry instead of the default settings of the rung."""
-        low, high = round(self.centre - WIDTH / 2, 3), round(self.centre + WIDTH / 2, 3)
+        low = round(self.centre - WIDTH / 2, 3)
+        high = round(self.centre + WIDTH / 2, 3)
         lines = [f"  - {{property: homo_lumo_gap, window: [{low}, {high}], unit: eV}}"]
         if self.limit is not None:
             lines.append(f"  - {{property: dipole, max: {self.limit}, unit: D}}")

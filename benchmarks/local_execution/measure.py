@@ -49,7 +49,8 @@ def plugin() -> Iterator[None]:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
     os.environ.update(dict.fromkeys(THREADS, "1"))
     with tempfile.TemporaryDirectory(prefix="sciagent-plugin-") as name:
-        source, site = Path(name, "source"), str(Path(name, "site"))
+        source = Path(name, "source")
+        site = str(Path(name, "site"))
         shutil.copytree(HERE / "plugin", source)
         subprocess.run([*pip, "--no-build-isolation", "--no-index", "--target", site, str(source)], check=True)
         sys.path.insert(0, site)
@@ -122,7 +123,8 @@ def run(built: Built, alone: bool = False, profile: Path | None = None) -> dict[
     if profiler and profile:
         with profile.open("w", encoding="utf-8") as out:
             pstats.Stats(profiler, stream=out).strip_dirs().sort_stats("tottime").print_stats(40)
-    a, paid = t.attempt.c, [rung.id for rung in built.paid]
+    a = t.attempt.c
+    paid = [rung.id for rung in built.paid]
     with built.ledger.read() as connection:
         rows = connection.execute(
             sa.select(a.state, a.started_at, a.ended_at, a.wall_seconds).where(
@@ -145,7 +147,9 @@ def run(built: Built, alone: bool = False, profile: Path | None = None) -> dict[
 def _cpu() -> dict[str, float]:
     """CPU seconds so far: of this process, of the zygotes, and of the jobs they have forked."""
     me = psutil.Process()
-    own, zygotes, jobs = me.cpu_times(), 0.0, 0.0
+    own = me.cpu_times()
+    zygotes = 0.0
+    jobs = 0.0
     for zygote in (below for nursery in me.children() for below in nursery.children()):
         times = zygote.cpu_times()
         zygotes += times.user + times.system

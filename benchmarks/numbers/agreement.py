@@ -19,7 +19,8 @@ def agreement(computed: Sequence[float], measured: Sequence[float]) -> dict[str,
     intercept and residual of measured over computed. In the unit of the values."""
     from scipy.stats import linregress, spearmanr
 
-    x, y = np.array(computed), np.array(measured)
+    x = np.array(computed)
+    y = np.array(measured)
     error = x - y
     line = linregress(x, y)
     residual = (y - line.slope * x - line.intercept).std(ddof=2)

@@ -65,7 +65,8 @@ REACTION_LEVELS = "GFN2-xTB", "PBE0/def2-TZVP"
 
 def frequency_row(level: str, smiles: str) -> dict[str, Any]:
     found, seconds = one(LEVELS[level], smiles)
-    computed, observed = np.array(found.diagnostics["frequencies"]), np.array(FUNDAMENTALS[smiles], dtype=float)
+    computed = np.array(found.diagnostics["frequencies"])
+    observed = np.array(FUNDAMENTALS[smiles], dtype=float)
     return {
         "level": level,
         "smiles": smiles,

@@ -29,7 +29,9 @@ def main() -> None:
         *(r["smiles"] for r in table("hydration.csv")),
         *(r["smiles"] for r in csv.DictReader(seeds)),
     ]
-    protocol, rows, known = GeometryProtocol(), [], set()
+    protocol = GeometryProtocol()
+    rows = []
+    known = set()
     for smiles in everything:
         molecule = parse_molecule(smiles)
         if molecule.key in known:

@@ -32,7 +32,9 @@ KINDS = (*(f"{method} {model}" for method in METHODS for model in ("ALPB", "GBSA
 
 def one(solute: dict[str, str]) -> dict[str, Any]:
     """What xtb.solvation computes, kcal/mol, from one search for conformers."""
-    molecule, gas, water = parse_molecule(solute["smiles"]), GeometryProtocol(), GeometryProtocol(solvent="water")
+    molecule = parse_molecule(solute["smiles"])
+    gas = GeometryProtocol()
+    water = GeometryProtocol(solvent="water")
     seed = gas.seed(molecule.key)
     geometry, _ = prepare(molecule.mol, 0, molecule.multiplicity, gas, seed)
     row: dict[str, Any] = {key: solute[key] for key in ("id", "name", "smiles")} | {

@@ -61,7 +61,8 @@ class Member:
         if self.process is not None and self.process.poll() is None:
             return
         if self.process is not None:
-            self.process, self.back_at = None, now + BACK_SECONDS
+            self.process = None
+            self.back_at = now + BACK_SECONDS
         if now >= self.back_at:
             with (self.folder / f"{self.name}.log").open("ab") as log:
                 self.process = subprocess.Popen(
@@ -265,7 +266,8 @@ def run(
         ) | {MARK: mark}
         executor = "ledger"
         if queue is not None:
-            environment["SCIAGENT_BROKER"], executor = queue.url, "celery"
+            environment["SCIAGENT_BROKER"] = queue.url
+            executor = "celery"
         ledger = Ledger(url, artifacts=folder / "artifacts")
         stack.callback(ledger.close)
         built = written(ledger, folder, molecules(n), settings="{seconds: 0.3, declared: 5}", name="chaos")
@@ -287,7 +289,8 @@ def run(
             stack.callback(one.end)
         monkey = Monkey(workers, dispatcher, ledger, lease, chance, server, queue)
         began = time.monotonic()
-        deadline, next_act = began + 60 * minutes, began + after
+        deadline = began + 60 * minutes
+        next_act = began + after
         while not _is_over(ledger):
             now = time.monotonic()
             if now > deadline:
@@ -366,7 +369,8 @@ def _progress(ledger: Ledger) -> str:
 
 def counted(ledger: Ledger) -> dict[str, Any]:
     """What the ledger says of the campaign."""
-    a, paid = t.attempt.c, t.evidence.c.verifier == "bad.remote"
+    a = t.attempt.c
+    paid = t.evidence.c.verifier == "bad.remote"
     with ledger.read() as connection:
         jobs = dict(connection.execute(sa.select(t.job.c.state, sa.func.count()).group_by(t.job.c.state)).all())
         rows = connection.execute(sa.select(sa.func.count()).where(paid)).scalar_one()

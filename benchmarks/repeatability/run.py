@@ -52,7 +52,8 @@ def flexible(n: int) -> list[str]:
 def measure(job: tuple[str, str, int]) -> list[Row]:
     """Returns the values of one molecule by one verifier with one seed. job: (SMILES, verifier, replicate)."""
     smiles, name, replicate = job
-    own, of_class = VERIFIERS[name]({"repeatability": "molecule"}), VERIFIERS[name]().spread[1]
+    own = VERIFIERS[name]({"repeatability": "molecule"})
+    of_class = VERIFIERS[name]().spread[1]
     with tempfile.TemporaryDirectory() as folder:
         context = Context(Path(folder), Path(folder), replicate)
         found = next(iter(own.verify([parse_molecule(smiles)], context)))

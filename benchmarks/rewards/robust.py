@@ -29,8 +29,12 @@ from sciagent.scheduling.payoff import Aims, questions
 
 HERE = Path(__file__).parent
 TABLE = HERE.parent / "scheduling" / "qm9_s4000_xtb.csv.gz"
-CHANCE, LOTTERIES = 0.2, 200
-BEST, OTHERS, PROPOSED, BINS = 200, 40, 1000, 8
+CHANCE = 0.2
+LOTTERIES = 200
+BEST = 200
+OTHERS = 40
+PROPOSED = 1000
+BINS = 8
 RULES: tuple[Unsettled, ...] = ("posterior", "robust")
 
 
@@ -56,16 +60,19 @@ def worths(rule: Unsettled, expected: Array, hits: Array, drawn: Mask) -> Array:
 
 def main() -> None:
     table = pd.read_csv(TABLE).dropna()
-    cheap, truth = table["gap_GFN2"].to_numpy(), table["gap_dft_eV"].to_numpy()
+    cheap = table["gap_GFN2"].to_numpy()
+    truth = table["gap_dft_eV"].to_numpy()
     threshold = float(np.quantile(truth, 0.1))
-    hits, rng = (truth <= threshold).astype(float), np.random.default_rng(0)
+    hits = (truth <= threshold).astype(float)
+    rng = np.random.default_rng(0)
     verified = np.zeros(len(table), dtype=bool)
     verified[np.argsort(cheap)[:BEST]] = True
     verified[rng.choice(np.flatnonzero(~verified), OTHERS, replace=False)] = True
     expected = expected_by_law(cheap, truth, verified, threshold)
     rest = np.flatnonzero(~verified)
     proposed = rest[np.argsort(-expected[rest], kind="stable")[:PROPOSED]]
-    expected, hits = expected[proposed], hits[proposed]
+    expected = expected[proposed]
+    hits = hits[proposed]
     errors: dict[str, list[float]] = {rule: [] for rule in RULES}
     for _ in range(LOTTERIES):
         drawn = rng.random(PROPOSED) < CHANCE

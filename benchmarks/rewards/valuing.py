@@ -37,7 +37,9 @@ from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence
 
 HERE = Path(__file__).parent
-N, VERIFIED, CHUNK = 10_000, 600, 500
+N = 10_000
+VERIFIED = 600
+CHUNK = 500
 GAP = "homo_lumo_gap"
 CAMPAIGN = """campaign: many
 subject: molecule
@@ -75,7 +77,8 @@ def filled(ledger: Ledger, built: Built, n: int, verified: int) -> list[int]:
         entered.setdefault(molecule.key, molecule)
         if len(entered) == n:
             break
-    chosen, ids = list(entered.values()), list[int]()
+    chosen = list(entered.values())
+    ids = list[int]()
     for start in range(0, len(chosen), CHUNK):
         part = chosen[start : start + CHUNK]
         with ledger.begin() as connection:
@@ -113,14 +116,16 @@ def cpu(work: Callable[[], Any]) -> tuple[float, Any]:
 def measured(folder: Path, n: int, verified: int) -> dict[str, Any]:
     """Returns CPU seconds by step."""
     (folder / "molecules.csv").write_text("smiles\nC\n", encoding="utf-8")
-    path, url = folder / "many.yaml", str(folder / "ledger.db")
+    path = folder / "many.yaml"
+    url = str(folder / "ledger.db")
     path.write_text(CAMPAIGN, encoding="utf-8")
     engine = engines.connect(engines.ledger_url(url))
     migrate.upgrade(engine)
     engine.dispose()
     ledger = Ledger(url, artifacts=folder / "artifacts")
     built = create_or_open(ledger, load_spec(path), CAMPAIGN, "benchmark").built
-    ids, spec = filled(ledger, built, n, verified), RewardSpec(prices={"core_seconds": 1e-4})
+    ids = filled(ledger, built, n, verified)
+    spec = RewardSpec(prices={"core_seconds": 1e-4})
     with ledger.read() as connection:
         now = evidence.read_watermark(connection)
         reading, _ = cpu(lambda: [answers_as_of(built, connection, ids[i : i + 2000], now) for i in range(0, n, 2000)])

@@ -42,7 +42,8 @@ proposer: {{kind: screen, file: molecules.csv}}
 scheduler: {{kind: exhaustive}}
 """
 MOLECULES = ("CCCCO", "c1ccccc1O", "CC(=O)NC1CCCC1", "c1ccncc1C", "CCOC(=O)C", "c1ccsc1C", "NCCc1ccccc1", "CC(C)CO")
-GROUPS, SIBLINGS = 6, 8
+GROUPS = 6
+SIBLINGS = 8
 
 
 class OneByOne(ScriptedPolicy):
@@ -72,7 +73,8 @@ def lockstep(seed: int, turns: int) -> float:
         with Driver(built, source=no_source) as driver:
             runner = RolloutRunner(built, driver.session.lease, driver.worker, ScriptedPolicy(), spec)
             groups = runner.opened(RolloutPlan(GROUPS, SIBLINGS, turns, "scripted"))
-            began, n = time.process_time(), 0
+            began = time.process_time()
+            n = 0
             while (done := runner.step(groups)) is not None:
                 n += done.turns
             return 1000 * (time.process_time() - began) / n
@@ -91,7 +93,9 @@ def one_by_one(seed: int, turns: int) -> float:
                 return ModelSource(built, connection, lease, worker, OneByOne(), slot, spec)
 
         with Driver(built, source=source) as driver:
-            asked, n, began = driver.intake.source, 0, time.process_time()
+            asked = driver.intake.source
+            n = 0
+            began = time.process_time()
             while n < GROUPS * SIBLINGS * turns:
                 if asked.prepare():
                     n += asked.take(100) is not None

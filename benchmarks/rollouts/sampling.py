@@ -36,10 +36,16 @@ class Compared:
     """A model that answers each step together and then one question after the other; the first answers count."""
 
     def __init__(self, policy: LocalPolicy) -> None:
-        self._policy, self.name = policy, policy.name
-        self.together, self.alone = 0.0, 0.0
+        self._policy = policy
+        self.name = policy.name
+        self.together = 0.0
+        self.alone = 0.0
         """Core-seconds."""
-        self.tokens, self.answers_n, self.compared, self.differ, self.largest = 0, 0, 0, 0, 0.0
+        self.tokens = 0
+        self.answers_n = 0
+        self.compared = 0
+        self.differ = 0
+        self.largest = 0.0
         """Sampled tokens, answers, answers to equal prompts, those with other tokens, and the largest difference of a
         log-probability among the rest."""
 
@@ -48,8 +54,10 @@ class Compared:
         for question, answer in zip(questions, many, strict=True):
             one = self._policy.sample(*question[:3])
             assert isinstance(answer, Sampled) and answer.tokens and one.tokens
-            self.together, self.alone = self.together + answer.core_seconds, self.alone + one.core_seconds
-            self.tokens, self.answers_n = self.tokens + answer.output_tokens, self.answers_n + 1
+            self.together = self.together + answer.core_seconds
+            self.alone = self.alone + one.core_seconds
+            self.tokens = self.tokens + answer.output_tokens
+            self.answers_n = self.answers_n + 1
             if one.tokens.prompt_ids != answer.tokens.prompt_ids:
                 continue  # the prompt begins with the tokens of the last answer, which alone was spelt anew
             self.compared += 1

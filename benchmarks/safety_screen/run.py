@@ -40,7 +40,8 @@ def main() -> None:
     screen.warm()
     for molecule in molecules:
         _ = molecule.mol
-    times, alerts = [], []
+    times = []
+    alerts = []
     for _ in range(3):
         start = time.process_time()
         alerts = [screen.alerts(molecule) for molecule in molecules]

@@ -26,9 +26,11 @@ from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.answer_transforms import ScoreTransform, TruthTransform
 from sciagent_bench.rivals.baseline_warm_up import CHEAP, features, tails
 
-POOL, ROWS = 200, 200
+POOL = 200
+ROWS = 200
 WARM_UP = 8  # answers of each rung that is modelled before there is a process
-BATCH, BATCH_SHARE = 8, 0.1  # purchases between two processes, the share of the terminal answers there are
+BATCH = 8  # purchases between two processes
+BATCH_SHARE = 0.1  # the same as a share of the terminal answers
 OUTCOMES = ndtri((np.arange(24) + 0.5) / 24)  # over which the knowledge gradient averages
 
 
@@ -36,7 +38,8 @@ class EiPerCost:
     """Logarithm of the expected improvement over the best terminal answer so far, less that of the cost."""
 
     def __init__(self, threshold: float, sign: int, seed: int) -> None:
-        self._threshold, self._sign = threshold, sign
+        self._threshold = threshold
+        self._sign = sign
         self._rng = np.random.default_rng(seed)
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
@@ -76,18 +79,21 @@ class EiPerCost:
         from gpytorch.mlls import ExactMarginalLogLikelihood
 
         torch.manual_seed(int(self._rng.integers(2**31)))
-        last, scores = rungs[-1], pool.scores
+        last = rungs[-1]
+        scores = pool.scores
         inputs = [j for j in range(last) if j not in rungs and pool.closed[:, j].mean() > 0.5]
         columns = [ScoreTransform.of(scores[:, j])(scores[:, j]) for j in inputs] or [np.zeros(len(scores))]
         x = np.nan_to_num(np.column_stack(columns))
         answers = TruthTransform.of(scores[:, last], self._threshold, self._sign)(scores[:, last])
-        xs, ys = [], []
+        xs = []
+        ys = []
         for task, j in enumerate(rungs):
             y = answers if j == last else ScoreTransform.of(scores[:, j])(scores[:, j])
             seen = self._rng.permutation(np.flatnonzero(~np.isnan(y)))[:ROWS]
             xs.append(np.column_stack([x[seen], np.full(len(seen), task)]) if len(rungs) > 1 else x[seen])
             ys.append(y[seen])
-        train, target = torch.tensor(np.concatenate(xs)), torch.tensor(np.concatenate(ys)).unsqueeze(-1)
+        train = torch.tensor(np.concatenate(xs))
+        target = torch.tensor(np.concatenate(ys)).unsqueeze(-1)
         with validate_input_scaling(False):  # the transforms have scaled them
             model = MultiTaskGP(train, target, task_feature=-1) if len(rungs) > 1 else SingleTaskGP(train, target)
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
@@ -115,7 +121,8 @@ class KnowledgeGradient(EiPerCost):
         if m > 1:
             points[:, -1] = np.repeat(np.arange(m), len(compared))
         mean, covariance = _joint(model, points)
-        rung, candidate = np.repeat(rungs, len(compared)), np.tile(compared, m)
+        rung = np.repeat(rungs, len(compared))
+        candidate = np.tile(compared, m)
         possible = np.flatnonzero(~pool.closed[candidate, rung])
         target = np.arange(len(points) - len(compared), len(points))
         moves = covariance[np.ix_(possible, target)] / np.sqrt(np.diag(covariance)[possible])[:, None]

@@ -71,7 +71,8 @@ def covered_at_random(source: Any, seed: int, answers: int) -> tuple[float, floa
     order = rng.permutation(np.flatnonzero(~np.isnan(truth)))
     if len(order) < answers + FEWEST:
         return None
-    scores, left = case.truth.scores.copy(), order[answers:]
+    scores = case.truth.scores.copy()
+    left = order[answers:]
     scores[left, -1] = np.nan
     aims = Aims((case.aim(*case.limits),))
     [scale] = aims.truths(scores)

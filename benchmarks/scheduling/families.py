@@ -19,8 +19,11 @@ from typing import Any
 HERE = Path(__file__).parent
 RESULT = HERE / "families.json"
 OTHERS = ("halving", "thresholds", "best_rung", "greedy")
-SIZE, TOP = 20_000, 0.01
-POOL, STREAM, STREAMED = (0.05,), (0.03, 0.08), 1000
+SIZE = 20_000
+TOP = 0.01
+POOL = (0.05,)
+STREAM = (0.03, 0.08)
+STREAMED = 1000
 
 
 def case(name: str, schedulers: Sequence[str], seeds: int, workers: int, stream: int) -> dict[str, Any]:
@@ -39,7 +42,8 @@ def case(name: str, schedulers: Sequence[str], seeds: int, workers: int, stream:
     for budget in budgets:
         mean = {one: sum(recall[budget, one].values()) / seeds for one in schedulers}
         best = max(schedulers[1:], key=lambda one: mean[one])
-        ours, others = recall[budget, "priced"], recall[budget, best]
+        ours = recall[budget, "priced"]
+        others = recall[budget, best]
         found[f"{budget:g}"] = {
             "recall": {one: _rounded(summarised(list(recall[budget, one].values()))) for one in schedulers},
             "best_other": best,

@@ -27,7 +27,8 @@ from sciagent_bench.trial import run_all
 
 HERE = Path(__file__).parent
 RESULT = HERE / "foreknown.json"
-DRAWN, OTHERS = 150, 600  # candidates of a campaign; most others that the law is told of
+DRAWN = 150  # candidates of a campaign
+OTHERS = 600  # most others that the law is told of
 FEWEST_HITS = 0.05  # smallest share of hits, so that a draw has seven
 AT = MARKS.index(0.9)
 ARMS = ("cold", "told", "hindsight")
@@ -36,12 +37,15 @@ ARMS = ("cold", "told", "hindsight")
 def costs(specs: Mapping[str, TableSpec], trial: tuple[str, int]) -> dict[str, float | None]:
     """Returns the cost of 90 % of the hits, as a fraction of the exhaustive cost, by arm."""
     table, seed = trial
-    case, top = OfTable(specs[table].case(HERE))(seed), max(specs[table].top, FEWEST_HITS)
+    case = OfTable(specs[table].case(HERE))(seed)
+    top = max(specs[table].top, FEWEST_HITS)
     draw = drawn(case, DRAWN, top, np.random.default_rng([seed, 2]))
     of, others = np.split(np.random.default_rng([seed, 2]).permutation(len(case.truth.hit)), [DRAWN])
     limits = (draw.threshold, np.inf) if case.sign > 0 else (-np.inf, draw.threshold)
-    campaign, known = Campaign(case, of, *limits), Campaign(case, others[:OTHERS], *limits)
-    cold, told = campaign.run(seed)[0], campaign.run(seed, told=known.whole)[0]
+    campaign = Campaign(case, of, *limits)
+    known = Campaign(case, others[:OTHERS], *limits)
+    cold = campaign.run(seed)[0]
+    told = campaign.run(seed, told=known.whole)[0]
     found = [marks(run, campaign.truth)["cost"][AT] for run in (cold, told)]
     return dict(zip(ARMS, [*found, hindsight(draw, MARKS)[AT]], strict=True))
 

@@ -28,7 +28,8 @@ from benchmarks.scheduling.one_step import OneStep
 from sciagent_bench.schedulers import SCHEDULERS as BY_NAME
 
 HERE = Path(__file__).parent
-TABLE, RESULT = HERE / "live.csv.gz", HERE / "live.json"
+TABLE = HERE / "live.csv.gz"
+RESULT = HERE / "live.json"
 COLUMNS = ("smiles", "xtb_gap_eV", "xtb_dipole_D", "dft_gap_eV", "dft_dipole_D", "xtb_core_seconds", "dft_core_seconds")
 GATES = {"gap_eV": (1.3, 2.8), "dipole_D": (None, 3.0)}
 OBJECTIVES = {"gap_eV": (4.0, 4.6), "dipole_D": (None, 2.5)}
@@ -69,11 +70,13 @@ def table(ledger: Path) -> None:
         stands = standings.arrivals(connection, campaign.id, 0, 10_000)
         ids = [s.candidate_id for s in stands]
         texts = dict(connection.execute(sa.select(t.candidate.c.id, t.candidate.c.text)).all())
-        said, took = {}, {}
+        said = {}
+        took = {}
         for name in ("xtb", "dft"):
             r = rungs[name]
             said[name] = evidence.find_reusable(connection, ids, r.computation)
-            j, a = t.job.c, t.attempt.c
+            j = t.job.c
+            a = t.attempt.c
             query = sa.select(j.candidate_id, a.cost).join(t.attempt, a.job_id == j.id).where(j.rung_id == r.id)
             took[name] = {i: dict(cost).get("core_seconds") for i, cost in connection.execute(query)}
         for i in ids:

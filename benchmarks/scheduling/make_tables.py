@@ -24,7 +24,9 @@ from rdkit.Chem import AllChem, Crippen, Descriptors
 HERE = Path(__file__).parent / "tables"
 MOST = 3000  # rows of a table
 MOST_XTB = 700  # rows of a table with values by GFN2-xTB
-BOHR, DEBYE, KCAL = 0.529177210903, 2.541746473, 627.509474
+BOHR = 0.529177210903
+DEBYE = 2.541746473
+KCAL = 627.509474
 Column = Mapping[str, float]  # registry number without hyphens -> value
 Molecules = Mapping[str, Chem.Mol]
 
@@ -71,7 +73,8 @@ def main() -> None:
     )
     chosen = drawn([key for key in partition if key in molecules], MOST_XTB)
     some = {key: molecules[key] for key in chosen}
-    crippen, transfer = by(some, Crippen.MolLogP), by(some, transfer_energy)
+    crippen = by(some, Crippen.MolLogP)
+    transfer = by(some, transfer_energy)
     write("partition", some, {"crippen": crippen, "gfn2_kcal_mol": transfer, "measured": partition})
     some = {key: molecules[key] for key in dipoles if key in molecules}
     write("dipoles", some, {"gfn2_D": by(some, gfn2_dipole), "measured_D": dipoles})

@@ -17,7 +17,8 @@ from sciagent.scheduling.law.stacked_law import Question, Stack
 from sciagent_bench.rivals.baseline_warm_up import warm_up
 
 WARM_UP = 4  # terminal answers before there is a law
-BATCH, BATCH_SHARE = 8, 0.04  # purchases between two laws, the share of the terminal answers there are
+BATCH = 8  # purchases between two laws
+BATCH_SHARE = 0.04  # the same as a share of the terminal answers
 
 
 class OneStep:
@@ -25,7 +26,9 @@ class OneStep:
     two laws, with and without it, mixed by their leave-one-out record."""
 
     def __init__(self, threshold: float, sign: int, similarity: Similarity | None, seed: int) -> None:
-        self._threshold, self._sign, self._similarity = threshold, sign, similarity
+        self._threshold = threshold
+        self._sign = sign
+        self._similarity = similarity
         self._rng = np.random.default_rng(seed)
         self._truth: TruthTransform | None = None
         self._stack = Stack(similarity)

@@ -41,7 +41,8 @@ HERE = Path(__file__).parent
 RESULT = HERE / "second.json"
 TUNED = ("qm9_smallest", "qm9_largest", "perovskites", "boiling_points", "critical_points", "vaporisation")
 JUDGES = ("redoxmers", "melting_points", "flash_points", "partition", "dipoles", "refractive_indices")
-DRAWN, TOP = 600, 0.05  # candidates; smallest share of them that are hits
+DRAWN = 600  # candidates
+TOP = 0.05  # smallest share of them that are hits
 FIRST = 0.2  # largest budget of a first campaign, as a fraction of its exhaustive cost
 MARKS = (0.5, 0.8, 0.9)
 ARMS = ("other end", "middle", "cluster", "rung")
@@ -65,7 +66,8 @@ class Taught:
             np.vstack([np.zeros((m, k)), pool.costs]),
         )
         both.out[:] = np.concatenate([np.ones(m, dtype=bool), pool.out])
-        both.tried, both.failed = pool.tried, pool.failed
+        both.tried = pool.tried
+        both.failed = pool.failed
         return [Purchase(one.of - m, one.rung, one.index) for one in self.buyer.choose(both, left)]
 
 
@@ -89,8 +91,10 @@ class Campaign:
         truth = self.truth
         rows = self.of if told is None else np.concatenate([told[0], self.of])
         aim = self.case.aim(self.low, self.high)
-        aims, trusted = Aims((aim,)), frozenset(map(PaidIndex, aim.same))
-        similarity, budgeted = self.case.arriving(rows).similarity, budget * truth.exhaustive
+        aims = Aims((aim,))
+        trusted = frozenset(map(PaidIndex, aim.same))
+        similarity = self.case.arriving(rows).similarity
+        budgeted = budget * truth.exhaustive
         buyer = Priced(aims, similarity, seed, budgeted, trusted, len(rows) - len(self.of))
         if told is not None and told[2] is not None:
             buyer.learn_from(told[2])
@@ -140,7 +144,8 @@ def plans(case: Case, top: float, seed: int) -> dict[str, tuple[Campaign, Campai
     of = rng.permutation(len(case.truth.hit))[:DRAWN]
     values = case.truth.scores[of, -1]
     goal = limits(values, case.sign, 1 - top, 1)
-    a, b = of[: len(of) // 2], of[len(of) // 2 :]
+    a = of[: len(of) // 2]
+    b = of[len(of) // 2 :]
     second = Campaign(case, b, *goal)
     near, far = halves(case, of, (values > goal[0]) & (values < goal[1]), rng)
     found: dict[str, tuple[Campaign, Campaign, int | None]] = {
@@ -164,7 +169,8 @@ def marks(run: Replay, truth: Truth) -> dict[str, list[float | None]]:
 def pairs(specs: Mapping[str, TableSpec], trial: tuple[str, int]) -> dict[str, Any]:
     """Returns, by arm, the marks of the second campaign, cold and taught, and the fewest answers that reach them."""
     table, seed = trial
-    case, found = specs[table].case(HERE), {}
+    case = specs[table].case(HERE)
+    found = {}
     cold: dict[int, dict[str, list[float | None]]] = {}
     for arm, (first, second, lacking) in plans(case, max(TOP, specs[table].top), seed).items():
         if id(second) not in cold:

@@ -116,7 +116,8 @@ DECIDING = ("law", "pool", "choose", "audit", "wants", "promote", "transactions"
 
 def measure(built: Built, decisions: int, profile: Path | None = None) -> dict[str, Any]:
     """Steps the campaign until so many decisions have been made."""
-    watch, profiler = Stopwatch(), cProfile.Profile(time.thread_time) if profile else None
+    watch = Stopwatch()
+    profiler = cProfile.Profile(time.thread_time) if profile else None
     stamps: list[tuple[str, int, dict[str, dict[str, float]]]] = []
     cycles = 0
     with ExitStack() as stack:
@@ -249,7 +250,8 @@ def plain(template: Path, filled: Path, known: int, at_once: int) -> dict[str, A
 
 
 def run(n: int, decisions: int, workers: int, folder: Path, profile: Path | None = None) -> dict[str, Any]:
-    known, at_once = int(KNOWN * n), 2 * 16 * workers
+    known = int(KNOWN * n)
+    at_once = 2 * 16 * workers
     found: dict[str, Any] = {
         "at": time.strftime("%Y-%m-%d", time.gmtime()),
         "python": ".".join(map(str, sys.version_info[:3])),

@@ -51,7 +51,8 @@ from sciagent.verification.contract import (
 from sciagent.verification.sandbox.host import HostResult, Request
 
 TOP = 0.001  # of the candidates are hits
-MEAN, SPREAD = 3.0, 0.5  # eV, of what is wanted
+MEAN = 3.0  # eV, of what is wanted
+SPREAD = 0.5  # eV
 BUDGET = 0.1  # of what the dearest rung would cost for all
 ATOMS = 30  # of a candidate that costs what a rung says
 CHUNK = 10_000
@@ -102,15 +103,24 @@ class Invented(Verifier[Candidate]):
 
 
 class Cheap(Invented):
-    name, seconds, steep, tells = "invented.cheap", 0.08, 1.0, 0.75
+    name = "invented.cheap"
+    seconds = 0.08
+    steep = 1.0
+    tells = 0.75
 
 
 class Middle(Invented):
-    name, seconds, steep, tells = "invented.middle", 0.5, 1.5, 0.95
+    name = "invented.middle"
+    seconds = 0.5
+    steep = 1.5
+    tells = 0.95
 
 
 class Dear(Invented):
-    name, seconds, steep, tells = "invented.dear", 9.0, 2.0, 1.0
+    name = "invented.dear"
+    seconds = 9.0
+    steep = 2.0
+    tells = 1.0
 
 
 def _normal(digits: str) -> float:
@@ -176,13 +186,15 @@ def molecules() -> Iterator[str]:
 
 def fill(ledger: Ledger, built: Built, n: int, known: int) -> None:
     """n open candidates; of the first `known` the cheapest rung has said what it says."""
-    rung, cheap = built.paid[0].id, Cheap()
+    rung = built.paid[0].id
+    cheap = Cheap()
     texts = molecules()
     with ledger.begin() as connection:
         level = Level(cheap.name)
         gap = Measured(HOMO_LUMO_GAP.name, level, Quantity(0.0, "eV"))
         property_ids, level_ids = ids_of_names(connection, [gap])
-        gap_id, level_id = property_ids[HOMO_LUMO_GAP.name], level_ids[level]
+        gap_id = property_ids[HOMO_LUMO_GAP.name]
+        level_id = level_ids[level]
         for first in range(0, n, CHUNK):
             rows = [_row(i, text, known) for i, text in enumerate(islice(texts, min(CHUNK, n - first)), first)]
             fixed = {
@@ -209,8 +221,10 @@ def _enter(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any
 
 def _row(i: int, text: str, known: int) -> dict[str, Any]:
     """Of a candidate, its place, and what it was told, in all tables at once."""
-    digits, n_atoms = hashlib.sha256(text.encode()).hexdigest(), ATOMS - 10 + i % 20
-    identity, seconds = f"InChI=1/invented/{digits}", Cheap.seconds * n_atoms / ATOMS
+    digits = hashlib.sha256(text.encode()).hexdigest()
+    n_atoms = ATOMS - 10 + i % 20
+    identity = f"InChI=1/invented/{digits}"
+    seconds = Cheap.seconds * n_atoms / ATOMS
     key = candidate_key("molecule", identity, COMMON["charge"], COMMON["multiplicity"])  # all rungs answer by it
     return COMMON | {
         "id": i + 1, "candidate_id": i + 1, "proposal_id": i + 1, "job_id": i + 1, "attempt_id": i + 1,

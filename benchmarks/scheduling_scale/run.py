@@ -41,7 +41,8 @@ TARGETS = {"round": 2.0, "memory": 200.0, "growth": 1.1}
 
 
 def timed(work: Callable[[], T]) -> tuple[T, dict[str, float]]:
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall = time.perf_counter()
+    cpu = time.process_time()
     done = work()
     return done, {"wall": round(time.perf_counter() - wall, 4), "cpu": round(time.process_time() - cpu, 4)}
 
@@ -67,7 +68,8 @@ def measure(n: int, rounds: int, seed: int = 0, structure: bool = False) -> dict
     _, arrival = timed(lambda: arrived(costs))
     features = _features(n, seed)
     state = campaign(n, seed, structure)
-    priced, pool = state.priced, state.pool
+    priced = state.priced
+    pool = state.pool
     times: list[dict[str, float]] = []
     refits: list[dict[str, float]] = []
     with peak() as of_refit:
@@ -137,7 +139,9 @@ def _features(n: int, seed: int) -> dict[str, float]:
 
 def _search(state: Any) -> tuple[dict[str, float], dict[str, float]]:
     """Seconds that the law takes to be fitted, and of those that the search for hyper-parameters adds."""
-    aims, truths, scores = state.priced.aims, state.priced.aims.truths(state.pool.scores), state.pool.scores
+    aims = state.priced.aims
+    truths = state.priced.aims.truths(state.pool.scores)
+    scores = state.pool.scores
     questions = [Question(scores[:, a.columns], t) for a, t in zip(aims.aims, truths, strict=True)]
     stack = Stack(state.similarity)
     _, first = timed(lambda: stack.fit(questions, 1000))

@@ -82,9 +82,11 @@ def fresh(n: int, seed: int = 0, structure: bool = False) -> Campaign:
 def campaign(n: int, seed: int = 0, structure: bool = False) -> Campaign:
     """Its middle."""
     state = fresh(n, seed, structure)
-    answers, pool = state.answers, state.pool
+    answers = state.answers
+    pool = state.pool
     rng = np.random.default_rng(seed)
-    pool.scores[:, 0], pool.closed[:, 0] = answers[:, 0], True
+    pool.scores[:, 0] = answers[:, 0]
+    pool.closed[:, 0] = True
     best = np.arange(n)
     for j, most in enumerate(np.minimum(SEEN, (SHARE * n).astype(int)), start=1):
         best = best[np.argsort(-answers[best, j - 1], kind="stable")[:most]]
@@ -96,6 +98,7 @@ def campaign(n: int, seed: int = 0, structure: bool = False) -> Campaign:
 
 
 def _answer(pool: CandidatePool, answers: Array, of: NDArray[np.intp], j: int) -> None:
-    pool.scores[of, j], pool.closed[of, j] = answers[of, j], True
+    pool.scores[of, j] = answers[of, j]
+    pool.closed[of, j] = True
     pool.tried[j] += len(of)
     pool.out[of] |= j == len(MEDIANS) - 1

@@ -68,10 +68,12 @@ RIGID = 0.002  # eV, the uncertainty of the class for a free energy
 
 def runs(smiles: str, tolerances: Sequence[float] = (0.005, 0.005, 0.005, 0.005, 0.001, 0.001)) -> list[dict[str, Any]]:
     """Returns the lowest frequency (cm^-1), energy, free energy and its stated uncertainty (eV) of each relaxation."""
-    molecule, protocol = parse_molecule(smiles), GeometryProtocol()
+    molecule = parse_molecule(smiles)
+    protocol = GeometryProtocol()
     graph = molecule.mol, molecule.charge, molecule.multiplicity
     first, _ = prepare(*graph, protocol, protocol.seed(molecule.key, 0))
-    rng, found = np.random.default_rng(1), []
+    rng = np.random.default_rng(1)
+    found = []
     for k, fmax in enumerate(tolerances):
         turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
         turn *= np.sign(np.linalg.det(turn))
@@ -89,7 +91,9 @@ def runs(smiles: str, tolerances: Sequence[float] = (0.005, 0.005, 0.005, 0.005,
 def summary(rows: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """Returns the root mean square of the scatter of squared frequencies, cm^-2, and the share of pairs of free
     energies that the uncertainty covers: of all molecules, and of those with a mode below SOFT."""
-    scatters, covered, soft = [], list[bool](), list[bool]()
+    scatters = []
+    covered = list[bool]()
+    soft = list[bool]()
     for found in rows.values():
         lowest = min(row["energy"] for row in found)
         same = [row for row in found if row["energy"] < lowest + SAME]

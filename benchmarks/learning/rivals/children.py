@@ -52,7 +52,8 @@ def chance_of_hit(objectives: Sequence[Objective], means: dict[str, Array], spre
     chance = np.ones(len(next(iter(means.values()))))
     for objective in objectives:
         if (window := objective.accept) is not None:
-            mean, spread = means[objective.property], spreads[objective.property]
+            mean = means[objective.property]
+            spread = spreads[objective.property]
             low = -np.inf if window.low is None else window.low
             high = np.inf if window.high is None else window.high
             chance = chance * (ndtr((high - mean) / spread) - ndtr((low - mean) / spread))

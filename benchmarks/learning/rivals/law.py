@@ -26,7 +26,8 @@ class LawRanking:
     """The proposer of the law. Children and fingerprints are kept while it runs."""
 
     def __init__(self, task: ProposerTask) -> None:
-        self._task, self._enough = task, int(task.settings.get("results", FEWEST))
+        self._task = task
+        self._enough = int(task.settings.get("results", FEWEST))
         self._children: dict[str, dict[str, Edited]] = {}
         self._structures: dict[str, StructureFingerprint | None] = {}
 

@@ -35,7 +35,8 @@ class Lesson:
 
 def lessons_of(connection: Connection) -> list[Lesson]:
     """Returns each edit of a ledger once whose parent and child were both measured, in the order of the proposals."""
-    p, parent = t.candidate_parent.c, t.candidate.alias("parent")
+    p = t.candidate_parent.c
+    parent = t.candidate.alias("parent")
     query = (
         sa.select(parent.c.text, p.parent_id, p.candidate_id, p.operation)
         .join(parent, parent.c.id == p.parent_id)

@@ -40,8 +40,11 @@ def inputs(lessons: Sequence[tuple[str, Mapping[str, float], str, str]]) -> Arra
     """Returns (n, p) inputs of the regression: the parent's values and traits, the edit, the edit with what it puts in,
     and the edit times the parent's values. lessons: (SMILES of the parent, its values, edit, what)."""
     traits = {smiles: _traits(smiles) for smiles in {smiles for smiles, *_ in lessons}}
-    n, k = len(lessons), len(PROPERTIES)
-    edits, pairs, crossed = np.zeros((n, len(EDITS))), np.zeros((n, len(PLACES))), np.zeros((n, len(EDITS), k))
+    n = len(lessons)
+    k = len(PROPERTIES)
+    edits = np.zeros((n, len(EDITS)))
+    pairs = np.zeros((n, len(PLACES)))
+    crossed = np.zeros((n, len(EDITS), k))
     values = np.array([[known[name] for name in PROPERTIES] for _, known, _, _ in lessons]).reshape(n, k)
     for row, (_, _, edit, what) in enumerate(lessons):
         edits[row, EDITS[edit]] = 1.0
@@ -111,7 +114,8 @@ class EditTable:
             raise UsageError(f"{task.file} was taught on other named edits; teach it again")
         if unknown := {objective.property for objective in task.objectives} - set(PROPERTIES):
             raise UsageError(f"learning.table predicts {' and '.join(PROPERTIES)} only, not {' or '.join(unknown)}")
-        self._task, self._spread = task, table["spread"]
+        self._task = task
+        self._spread = table["spread"]
         self._coefficients = np.array(table["coefficients"]).T
 
     def ask(self, campaign: CampaignView, n: int, rng: random.Random) -> Sequence[ProposalIn]:
