@@ -26,7 +26,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -190,6 +189,8 @@ HEAD = "# Python environments of engines, see `sciagent engines --help`\n"
 
 def environments() -> Mapping[str, Path]:
     """Returns the interpreters by name of their environment. Raises UsageError for a file that cannot be read."""
+    import tomllib
+
     file = engines_file()
     try:
         entries = tomllib.loads(file.read_text(encoding="utf-8"))

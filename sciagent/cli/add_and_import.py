@@ -14,13 +14,13 @@ from sciagent.cli import options
 from sciagent.cli.lab import next_step
 from sciagent.cli.shared import Exit, open_ledger, pairs, put, put_answer, say, structures
 from sciagent.domain.candidates import MOLECULE_KIND
-from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
     from sciagent.campaign.people.verifying import AddedCandidate
     from sciagent.chemistry.subjects.base import Subject
+    from sciagent.domain.proposer_interfaces import ProposalIn
 
 MAX_TEXT = 80  # characters of a candidate's text in a line
 MAX_REASON = 200  # characters of the reason for which the candidates of a file are added
@@ -73,6 +73,8 @@ def add(
 
 def _proposals(subject: Subject, texts: list[str], file: Path | None, column: str | None) -> Iterator[ProposalIn]:
     """Yields the candidates of the command line, then the candidates of the file."""
+    from sciagent.domain.proposer_interfaces import ProposalIn
+
     yield from map(ProposalIn, structures(texts))
     if file is not None:
         yield from (ProposalIn(record.text, names=record.names) for record in subject.records(file, column))
@@ -210,6 +212,7 @@ def _load_old_values(
     """Takes old values as answers of a rung that people do. why: reason for values that differ from known values."""
     from sciagent.campaign.core.opening import open_for_people
     from sciagent.campaign.people.verifying import add as add_candidates
+    from sciagent.domain.proposer_interfaces import ProposalIn
     from sciagent.lab import historical_values
 
     built = open_for_people(open_ledger(ledger), campaign)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from sciagent.domain.evidence import content_hash
 
 MOLECULE_KIND = "molecule"
 """The subject whose text is a SMILES; the default where no subject is stated."""
@@ -62,6 +61,8 @@ class Candidate(Protocol):
 
 def candidate_key(kind: str, identity: str, charge: int, multiplicity: int) -> str:
     """Returns the SHA-256 of kind, identity, net charge and multiplicity."""
+    from sciagent.domain.evidence import content_hash  # loads units, which the command line's help does not need
+
     return content_hash([kind, identity, charge, multiplicity])
 
 

@@ -71,7 +71,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 
 import numpy as np
-from scipy.special import betainc
 
 from sciagent.domain.answers.status import EstimateWithInterval, GuardState, RungAgreement
 from sciagent.scheduling.array_types import Array
@@ -159,6 +158,8 @@ def missed_hits(pi: Array, least: float, left: int) -> EstimateWithInterval:
 
 def _upper(mean: float, variance: float, left: int) -> int:
     """Returns the upper limit on u. mean, variance: of u, with the additional hit."""
+    from scipy.special import betainc  # not above: `lots` is needed where nothing else of SciPy is
+
     if variance == 0:
         return 0
     p, s = _trial(mean, variance)
@@ -172,6 +173,8 @@ def _upper(mean: float, variance: float, left: int) -> int:
 
 def _lower(mean: float, variance: float, a: int, left: int) -> int:
     """Returns the lower limit on u. mean, variance: of u. a: number of audited hits."""
+    from scipy.special import betainc  # as above
+
     if variance == 0:
         return 0
     p, s = _trial(mean, variance)
