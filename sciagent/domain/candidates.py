@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-
 MOLECULE_KIND = "molecule"
 """The subject whose text is a SMILES; the default where no subject is stated."""
 
