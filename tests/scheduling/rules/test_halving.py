@@ -56,10 +56,10 @@ def test_a_whole_run_promotes_the_best_ninth_and_nobody_waits() -> None:
         if not chosen:
             break
         one = chosen[0]
-        at[one.rung].remove(one.of)
+        at[one.rung].remove(one.row)
         started[one.rung] += 1
         if one.rung < 2:
-            at[one.rung + 1].append(one.of)
+            at[one.rung + 1].append(one.row)
         last = one
     assert started == {0: 81, 1: 27, 2: 9}
     assert max(score, key=score.__getitem__) not in at[1] + at[2]
