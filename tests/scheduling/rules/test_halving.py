@@ -7,7 +7,7 @@ from tests.scheduling.rules.arrays import waiting
 
 
 def ids(choices: list) -> list[tuple[int, int]]:  # type: ignore[type-arg]
-    return [(c.of, c.rung) for c in choices]
+    return [(c.row, c.rung) for c in choices]
 
 
 def test_nothing_goes_on_before_eta_were_answered() -> None:
