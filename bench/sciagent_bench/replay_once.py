@@ -41,7 +41,7 @@ class Replay:
     hit: list[bool] = field(default_factory=list)
 
     def add(self, purchase: Purchase, cost: float, hit: bool) -> None:
-        self.of.append(purchase.of)
+        self.of.append(purchase.row)
         self.rung.append(purchase.rung)
         self.index.append(purchase.index)
         self.cost.append(cost)
@@ -74,7 +74,7 @@ def simulate(truth: Truth, buyer: Buyer, budget: float, stream: int = 0, enough:
         while hits < wanted or stream:
             bought = False
             for purchase in buyer.choose(pool, limit - spent):
-                of = purchase.of
+                of = purchase.row
                 rung = purchase.rung
                 cost = float(truth.costs[of, rung])
                 if pool.closed[of, rung] or spent + cost > limit * (1 + 1e-12):

@@ -25,7 +25,7 @@ from sciagent.rewards.contract import CandidateState, Settlement, Unsettled
 from sciagent.rewards.turn_rewards import worth
 from sciagent.scheduling.array_types import Array, Mask
 from sciagent.scheduling.law.stacked_law import Stack, mixture
-from sciagent.scheduling.payoff import Aims, questions
+from sciagent.scheduling.payoff import Aims, data_for_law
 
 HERE = Path(__file__).parent
 TABLE = HERE.parent / "scheduling" / "qm9_s4000_xtb.csv.gz"
@@ -43,7 +43,7 @@ def expected_by_law(cheap: Array, truth: Array, verified: Mask, threshold: float
     scores = np.column_stack([cheap, np.where(verified, truth, np.nan)])
     aims = Aims.with_threshold(2, threshold, -1)
     truths = aims.truths(scores)
-    laws = Stack(None).fit(questions(aims, truths, scores), int(verified.sum()))
+    laws = Stack(None).fit(data_for_law(aims, truths, scores), int(verified.sum()))
     mean, spread, _ = mixture(laws, 0, np.arange(len(scores)))
     return aims.payoff(truths, scores).expected(mean[None], spread[None] ** 2)
 

@@ -51,7 +51,7 @@ class Watched:
 
         found = self.buyer.choose(pool, left)
         last = pool.costs.shape[1] - 1
-        of = np.array([one.of for one in found if one.rung == last and np.isfinite(one.index)], dtype=np.intp)
+        of = np.array([one.row for one in found if one.rung == last and np.isfinite(one.index)], dtype=np.intp)
         if len(of):
             told = foretell(self.buyer.laws, 0, of)
             self.foretold.update({int(i): ends for i, *ends in zip(of, told.low, told.high, strict=True)})
@@ -63,7 +63,7 @@ def covered_at_random(source: Any, seed: int, answers: int) -> tuple[float, floa
     import numpy as np
 
     from sciagent.scheduling.law.stacked_law import Stack, foretell
-    from sciagent.scheduling.payoff import Aims, questions
+    from sciagent.scheduling.payoff import Aims, data_for_law
 
     case = source(seed)
     rng = np.random.default_rng(seed)
@@ -76,7 +76,7 @@ def covered_at_random(source: Any, seed: int, answers: int) -> tuple[float, floa
     scores[left, -1] = np.nan
     aims = Aims((case.aim(*case.limits),))
     [scale] = aims.truths(scores)
-    told = foretell(Stack(case.similarity).fit(questions(aims, [scale], scores), answers), 0, left)
+    told = foretell(Stack(case.similarity).fit(data_for_law(aims, [scale], scores), answers), 0, left)
     y = scale(truth[left])
     inside = (told.low <= y) & (y <= told.high)
     return float(inside.mean()), float(inside[np.argsort(-told.mean)[: len(left) // 20]].mean())

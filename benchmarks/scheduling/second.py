@@ -68,7 +68,7 @@ class Taught:
         both.out[:] = np.concatenate([np.ones(m, dtype=bool), pool.out])
         both.tried = pool.tried
         both.failed = pool.failed
-        return [Purchase(one.of - m, one.rung, one.index) for one in self.buyer.choose(both, left)]
+        return [Purchase(one.row - m, one.rung, one.index) for one in self.buyer.choose(both, left)]
 
 
 @dataclass(frozen=True)

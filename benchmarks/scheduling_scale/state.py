@@ -43,13 +43,13 @@ class Campaign:
     def buy(self, batch: list[Purchase]) -> None:
         pool = self.pool
         for one in batch:
-            if pool.closed[one.of, one.rung]:
+            if pool.closed[one.row, one.rung]:
                 continue
-            pool.closed[one.of, one.rung] = True
-            pool.scores[one.of, one.rung] = self.answers[one.of, one.rung]
+            pool.closed[one.row, one.rung] = True
+            pool.scores[one.row, one.rung] = self.answers[one.row, one.rung]
             pool.tried[one.rung] += 1
-            pool.out[one.of] |= one.rung == len(MEDIANS) - 1
-            self.left -= float(pool.costs[one.of, one.rung])
+            pool.out[one.row] |= one.rung == len(MEDIANS) - 1
+            self.left -= float(pool.costs[one.row, one.rung])
 
 
 def draw(n: int, seed: int = 0) -> tuple[Array, Array]:

@@ -99,7 +99,8 @@ class Tokens:
     and temperature. None if unknown."""
     untrainable: str = ""
     """Why no policy gradient may use the tokens; empty if one may. A policy gradient needs `behaviour`. If a grammar
-    restricted the answer, it also needs the tokens that were allowed at each place, which the schema gives again."""
+    restricted the answer, it also needs the tokens that were allowed at each place, which are recomputed from the
+    schema."""
     template_checked: bool | None = None
     """Whether the prompt is what the model's own template makes of the conversation; None if that was not compared."""
 
@@ -114,7 +115,8 @@ def shared_prefix(held: Sequence[int], prompt_ids: Sequence[int]) -> int:
 
     The next prompt of a conversation usually repeats these ids, so only the ids after them are computed and stored.
     """
-    differing_places = compress(count(), map(ne, held, prompt_ids))  # without a Python loop: prompts are long
+    # yields the places where the ids differ; no Python loop, since prompts are long
+    differing_places = compress(count(), map(ne, held, prompt_ids))
     return next(differing_places, min(len(held), len(prompt_ids)))
 
 
@@ -193,7 +195,8 @@ def split_thinking(text: str) -> tuple[str, str]:
     return (before + after).strip(), thought.replace(OPEN, "").replace(CLOSE, "").strip()
 
 
-# the beginnings of chat-template marks, which separate messages
+# the beginnings of chat-template marks, which separate messages, such as <|im_start|>, </s> and <start_of_turn>; U+FF5C
+# is the wide bar of some models
 _MARK = re.compile(r"<(?=[|\uff5c]|/?s>|(?:start|end|begin)_of_\w+>)")
 
 

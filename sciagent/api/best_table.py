@@ -305,11 +305,11 @@ def with_chances(
         return list(best)
     if campaign_counts.n_candidates(connection, row.id) > MAX_FOR_CHANCES:
         return list(best)
-    from sciagent.campaign.core.opening import open_for_people  # these take a second to import
+    from sciagent.campaign.core.opening import open_campaign_for_people  # these take a second to import
     from sciagent.campaign.pricing.priced_campaign import rebuild_with_law
 
     try:
-        campaign = rebuild_with_law(open_for_people(ledger, row.name), connection)
+        campaign = rebuild_with_law(open_campaign_for_people(ledger, row.name), connection)
     except (SciagentError, OSError):
         return list(best)  # files or verifiers are missing; `sciagent explain` names them
     if campaign is None or campaign.schema.aims.kind != "hits":

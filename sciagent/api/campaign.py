@@ -26,7 +26,7 @@ from sciagent.api.best_table import BestTable, best_of
 from sciagent.api.progress import Progress, view_of
 from sciagent.api.tables import ResultQuery, ResultTable
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import Entered, create_or_open, open_for_people, open_stored
+from sciagent.campaign.core.opening import Entered, create_or_open, open_campaign_for_people, open_stored
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
 from sciagent.campaign.file.subjects import is_reason
 from sciagent.campaign.people import steering
@@ -39,7 +39,7 @@ from sciagent.errors import SpecError, UsageError
 from sciagent.execution.backends import executor_of
 from sciagent.inputs import environment_variables
 from sciagent.report.answers import status
-from sciagent.report.parts.candidates import named_order
+from sciagent.report.parts.candidates import properties_of_spec
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
@@ -508,7 +508,7 @@ class Campaign:
 
     def candidates(self) -> ResultQuery[CandidateRow]:
         """Returns a query of every candidate with its values, in order of arrival; it reads in pages."""
-        return candidates_of(self._store, self.name, list(named_order(self._row().spec)))
+        return candidates_of(self._store, self.name, list(properties_of_spec(self._row().spec)))
 
     def evidence(self, property: str | None = None) -> ResultQuery[LedgerValue]:
         """Returns a query of every value of its candidates, with unit, uncertainty, level and origin."""
@@ -620,7 +620,7 @@ class Campaign:
         """Returns the campaign as commands of people need it; it need not be able to run here."""
         if self._entered is not None:
             return self._entered.built
-        return open_for_people(self._store, self.name)
+        return open_campaign_for_people(self._store, self.name)
 
     def close(self, now: bool = False) -> None:
         """Ends the driver that `step` has started, after its running jobs finish. now: kill them instead."""

@@ -210,12 +210,12 @@ def _load_old_values(
     json: bool,
 ) -> None:
     """Takes old values as answers of a rung that people do. why: reason for values that differ from known values."""
-    from sciagent.campaign.core.opening import open_for_people
+    from sciagent.campaign.core.opening import open_campaign_for_people
     from sciagent.campaign.people.verifying import add as add_candidates
     from sciagent.domain.proposer_interfaces import ProposalIn
     from sciagent.lab import historical_values
 
-    built = open_for_people(open_ledger(ledger), campaign)
+    built = open_campaign_for_people(open_ledger(ledger), campaign)
     old = historical_values.read_old(built, rung, file, columns, structures_column)
     reason = f"old values of {file.name}"[:MAX_REASON]
     added = list(add_candidates(built, map(ProposalIn, old.structures), who, reason))

@@ -60,11 +60,14 @@ def _parts(status: Status, words: Words, verbose: bool) -> Iterator[Part]:
 
     yield rung_table(status)
     yield budget_line(status)
+    # audit: the check of the scheduler on candidates that it passed over; guard: the state of its conformal guard
     if verbose and status.audit:
         yield f"audit: {status.audit.words}"
         yield f"conformal guard {status.audit.guard.words}"
+    # value: of each rung, by the scheduler's law
     if verbose and status.value:
         yield f"law, as of its last fit: {status.value.words}"
+    # how far each LLM judge agrees with the terminal rung
     yield from (judge.words for judge in status.opinions)
     yield from status.notes
     if status.trouble:
@@ -229,12 +232,12 @@ def verify(
     """
     from sciagent.api.campaign import Campaign
 
-    ladder = Campaign.from_yaml(campaign, ledger, enter=False)
-    say_upgraded(ladder.ledger.store)
-    safety_note = ladder.screened_spec(no_safety).safety_note
+    opened = Campaign.from_yaml(campaign, ledger, enter=False)
+    say_upgraded(opened.ledger.store)
+    safety_note = opened.screened_spec(no_safety).safety_note
     if safety_note:
         say(safety_note)
-    answer = ladder.verify(structure(candidate), no_safety=no_safety)
+    answer = opened.verify(structure(candidate), no_safety=no_safety)
     if json:
         put_json(answer)
     else:
@@ -328,6 +331,7 @@ def _totals(comparison: Comparison) -> Iterator[Part]:
 
 def _funnel(comparison: Comparison) -> Table:
     first, second = comparison.campaigns
+    # the core-seconds of each campaign stand beside its counts, in a column without a heading
     table = plain_table("rung", first, "", second, " ", title="the ladders: passed of done, core seconds")
     for pair in comparison.rungs:
         names = [name for name in pair.rungs if name]

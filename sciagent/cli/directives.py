@@ -173,7 +173,7 @@ def _steer(
 ) -> None:
     """Calls the function of `steering` that has the verb's name. more: its further arguments."""
     from sciagent.api.open_ledger import pick_campaign
-    from sciagent.campaign.core.opening import open_for_people
+    from sciagent.campaign.core.opening import open_campaign_for_people
     from sciagent.campaign.people import steering
     from sciagent.campaign.people.find_candidate import resolve
     from sciagent.campaign.people.steering import driver_line
@@ -185,7 +185,7 @@ def _steer(
         row = pick_campaign(connection, campaign)
         named = resolve(connection, row, candidate_text(text))
     act = getattr(steering, verb)
-    result = act(open_for_people(opened, row.name), named, as_who or user(), why, **more)
+    result = act(open_campaign_for_people(opened, row.name), named, as_who or user(), why, **more)
     detail = f"; {result.detail}" if result.detail else ""
     lines = [f"{DONE[verb]}: {named}{detail}"]
     if result.cancelled:

@@ -80,7 +80,7 @@ def cancel(
     Its candidate is held, for otherwise it would be chosen again: sciagent hold --undo lets it go on, sciagent retry
     runs the same job again. What an attempt has cost stays booked; a result that came first is kept.
     """
-    from sciagent.campaign.core.opening import open_for_people
+    from sciagent.campaign.core.opening import open_campaign_for_people
     from sciagent.campaign.people import cancelling
     from sciagent.store.campaign_state import directives
 
@@ -95,7 +95,7 @@ def cancel(
         ids_by_campaign = _named(opened, numbers or [], campaign)
     changes = []
     for name, ids in ids_by_campaign.items():
-        changes += cancelling.cancel(open_for_people(opened, name), ids, person, why)
+        changes += cancelling.cancel(open_campaign_for_people(opened, name), ids, person, why)
     put_answer(changes, json, _cancelled(changes))
     _fail_if_nothing_changed(changes)
 
@@ -125,7 +125,7 @@ def retry(
     Those that are named go to the front. What each may cost is reserved when it is taken up. To give jobs more time or
     memory first, amend their limits: that alone tries again what ran into them.
     """
-    from sciagent.campaign.core.opening import open_for_people
+    from sciagent.campaign.core.opening import open_campaign_for_people
     from sciagent.campaign.people import cancelling
     from sciagent.campaign.people.steering import driver_line
 
@@ -142,7 +142,7 @@ def retry(
     named = not campaign
     changes = []
     for name, ids in ids_by_campaign.items():
-        changes += cancelling.retry(open_for_people(opened, name), ids, person, named=named)
+        changes += cancelling.retry(open_campaign_for_people(opened, name), ids, person, named=named)
     n_retried = len([change for change in changes if change.done])
     notes = [f"these were the first {MAX_BULK}; call it again for the rest"] if len(changes) >= MAX_BULK else []
     if n_retried:

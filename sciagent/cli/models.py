@@ -41,6 +41,7 @@ def serve_model(
     lora_rank: int = typer.Option(16, min=0, help="Highest rank of an adapter; 0: no adapters."),
     kv_space: int = typer.Option(2, min=1, metavar="GIB", help="Memory for keys and values, on a CPU."),
     tool_parser: str = typer.Option("hermes", help="vLLM's reader of the calls that the model writes."),
+    # its grammars are reproducible, so that answers under a grammar can be trained on
     trainable: bool = typer.Option(
         False, "--trainable", help="Log-probabilities of what is drawn, and grammars that can be made again."
     ),
@@ -58,6 +59,7 @@ def serve_model(
     folders = pairs("--lora", lora or (), "NAME=FOLDER")
     other_options = tuple(more or ())
     to_serve = server.model_to_serve(model)
+    # a card holds the name of a served model and the hashes of its weights
     base = server.base_card(to_serve, other_options)
     adapters = dict[str, Path]()
     cards = [base] if base.base_sha256 else []  # a model without a known hash has no card
@@ -267,14 +269,14 @@ def mcp(
     import importlib.util
 
     from sciagent.api.campaign import Campaign
-    from sciagent.campaign.core.opening import open_for_people
+    from sciagent.campaign.core.opening import open_campaign_for_people
     from sciagent.campaign.proposing.mcp_episode import McpEpisode
 
     if importlib.util.find_spec("mcp") is None:
         raise UsageError("this needs an extra: pip install 'sciagent[llm]'")
     opened = open_ledger(ledger)
     name = Campaign.open(campaign, opened).name
-    with McpEpisode(open_for_people(opened, name), client="mcp") as served:
+    with McpEpisode(open_campaign_for_people(opened, name), client="mcp") as served:
         place = f"at http://127.0.0.1:{http}/mcp" if http else "on stdin and stdout"
         say(f"serving the tools of {name} {place}")
         import anyio

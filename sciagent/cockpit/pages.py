@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.core.opening import open_campaign_for_people
 from sciagent.campaign.people import steering
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.chemistry.subjects.registry import subject_of
@@ -175,7 +175,7 @@ def steer(request: Request, campaign: str, key: str) -> Response:
     act = STEER.get(said.get("verb", ""))
     if act is None:
         raise UsageError("say whether to hold, release, veto or promote it")
-    built = open_for_people(site.ledger, campaign)
+    built = open_campaign_for_people(site.ledger, campaign)
     with site.ledger.read() as connection:
         register_ledger_properties(connection)
         named = resolve(connection, built.row, key[:MAX_NAMED])

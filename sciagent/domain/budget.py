@@ -93,6 +93,7 @@ class Recent:
                 return reached_at
             remaining_sum = remaining_sum - amount
             reached_at = booked_at + WEEK
+        # all amounts have left the window by now, so the sum is 0
         return reached_at if level >= 0 else None
 
 
@@ -164,8 +165,10 @@ class Budget:
         return f"{_amount(duration)} seconds of wall time, and {_amount(remaining_seconds)} are left"
 
     def stocks_of(self, cost: Mapping[str, float]) -> Cost:
-        """Returns the part of a cost that no weekly limit holds. A task of people reserves only this: its slot of a
-        week is booked when somebody claims it."""
+        """Returns the part of a cost in resources without a weekly limit.
+
+        A task of people reserves only this part. What it takes of a weekly limit is booked when somebody claims it.
+        """
         return Cost({resource: amount for resource, amount in cost.items() if resource not in self._limits.rates})
 
     def reserve(self, position: Position, reservation: Mapping[str, float]) -> None:
@@ -214,7 +217,7 @@ class Budget:
         return {resource: self._spent[resource] + self._reserved[resource] for resource in self._limits.rates}
 
     def exhausted(self, besides: Collection[str] = ()) -> str | None:
-        """Returns a text on the limit that is used up for good; None if there is none. For rates see `resumes`.
+        """Returns a text on the limit that is used up for good; None if there is none. For rates see `resumption_text`.
 
         besides: resources whose limits do not count."""
         if self._wall_seconds() >= self._wall:
@@ -256,7 +259,7 @@ class Budget:
         return until, tuple(rates)
 
     def slot_at(self, cost: Mapping[str, float]) -> datetime | None:
-        """Returns when the weekly limits hold a cost again; None if they hold it now, or never."""
+        """Returns when the weekly limits have room for a cost again; None if they have room now, or never."""
         rates = {resource: amount for resource, amount in cost.items() if resource in self._limits.rates}
         wait = self.waits_until(rates) if rates else None
         if wait is None:
@@ -264,7 +267,7 @@ class Budget:
         until, delaying_rates = wait
         return _minute(until) if delaying_rates else None
 
-    def resumes(self, reservations: Iterable[Mapping[str, float]]) -> str | None:
+    def resumption_text(self, reservations: Iterable[Mapping[str, float]]) -> str | None:
         """Returns a text on the delayed reservation that fits first: the rates that delay it, and until when.
 
         None if none of the reservations is delayed."""
@@ -292,7 +295,7 @@ class Budget:
         return spent + self._reserved[resource]
 
     def _is_short(self, resource: str, reservation: Mapping[str, float]) -> bool:
-        """Whether the limit of the resource cannot hold the reservation now."""
+        """Whether the limit of the resource has no room for the reservation now."""
         amount = reservation.get(resource, 0.0)
         if not amount and resource != ALWAYS_TAKEN:
             return False

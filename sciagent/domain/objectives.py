@@ -16,14 +16,19 @@ from sciagent.domain.quantities import Censoring, Quantity
 UTILITY_FLOOR = 1e-3
 """Smallest desirability that the utility counts."""
 TIE_BREAK = 1e-4
-"""Exponent by which the rank falls beyond the point where the desirability reaches UTILITY_FLOOR. It is so small that
-the rank falls by no more than 0.2 % over eight orders of magnitude of the distance from that point."""
+"""Where the desirability is below UTILITY_FLOOR, the rank is UTILITY_FLOOR * (1 + beyond) ** -TIE_BREAK.
+
+`beyond` is the distance from the point where the desirability reaches UTILITY_FLOOR. The rank falls by no more than
+0.2 % over eight orders of magnitude of this distance."""
 INSIDE = 1e-7
 """Largest share by which the ranks of two values with the desirability 1 differ."""
 
 
 class Direction(StrEnum):
-    """The values that an objective prefers: large, small, inside a window, or within a limit."""
+    """The values that an objective prefers: large, small, inside a window with two edges, or within stated limits.
+
+    With LIMIT, the file states `min` or `max` and no window.
+    """
 
     MAXIMISE = "maximise"
     MINIMISE = "minimise"
@@ -103,7 +108,9 @@ class Objective:
             beyond = UTILITY_FLOOR - (value - worst) / (best - worst)
         else:
             assert self.accept is not None
-            beyond = self.accept.distance(value) / self.scale + math.log(UTILITY_FLOOR)
+            # exp(-distance) is UTILITY_FLOOR at this distance, in units of `scale`
+            distance_of_floor = -math.log(UTILITY_FLOOR)
+            beyond = self.accept.distance(value) / self.scale - distance_of_floor
         return UTILITY_FLOOR * math.pow(1 + max(beyond, 0.0), -TIE_BREAK) * (1 - INSIDE)
 
     def _inside(self, value: float) -> float:

@@ -210,7 +210,7 @@ def _complete(
     key = rung.verifier.evidence_key(candidate, task.replicate)
     state = AttemptState.CANCELLED_LATE if task.cancel_requested else AttemptState.DONE
     seconds = (db_now(connection) - claimed_at).total_seconds()
-    cost = rung.declared(candidate) or Cost()  # booked when the task was claimed
+    cost = rung.declared_cost(candidate) or Cost()  # booked when the task was claimed
     attempts.end_many(connection, [AttemptEnd(claim.attempt_id, state, cost, seconds, finding.outcome, finding.reason)])
     leases.end_held(connection, [JobEnd(claim, JobState.DONE, finding.outcome)])
     made = NewEvidence(

@@ -108,7 +108,7 @@ def claim_finished(connection: Connection, built: Built, task: LabTask, rung: Bu
         return ""
     _claim_and_book(connection, built, task, rung, who, cost, overdrawn=shortfall)
     budget.spend(cost)  # `budget` was read before the cost was booked
-    wait = budget.resumes([cost])
+    wait = budget.resumption_text([cost])
     if wait is not None:
         return f"the slots of the week were used; this measurement counts on top, and the next claim waits: {wait}"
     return f"the budget was used; this measurement counts on top: {shortfall}"
@@ -116,7 +116,7 @@ def claim_finished(connection: Connection, built: Built, task: LabTask, rung: Bu
 
 def _shortfall(budget: BudgetTracker, task: LabTask, cost: Cost) -> str | None:
     """Returns a message on the limit that the cost of a task exceeds; None if the budget holds it."""
-    wait = budget.resumes([cost])
+    wait = budget.resumption_text([cost])
     if wait is not None:
         return f"no slot is left this week: {wait}"
     shortfall = budget.shortfall(cost, seconds=0.0)  # a measurement takes none of the campaign's wall time
@@ -264,7 +264,7 @@ def claim_of(connection: Connection, task: LabTask) -> tuple[Claim, datetime]:
 def _cost(connection: Connection, rung: BuiltRung, task: LabTask) -> Cost:
     """Returns the cost that the rung declares for the candidate of a task."""
     candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
-    return rung.declared(candidate) or Cost()
+    return rung.declared_cost(candidate) or Cost()
 
 
 def register(built: Built, task_id: int, who: str, form: str, source: str, **more: object) -> Vial:

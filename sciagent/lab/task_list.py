@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.opening import open_for_people, open_within
+from sciagent.campaign.core.opening import open_campaign_for_people, open_within
 from sciagent.chemistry.subjects.registry import structure_text
 from sciagent.domain.answers.shown_values import AnswerModel, StructureText
 from sciagent.domain.budget import Budget
@@ -156,7 +156,7 @@ class TaskReader:
 
     def built(self, campaign: str) -> Built:
         """Returns the campaign as people's commands see it."""
-        return open_for_people(self._ledger, campaign)
+        return open_campaign_for_people(self._ledger, campaign)
 
     def shown(self, connection: Connection, listed: Sequence[LabTask]) -> list[LabTaskAnswer]:
         """Returns the tasks in their order."""
@@ -177,7 +177,7 @@ class TaskReader:
             why = reason.removeprefix(f"{built.spec.scheduler.kind}: ")  # the person need not know the scheduler's name
             slot_at = None
             if task.state is JobState.QUEUED and task.campaign_id in budgets:
-                slot_at = budgets[task.campaign_id].slot_at(rung.declared(candidate) or {})
+                slot_at = budgets[task.campaign_id].slot_at(rung.declared_cost(candidate) or {})
             answers.append(_answer(task, rung, form, why, structure_text(candidate), slot_at))
         return answers
 

@@ -23,8 +23,8 @@ from sciagent.store.views import campaign_counts
 from sciagent.store.views.candidates import (
     EvidenceAnswer,
     best_candidates,
+    calibrations_by_rung,
     campaign_members,
-    fits_by_rung,
     imported_answers,
     pooled_by_rung,
     rung_answers,
@@ -66,7 +66,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     imported = imported_answers(connection, ids)
     answers = rung_answers(connection, row, ladder, ids)
     errors = margins_to_limits.method_errors(connection, row, ladder)
-    fits = fits_by_rung(ladder)
+    fits = calibrations_by_rung(ladder)
     found = []
     for candidate in ranked:
         highest = at_highest_rung(pooled_by_rung(answers.get(candidate.id, ()), fits))
@@ -94,7 +94,7 @@ def candidate_margins(
 ) -> tuple[LimitMargin, ...]:
     """Returns the distance of each objective's value of a candidate from its limits."""
     answers = rung_answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
-    highest = at_highest_rung(pooled_by_rung(answers, fits_by_rung(ladder)))
+    highest = at_highest_rung(pooled_by_rung(answers, calibrations_by_rung(ladder)))
     errors = margins_to_limits.method_errors(connection, row, ladder)
     return margins_to_limits.margins(row, highest, errors)
 

@@ -46,6 +46,7 @@ JOB_STATES = {
     "running": "is at work",
     "cancelled": "cancelled, not run",
 }
+# a limit on wall time has a price per core-second: engines run on one thread, so a job takes this much of it
 RESOURCE_NAMES = {
     "core_seconds": "core-second",
     "wall_seconds": "core-second (by the clock)",
@@ -148,6 +149,7 @@ def _score_and_cost(story: CampaignStory) -> str:
     if story.utility is not None:
         return f"Utility {story.utility:.3f} (1: every objective fully met); {cost}"
     if story.score is not None:
+        # for `priced`, how near the candidate is to the gates and objectives; else, the order of waiting candidates
         meaning = "how near the gates and objectives" if story.scheduler == "priced" else "orders what waits"
         return f"Score {story.score:.3f} ({meaning}; no probability); {cost}"
     return cost.capitalize()
@@ -155,9 +157,12 @@ def _score_and_cost(story: CampaignStory) -> str:
 
 def _proposal(proposal: ProposalStory, verb: str) -> Iterator[Paragraph]:
     by = proposal.by if proposal.is_person else f"the proposer {proposal.by} in turn {proposal.turn}"
-    # an operation is not named where it says the same as `by`
-    special_operations = {"seed": ", as a seed", "person": "", proposal.by: "", "": ""}
-    how = special_operations.get(proposal.operation or "", f", by {proposal.operation}")
+    if proposal.operation == proposal.by or proposal.operation in (None, "", "person"):
+        how = ""  # the operation says nothing that `by` does not say
+    elif proposal.operation == "seed":
+        how = ", as a seed"
+    else:
+        how = f", by {proposal.operation}"
     text = f", as {proposal.text}" if proposal.is_person else ""
     yield Paragraph(f"{verb} by {by}, {_moment(proposal.at)}{how}{text}")
     if proposal.detail:
@@ -322,6 +327,7 @@ def _decision(decision: DecisionStory, full: bool) -> str:
     if decision.action == "promote" and person:
         return f"promoted by {person}{why}"
     verb = {"run": "chosen", "reuse": "reused"}.get(decision.action, decision.action)
+    # evidence is reused without anybody choosing it; its chooser is then the word "reuse", too
     by = "" if decision.chooser == "reuse" else f" by {person or decision.chooser}"
     if full and decision.index is not None:
         by += f" (index {decision.index:.3g}, propensity {decision.propensity:g})"

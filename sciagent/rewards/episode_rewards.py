@@ -117,7 +117,7 @@ def _less_terminal_price(
     for start in range(0, len(ids), IDS_PER_READ):
         ids_of_read = ids[start : start + IDS_PER_READ]
         for id_, candidate in candidates.load(connection, ids_of_read).items():
-            price = price_of(terminal.declared(candidate) or {}, spec.prices)
+            price = price_of(terminal.declared_cost(candidate) or {}, spec.prices)
             payoffs[id_] = max(0.0, expected[id_] - price)
     return payoffs
 

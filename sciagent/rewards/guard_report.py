@@ -397,7 +397,7 @@ class EpisodeReader:
             not worth or self._spec.unsettled != "posterior"
         ):  # a worth of 0 does not tell how far below the price it was
             return worth
-        cost = self._built.rungs[self._built.terminal].declared(candidate)
+        cost = self._built.rungs[self._built.terminal].declared_cost(candidate)
         return worth + price_of(cost or {}, self._spec.prices)
 
 

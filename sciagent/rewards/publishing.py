@@ -16,7 +16,7 @@ from pydantic import Field
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.core.opening import open_campaign_for_people
 from sciagent.domain.answers.shown_values import AnswerModel
 from sciagent.errors import UsageError
 from sciagent.rewards.episode_rewards import reward_rows
@@ -119,7 +119,7 @@ def publish(ledger: Ledger, name: str, spec: RewardSpec) -> PublishedRewards:
     Raises UnknownNameError for an unknown campaign or law; UsageError for a watermark in the future, a law of another
     kind, or a campaign without episodes.
     """
-    built = open_for_people(ledger, name)
+    built = open_campaign_for_people(ledger, name)
     check_scheduler(built, spec)
     with ledger.begin() as connection:
         as_of, previous = _requested_version(connection, built.row.id, spec)
@@ -205,7 +205,7 @@ def _requested_version(
     future.
     """
     # writers that have noted a lower watermark for their rows commit first
-    watermarks.wait_for_noted_rows(connection, [campaign_id])
+    watermarks.wait_for_earlier_writers(connection, [campaign_id])
     now = read_watermark(connection)
     previous = reward_versions.last(connection, campaign_id, spec.hash)
     if spec.watermark is not None:

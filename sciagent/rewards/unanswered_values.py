@@ -26,7 +26,7 @@ from sciagent.scheduling.dynamic_programme import FLOOR
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.similarity import GrowingStructures, Order, Similarity, order_of, smallest_hashes
 from sciagent.scheduling.law.stacked_law import Law, Stack, mixture
-from sciagent.scheduling.payoff import Aims, Bounds, Errors, expected_answers, questions
+from sciagent.scheduling.payoff import Aims, Bounds, Errors, data_for_law, expected_answers
 from sciagent.store.database import tables as t
 from sciagent.store.results import candidates
 
@@ -96,7 +96,7 @@ def fit_law(built: Built, connection: Connection, as_of: int) -> RewardLaw | Non
         return None
     stack = Stack(_structures(built, [board]))
     truths = aims.truths(board.scores)
-    stack.fit(questions(aims, truths, board.scores, board.errors), answers=len(board.ids), order=board.order)
+    stack.fit(data_for_law(aims, truths, board.scores, board.errors), answers=len(board.ids), order=board.order)
     return RewardLaw(schema, as_of, {"stack": stack.state(), "truths": [truth.state() for truth in truths]})
 
 
@@ -162,7 +162,7 @@ def _payoffs(
         stack = Stack(similarity)
         stack.restore(law.state["stack"])
         # 0 answers: too few for a new fit, so that the restored hyper-parameters stay
-        return stack.fit(questions(aims, truths, known, uncertain), answers=0, order=order)
+        return stack.fit(data_for_law(aims, truths, known, uncertain), answers=0, order=order)
 
     known_bounds = bounds if bounds.any() else None
     known, uncertain = expected_answers(scores, errors, known_bounds, aims, truths, fit)

@@ -162,7 +162,7 @@ class CandidatePool:
 class Purchase:
     """A purchase of one rung for one candidate."""
 
-    of: int
+    row: int
     """Row of the candidate."""
     rung: PaidIndex
     """The rung that is bought."""

@@ -329,10 +329,13 @@ class Aims:
         return np.asarray(utility_of(known.T))
 
 
-def questions(
+def data_for_law(
     aims: Aims, truths: Sequence[TruthTransform], scores: Array, errors: NDArray[np.float32] | None = None
 ) -> list[Question]:
-    """Returns one question per aim. scores: (n, c). errors: (n, c) standard uncertainties of the scores, or None."""
+    """Returns the data to which a law is fitted, for each aim.
+
+    scores: (n, c). errors: (n, c) standard uncertainties of the scores, or None.
+    """
     asked = []
     for aim, truth in zip(aims.aims, truths, strict=True):
         aim_scores = _columns_of(scores, aim.columns)

@@ -2,7 +2,8 @@
 
 `trajectory_rows` and `reward_rows` make the tables: the turns of a campaign and their rewards. `card_text` makes the
 card, README.md, which says what the data set has, what is missing, and how it was made. `build` writes the folder. A
-watermark is the number of a piece of evidence in the ledger; it says up to which evidence a data set reads.
+watermark is the number of a piece of evidence in the ledger; it says up to which evidence a data set reads. The task of
+an episode is what the card calls its goal. A data set of the kind `rows` holds rows of token ids.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ TRAJECTORY_COLUMNS = (
     TableColumn("observations", "text", "JSON: what the tools answered"),
     TableColumn("sampling", "text", "JSON: temperature, seed and other settings of sampling"),
     TableColumn("cost", "text", "JSON: cost of the turn by resource"),
+    # the kept tokens are those of the last prompt and answer that this prompt repeats
     TableColumn("kept", "whole", "number of earlier tokens with which the prompt begins; prompt_ids follow them"),
     TableColumn("prompt_ids", "wholes", "token ids of the prompt after the kept ones"),
     TableColumn("output_ids", "wholes", "(n,) token ids of the answer"),
@@ -102,7 +104,7 @@ def trajectory_rows(connection: Connection, campaign: TrainingCampaign) -> Arrow
 
 
 def _turns(connection: Connection, campaign: TrainingCampaign) -> Iterator[Mapping[str, Any]]:
-    for row in campaign.rows(connection):
+    for row in campaign.episode_rows(connection):
         episode = campaign.episode(connection, row)
         messages = [{"role": message.role, "content": message.content} for message in episode.opening]
         opening: str | None = _json(messages)
@@ -125,7 +127,7 @@ def reward_rows(connection: Connection, campaign: TrainingCampaign, version: int
 
 
 def _rewards(connection: Connection, campaign: TrainingCampaign, version: int) -> Iterator[Mapping[str, Any]]:
-    for row in campaign.rows(connection):
+    for row in campaign.episode_rows(connection):
         episode = campaign.episode(connection, row)
         numbers = {turn["id"]: turn["number"] for turn in campaign.raw_turns(connection, episode)}
         for reward in reward_versions.of_version(connection, version, [episode.id]):
@@ -155,6 +157,7 @@ DESCRIPTIONS = {
     "skill": "Answers that were sampled without a skill, with the skill's text as the hint for a teacher.",
     "unpaired": "Answers with a label: verified as good, or known to be worth less.",
 }
+# in these sentences, `skill` and `rubric` are columns
 KNOWN_LIMITS = (
     "`skill` has the skills of the prompt, with hashes of their texts. "
     "`rubric` has scores only where a rung `lm.judge` gave them.",
@@ -332,7 +335,7 @@ def _watermark(ledger: Ledger, settings: DatasetSettings) -> int:
         if settings.as_of is None:
             return watermarks.take(connection, ids)
         # transactions that write turns below the present watermark commit first
-        watermarks.wait_for_noted_rows(connection, ids)
+        watermarks.wait_for_earlier_writers(connection, ids)
         now = read_watermark(connection)
     if settings.as_of > now:
         raise UsageError(f"watermark {settings.as_of} lies in the future; the ledger is at {now}")
@@ -353,6 +356,7 @@ class _Builder:
     ) -> None:
         self._connection = connection
         self._settings = settings
+        # see `Selection` for the three limits
         self._selection = Selection(
             at_least=settings.at_least, p_better=settings.p_better, per_scaffold=settings.per_scaffold
         )
@@ -364,6 +368,7 @@ class _Builder:
         self._test_tasks = held_out_tasks(self._tasks, settings.test_share, test_tasks)
         self._versions = _versions(connection, settings, campaigns, as_of) if settings.kind == "rows" else {}
         self._n_episodes = 0
+        # shared: the builder and the selection count into the same counter
         self._left_out: Counter[str] = self._selection.left_out
 
     def write(self, folder: Path, shown: str) -> BuiltDataset:
@@ -409,7 +414,8 @@ class _Builder:
 
     def _rows(self, split: Split) -> Iterator[Mapping[str, Any]]:
         # a candidate may be in several pairs of answers, but in one row of any other kind
-        limit = ScaffoldLimit(self._settings.per_scaffold, repeats=self._settings.kind == "preference")
+        is_of_pairs = self._settings.kind == "preference"
+        limit = ScaffoldLimit(self._settings.per_scaffold, may_repeat_candidates=is_of_pairs)
         for campaign in self._campaigns:
             for episodes in self._episodes_by_group(campaign, split):
                 yield from self._rows_of_group(campaign, episodes, limit)
@@ -417,10 +423,12 @@ class _Builder:
     def _episodes_by_group(self, campaign: TrainingCampaign, split: Split) -> Iterator[list[RecordedEpisode]]:
         """Yields the episodes of a split in lists: the episodes of a group together, an episode without group alone."""
         chosen_groups = self._settings.groups
-        rows = [
-            row for row in campaign.rows(self._connection) if chosen_groups is None or row.group_id in chosen_groups
-        ]
+        rows = []
+        for row in campaign.episode_rows(self._connection):
+            if chosen_groups is None or row.group_id in chosen_groups:
+                rows.append(row)
         n_read = 0
+        # the rows of a group follow each other
         for _, members in groupby(rows, key=_group_key):
             episodes = [campaign.episode(self._connection, row) for row in members]
             n_read += len(episodes)

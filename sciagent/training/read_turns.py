@@ -20,7 +20,7 @@ from sciagent.agent.messages import Message, from_json, to_json
 from sciagent.agent.skills import labels
 from sciagent.agent.training_rows import CONTEXT, Row, calls_of, schema_of
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.core.opening import open_campaign_for_people
 from sciagent.domain.evidence import content_hash
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database import tables as t
@@ -155,7 +155,7 @@ class TrainingCampaign:
     """A campaign as of a watermark. Raises UnknownNameError for an unknown name."""
 
     def __init__(self, ledger: Ledger, name: str, as_of: int) -> None:
-        self.built: Built = open_for_people(ledger, name)
+        self.built: Built = open_campaign_for_people(ledger, name)
         self.as_of = as_of
         self._tools: dict[int | None, str] = {None: "[]"}
 
@@ -163,7 +163,7 @@ class TrainingCampaign:
     def name(self) -> str:
         return self.built.row.name
 
-    def rows(self, connection: Connection) -> list[EpisodeRow]:
+    def episode_rows(self, connection: Connection) -> list[EpisodeRow]:
         """Returns the episodes. The episodes of a group follow each other."""
         return episodes_and_costs.episodes(connection, self.built.row.id, self.as_of)
 

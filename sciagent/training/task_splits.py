@@ -27,10 +27,10 @@ def held_out_tasks(tasks: Iterable[str], share: float, held: Iterable[str]) -> f
 class ScaffoldLimit:
     """A limit that lets through the first n rows of each scaffold, by task and kind of row, and each candidate once."""
 
-    def __init__(self, n: int, repeats: bool = False) -> None:
-        """repeats: whether a candidate may have several rows, as in pairs with several other candidates."""
+    def __init__(self, n: int, may_repeat_candidates: bool = False) -> None:
+        """may_repeat_candidates: whether a candidate may have several rows, as in several pairs."""
         self._n = n
-        self._repeats = repeats
+        self._may_repeat_candidates = may_repeat_candidates
         self._kept: set[tuple[str, str, str]] = set()
         """Task, kind of row and key of each candidate that has a row."""
         self._counts: Counter[tuple[str, str, str]] = Counter()
@@ -38,7 +38,7 @@ class ScaffoldLimit:
 
     def count_or_refuse(self, task: str, verdict: CandidateVerdict, kind: str = "") -> str | None:
         """Counts a candidate's row and returns None; if the row is to be left out, returns the reason instead."""
-        if (task, kind, verdict.key) in self._kept and not self._repeats:
+        if (task, kind, verdict.key) in self._kept and not self._may_repeat_candidates:
             return "a candidate that another row has"
         if self._counts[task, kind, verdict.scaffold] >= self._n:
             return f"a scaffold that {self._n} rows have"

@@ -103,7 +103,8 @@ MAX_PASSWORD = 256  # characters
 FREE_TRIES = 5  # wrong passwords before the first wait
 FIRST_WAIT = timedelta(seconds=30)
 LONGEST_WAIT = timedelta(minutes=15)
-MAX_DOUBLINGS = 10  # of the wait; it is longer than LONGEST_WAIT then, and the number stays small
+# keeps 2**n small after many wrong passwords; the wait reaches LONGEST_WAIT after fewer doublings
+MAX_DOUBLINGS = 10
 _HASHER = PasswordHasher()  # RFC 9106, low memory: 64 MiB, 3 passes, 4 lanes
 # checked for an unknown login, so that it takes as long as a wrong password
 _HASH_OF_NOBODY = _HASHER.hash("the time of a wrong login is that of a wrong password")

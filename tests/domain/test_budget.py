@@ -72,21 +72,21 @@ def test_a_rate_that_is_used_up_says_when_it_goes_on_and_is_never_gone_for_good(
     clock.now += DAY
     b.spend(Cost(lab_slots=3))
     assert b.exhausted() is None
-    assert b.resumes([Cost(lab_slots=1)]) == "lab_slots: 5 of 5 in seven days; more on 2026-11-24 09:13 UTC"
-    assert b.resumes([Cost(lab_slots=3)]) == "lab_slots: 5 of 5 in seven days; more on 2026-11-25 09:13 UTC"
+    assert b.resumption_text([Cost(lab_slots=1)]) == "lab_slots: 5 of 5 in seven days; more on 2026-11-24 09:13 UTC"
+    assert b.resumption_text([Cost(lab_slots=3)]) == "lab_slots: 5 of 5 in seven days; more on 2026-11-25 09:13 UTC"
     assert b.slot_at(Cost(lab_slots=1)) == datetime(2026, 11, 24, 9, 13, tzinfo=UTC)
     assert b.slot_at(Cost(lab_slots=6)) is b.slot_at(Cost(money=1)) is None, "never, and no weekly limit"
-    assert b.resumes([Cost(lab_slots=3), Cost(lab_slots=1)]) == b.resumes([Cost(lab_slots=1)])
-    assert b.resumes([Cost(lab_slots=6)]) is None, "no week holds it"
-    assert b.resumes([Cost(core_seconds=6)]) is None, "nothing is in its way"
-    assert b.resumes([]) is None
+    assert b.resumption_text([Cost(lab_slots=3), Cost(lab_slots=1)]) == b.resumption_text([Cost(lab_slots=1)])
+    assert b.resumption_text([Cost(lab_slots=6)]) is None, "no week holds it"
+    assert b.resumption_text([Cost(core_seconds=6)]) is None, "nothing is in its way"
+    assert b.resumption_text([]) is None
 
 
 def test_what_waits_for_a_rate_and_has_no_stock_left_waits_for_nothing() -> None:
     b = budget(stocks={"money": 10.0}, rates={"lab_slots": 1.0, "gpu_seconds": 3.0})
     b.spend(Cost(lab_slots=1, money=8, gpu_seconds=3))
-    assert b.resumes([Cost(lab_slots=1, money=3)]) is None
-    said = b.resumes([Cost(lab_slots=1, money=2, gpu_seconds=1)])
+    assert b.resumption_text([Cost(lab_slots=1, money=3)]) is None
+    said = b.resumption_text([Cost(lab_slots=1, money=2, gpu_seconds=1)])
     assert said is not None and said.startswith("lab_slots: 1 of 1 in seven days; gpu_seconds: 3 of 3 in seven days;")
 
 
@@ -375,7 +375,7 @@ def play(seed: int) -> Played:
             waits = [w for one in reservations if (w := b.waits_until(one)) and w[1]]
             if not waits or b.exhausted():
                 break
-            assert b.resumes(reservations)
+            assert b.resumption_text(reservations)
             clock.now, rests = max(clock.now + 1, min(waits)[0]), rests + 1
             assert any(map(b.fits, reservations)), "it goes on when it was said to"
             continue

@@ -14,7 +14,7 @@ import pytest
 from sciagent.agent.tools.offered_tools import budget, inspect
 from sciagent.agent.tools.registry import ToolContext
 from sciagent.api.campaign import Campaign
-from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.core.opening import open_campaign_for_people
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.store.database.ledger import Ledger
@@ -185,7 +185,7 @@ def test_python_has_names_and_units(ledger: Ledger) -> None:
 
 
 def test_an_agent_reads_the_goal_and_the_results_in_the_unit_and_predicts_in_it(ledger: Ledger, desk: Path) -> None:
-    built = open_for_people(ledger, "desk")
+    built = open_campaign_for_people(ledger, "desk")
     with Worker(built.scratch()) as worker:
         bench = AgentWorkbench(built, worker, "agent", room=4, trajectory=0)
         run = ToolContext(bench)

@@ -96,7 +96,7 @@ def test_a_candidate_that_was_not_verified_is_worth_less_by_the_price_of_its_ver
         for price in (0.0, 1e-3)
     )
     terminal = made.built.rungs[DFT]
-    costs = {parse_molecule(smiles).key: terminal.declared(parse_molecule(smiles)) or {} for smiles in MOLECULES}
+    costs = {parse_molecule(smiles).key: terminal.declared_cost(parse_molecule(smiles)) or {} for smiles in MOLECULES}
     assert free and any(value for value in free.values())
     for key, value in dear.items():
         paid = 1e-3 * costs[key]["core_seconds"]

@@ -142,7 +142,7 @@ def test_hints_without_tokens_leave_the_places_of_those_with_tokens(made: Conver
         made.verify(smiles, 12.0)
     campaign = TrainingCampaign(made.ledger, "small", made.watermark() + 1)
     with made.ledger.read() as connection:
-        episodes = [campaign.episode(connection, row) for row in campaign.rows(connection)]
+        episodes = [campaign.episode(connection, row) for row in campaign.episode_rows(connection)]
         turns = [turn for episode in episodes for turn in judged(connection, campaign, episode)]
     turns[0].turn = replace(turns[0].turn, sampled=None)  # as of a script
     rows = hindsight(campaign, turns, Selection(), ScaffoldLimit(1))

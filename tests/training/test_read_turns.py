@@ -20,7 +20,7 @@ def backend() -> str:
 def turns_of(ledger: Ledger, name: str, as_of: int = 10**6) -> list[AnsweredTurn]:
     campaign = TrainingCampaign(ledger, name, as_of)
     with ledger.read() as connection:
-        episodes = [campaign.episode(connection, row) for row in campaign.rows(connection)]
+        episodes = [campaign.episode(connection, row) for row in campaign.episode_rows(connection)]
         return [turn for episode in episodes for turn in campaign.turns(connection, episode)]
 
 

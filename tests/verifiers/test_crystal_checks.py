@@ -67,6 +67,11 @@ def test_alloys_elements_and_mixed_valence_are_balanced(text: str) -> None:
     assert finding(text).outcome is Outcome.OK
 
 
+def test_a_forbidden_element_is_refused_as_forbidden_even_if_it_is_listed() -> None:
+    refusal = CrystalChecks({"elements": ["Fe", "S"], "forbid_elements": ["Fe"]}).accepts(read_crystal("pyrite: Fe S"))
+    assert refusal is not None and refusal.detail == "Fe; it is forbidden"
+
+
 def test_rock_salt_has_the_values_of_the_handbook() -> None:
     salt = Structure.from_spacegroup("Fm-3m", Lattice.cubic(5.6402), ["Na", "Cl"], [[0, 0, 0], [0.5, 0.5, 0.5]])
     found = values(crystal_from_structure(salt))

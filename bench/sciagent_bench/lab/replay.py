@@ -176,7 +176,7 @@ class _Run:
             left += float(self.pool.costs[:, :-1][~self.pool.closed[:, :-1]].sum())
             bought = False
             for purchase in self._chosen(left, most):
-                of = purchase.of
+                of = purchase.row
                 rung = purchase.rung
                 if self.pool.closed[of, rung] or self.pool.pending[of]:
                     continue

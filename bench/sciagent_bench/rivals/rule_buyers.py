@@ -50,8 +50,8 @@ class Ordered:
         ordered = []
         for purchase in self._buyer.choose(pool, left):
             if math.isfinite(purchase.index):
-                self._spent += float(pool.costs[purchase.of, purchase.rung])
-                purchase = Purchase(purchase.of, purchase.rung, -self._spent)
+                self._spent += float(pool.costs[purchase.row, purchase.rung])
+                purchase = Purchase(purchase.row, purchase.rung, -self._spent)
             ordered.append(purchase)
         return ordered
 

@@ -32,17 +32,18 @@ class BudgetTracker(Budget):
         """Reads budget and limits again, after another process has written to the ledger. The clock goes on."""
         campaign_id = built.row.id
         limits = _limits(built)
-        jobs_by_id = campaign_counts.jobs_by_rung(connection, campaign_id)
+        jobs_by_rung_id = campaign_counts.jobs_by_rung(connection, campaign_id)
         since = self._clock() - WEEK
         self.restate(
             limits,
             spent=campaign_counts.spent(connection, campaign_id),
             reserved=spend.reserved(connection, campaign_id),
-            jobs={r.rules.position: jobs_by_id.get(r.id, 0) for r in built.all_rungs},
+            jobs={r.rules.position: jobs_by_rung_id.get(r.id, 0) for r in built.all_rungs},
             recent=campaign_counts.spent_since(connection, campaign_id, sorted(limits.rates), since),
         )
-        reuses_by_id = campaign_counts.reuses_by_rung(connection, campaign_id)
-        self._reused = {r.rules.position: reuses_by_id.get(r.id, 0) for r in built.bought}
+        # bought: the rungs that run as jobs, which are the paid ones and the control
+        reuses_by_rung_id = campaign_counts.reuses_by_rung(connection, campaign_id)
+        self._reused = {r.rules.position: reuses_by_rung_id.get(r.id, 0) for r in built.bought}
 
     def started(self, position: Position) -> int:
         """Returns the number of candidates for which the rung was started or its evidence reused."""
@@ -60,7 +61,7 @@ class BudgetTracker(Budget):
         if not self._limits.rates:
             return None
         next_costs = list(self._next_costs(built, connection))
-        return self.resumes(next_costs or [LEAST_TURN_COST])
+        return self.resumption_text(next_costs or [LEAST_TURN_COST])
 
     def _next_costs(self, built: Built, connection: Connection) -> Iterator[Cost]:
         """Yields the reservations of queued jobs, and of jobs that could start on the first candidates of each rung.
@@ -70,6 +71,7 @@ class BudgetTracker(Budget):
         rung_by_id = {r.id: r for r in built.all_rungs}
         for job in jobs.queued(connection, built.row.id)[:CANDIDATES_PER_RUNG]:
             yield from self._reservations(connection, [job.candidate_id], [rung_by_id[job.rung_id]])
+        # paid: no candidate waits for a leading fast rung or for the control
         for place, rung in enumerate(built.paid):
             waiting = standings.waiting_candidates(
                 connection, built.row.id, rung.rules.position, by_score=True, limit=CANDIDATES_PER_RUNG
@@ -83,7 +85,7 @@ class BudgetTracker(Budget):
             if self.remaining_jobs(rung.rules.position) == 0:
                 continue
             for candidate in loaded.values():
-                yield rung.reserves(rung.declared(candidate))
+                yield rung.reservation(rung.declared_cost(candidate))
 
 
 def _limits(built: Built) -> BudgetLimits:

@@ -276,7 +276,7 @@ class BuiltRung:
     def is_fast(self) -> bool:
         return self.verifier.tier is Tier.FAST
 
-    def declared(self, candidate: Candidate) -> Cost | None:
+    def declared_cost(self, candidate: Candidate) -> Cost | None:
         """Returns the cost that the verifier declares, or None; for people, the cost that the campaign file states."""
         if self.spec.lab is not None:
             return self.spec.lab.cost.total()
@@ -287,7 +287,7 @@ class BuiltRung:
         """Resources that a job holds while it runs."""
         return self.spec.holds
 
-    def reserves(self, declared: Cost | None) -> Cost:
+    def reservation(self, declared: Cost | None) -> Cost:
         """Returns the cost to reserve for a job, at most what its limits allow.
 
         It is empty without a declared cost; the job then starts, so that its error is recorded.

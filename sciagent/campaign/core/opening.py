@@ -196,15 +196,17 @@ def open_stored(ledger: Ledger, name: str, who: str) -> Entered:
     return create_or_open(ledger, stored_spec(row), row.source, who)
 
 
-def open_for_people(ledger: Ledger, name: str) -> Built:
+def open_campaign_for_people(ledger: Ledger, name: str) -> Built:
     """Opens a stored campaign for a person's command; the proposer's files need not exist."""
     with ledger.read() as connection:
         return open_within(connection, ledger, name)
 
 
 def open_within(connection: Connection, ledger: Ledger, name: str) -> Built:
-    """Opens a stored campaign like `open_for_people`, in a transaction that is open already. If many readers each
-    wanted a second connection, they would wait for each other."""
+    """Opens a stored campaign like `open_campaign_for_people`, in a transaction that is open already.
+
+    If many readers each wanted a second connection, they would wait for each other.
+    """
     row = campaigns.get(connection, name)
     spec = as_begun(stored_spec(row, candidates=False), row.source, row)
     return Built(ledger, row, spec, _stored_rungs(connection, row, spec))

@@ -64,7 +64,7 @@ def run_directly(
     with ledger.begin() as connection:
         if campaign_id is not None:
             watermarks.lock(connection, campaign_id)
-        record = DirectResult(verifier, candidate_id, key, result, files, rung.declared(candidate))
+        record = DirectResult(verifier, candidate_id, key, result, files, rung.declared_cost(candidate))
         rung_id = None if campaign_id is None else rung.id
         complete_direct(connection, new_owner(), [record], campaign_id=campaign_id, rung_id=rung_id)
     return result

@@ -125,8 +125,8 @@ def _plan(
 ) -> tuple[PlannedJob, bool, str | None]:
     """Returns the job, whether the budget suffices for `AMPLE_JOBS` such jobs, and a message if it does not suffice for
     one such job."""
-    declared = rung.declared(candidate)
-    reservation = rung.reserves(declared)
+    declared = rung.declared_cost(candidate)
+    reservation = rung.reservation(declared)
     seconds = rung.lasts(declared)
     if rung.spec.is_world:
         reservation = budget.stocks_of(reservation)  # weekly amounts are booked when a person claims the task

@@ -31,15 +31,17 @@ def reference(distribution: str | None = None) -> str:
     distribution: package whose verifiers and properties are shown; None: all installed packages.
     """
     schema = campaign_schema()
-    names = [name for name in verifier_names() if distribution in (None, provider(name).split()[0])]
     verifiers = []
-    for name in names:
+    for name in verifier_names():
+        package, _, _ = provider(name).partition(" ")  # `package version`
+        if distribution not in (None, package):
+            continue
         verifier = find_verifier(name)
         if verifier is not None:  # `sciagent verifiers` reports those that do not load
             verifiers.append(verifier)
     verifiers.sort(key=lambda verifier: (verifier.tier.order, verifier.name))
     with_table: set[str] = set()  # names of models that have a table; several verifiers may share a model
-    tables_of_file = _models(root=schema, top=schema, name="CampaignSpec", with_table=with_table)
+    tables_of_file = _models(schema, name="CampaignSpec", with_table=with_table)
     parts = [HEAD, "## The campaign file\n", *tables_of_file, "## Verifiers\n"]
     for verifier in verifiers:
         parts += _verifier(verifier, with_table)
@@ -53,7 +55,7 @@ def _verifier(verifier: type[BaseVerifier[Any]], with_table: set[str]) -> Iterat
     yield f"{_first_paragraph(verifier.__doc__)}\n"
     yield f"Tier `{verifier.tier}`, version {verifier.version}. {_what_it_measures(verifier)}\n"
     schema = verifier.Settings.model_json_schema()
-    yield from _models(root=schema, top=schema, name=verifier.name, with_table=with_table)
+    yield from _models(schema, name=verifier.name, with_table=with_table)
 
 
 def _what_it_measures(verifier: type[BaseVerifier[Any]]) -> str:
@@ -64,16 +66,16 @@ def _what_it_measures(verifier: type[BaseVerifier[Any]]) -> str:
     return f"With its default settings it measures {_codes(names)}."
 
 
-def _models(root: Schema, top: Schema, name: str, with_table: set[str]) -> Iterator[str]:
-    """Yields a table for the model `top`, then one for each model that its fields use and that has none yet.
+def _models(schema: Schema, name: str, with_table: set[str]) -> Iterator[str]:
+    """Yields a table for the model of the schema, then one for each model that its fields use and that has none yet.
 
-    root: the schema that holds the models below `top`. name: the name of `top`. with_table: names of models that have a
-    table; the names of the models shown here are added.
+    name: the name of the first model. with_table: names of models that have a table; the names of the models shown here
+    are added.
     """
-    queue = [(name, top)]
+    queue = [(name, schema)]
     while queue:
         title, model = queue.pop(0)
-        if model is not top:
+        if model is not schema:
             yield f"#### {title}\n"
             description = model.get("description")
             if description:
@@ -83,7 +85,7 @@ def _models(root: Schema, top: Schema, name: str, with_table: set[str]) -> Itera
         for key in re.findall(r'"\$ref": "#/\$defs/(.*?)"', fields):  # names of the models that the fields refer to
             if key not in with_table:
                 with_table.add(key)
-                queue.append((key, root["$defs"][key]))
+                queue.append((key, schema["$defs"][key]))
 
 
 def _table(model: Schema) -> str:

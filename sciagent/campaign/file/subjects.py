@@ -1,4 +1,4 @@
-"""The keys `subject` and `standardise` of a campaign file, and what a subject asks of its other keys.
+"""The keys `subject` and `standardise` of a campaign file, and what a subject asks of the other keys of the file.
 
 What the subject asks for includes the safety screen: the first rung of every ladder, unless the file turns it off with
 a reason.
@@ -66,6 +66,7 @@ class SafetySpec(Part):
     extra_smarts: tuple[ExtraSmartsSpec, ...] = Field(
         default_factory=tuple, description="Additional patterns to refuse; for molecules."
     )
+    # left out of the stored file while empty, so that files of molecules keep their hashes
     extra_elements: tuple[ExtraElementsSpec, ...] = omitted_if_unset(
         default_factory=tuple, description="Additional elements to refuse; for crystals."
     )
@@ -81,6 +82,7 @@ class SafetySpec(Part):
                 faults.add(("screen",), f"is false, and {rules} would have no effect; keep one of them")
             if (not self.screen or self.allow) and not is_reason(self.reason):
                 what = "turning the safety screen off" if not self.screen else "exempting safety rules"
+                # on_key: the message points to the key, not to its value
                 faults.add(("reason",), f"{what} needs a reason", _REASON, on_key=True)
         return self
 
@@ -158,7 +160,7 @@ def _existing_subject(value: str) -> str:
 SubjectName = Annotated[str, AfterValidator(_existing_subject)]
 
 Fragments = Literal["refuse", "parent"]
-_WORD: TypeAdapter[Fragments] = TypeAdapter(Fragments)
+_FRAGMENTS_ADAPTER: TypeAdapter[Fragments] = TypeAdapter(Fragments)
 
 
 def _ph_if_installed(ph: float) -> float:
@@ -184,7 +186,7 @@ class StandardiseSpec(Part):
 def _word_or_mapping(value: Any, _: Any) -> Fragments | StandardiseSpec:
     """Returns the treatment of fragments, as a word, if the value states nothing else; else the whole mapping."""
     if isinstance(value, str):
-        return _WORD.validate_python(value)
+        return _FRAGMENTS_ADAPTER.validate_python(value)
     if not isinstance(value, dict | StandardiseSpec):
         raise fault(f"must be refuse, parent or a mapping, not {kind_of(value)}", "such as {ph: 7.4}")
     stated = StandardiseSpec.model_validate(value)

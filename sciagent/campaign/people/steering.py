@@ -230,8 +230,8 @@ class _Case:
         if earlier_jobs:
             _, _, state, _ = earlier_jobs[0]
             is_new = state == JobState.CANCELLED
-        declared_cost = rung.declared(candidate)
-        reservation = rung.reserves(declared_cost)
+        declared_cost = rung.declared_cost(candidate)
+        reservation = rung.reservation(declared_cost)
         self._check_budget(rung, reservation, is_new)
         self._decide(rung, "promote", who, why)
         jobs.cancel_queued(connection, list(queued.values()))  # queued jobs at other rungs

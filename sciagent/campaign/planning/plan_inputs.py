@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from sciagent.campaign.core.build import BuiltLadder, BuiltRung
-from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.core.opening import open_campaign_for_people
 from sciagent.campaign.core.product_libraries import library_of
 from sciagent.campaign.core.verdicts import judge
 from sciagent.campaign.file.campaign_spec import CampaignSpec
@@ -200,7 +200,7 @@ def step_of(
     rung = ladder.rungs[schema.paid[at]]
     factor = expected_ratio(ratios)
     accepted = [molecule for molecule in sample.molecules if _accepts(rung, molecule)]
-    declared_costs = [rung.declared(molecule) for molecule in accepted or sample.molecules]
+    declared_costs = [rung.declared_cost(molecule) for molecule in accepted or sample.molecules]
     declared = [cost for cost in declared_costs if cost is not None]
     names = sorted(set(chain.from_iterable(declared)))
     costs = {name: np.array([cost.get(name, 0.0) for cost in declared]) * factor for name in names}
@@ -320,7 +320,7 @@ def learnt_from_ledger(
             if row.spec["scheduler"]["kind"] != "priced" or not has_paid_rungs:
                 continue
             try:
-                rebuilt = rebuild_with_law(open_for_people(ledger, name), connection)
+                rebuilt = rebuild_with_law(open_campaign_for_people(ledger, name), connection)
             except (SciagentError, OSError):
                 continue  # its files or verifiers are missing
             if rebuilt is not None:

@@ -76,11 +76,11 @@ class Auditing:
         for purchase in purchases:
             is_by_law = np.isfinite(purchase.index)  # the index is infinite for purchases from which the law is learnt
             if purchase.rung == self._terminal_rung and is_by_law:
-                chosen_rows.append(purchase.of)
+                chosen_rows.append(purchase.row)
         chosen_chances = zip(ids[chosen_rows].tolist(), _chances(priced, chosen_rows), strict=True)
         chosen = [[id_, chance] for id_, chance in chosen_chances if id_ not in self.log.chosen]
 
-        rows = self._passed_over(priced, {purchase.of for purchase in purchases})
+        rows = self._passed_over(priced, {purchase.row for purchase in purchases})
         is_closed = self._pool.closed[rows][:, self._hit_rungs]
         costs = np.where(is_closed, 0.0, self._pool.costs[rows][:, self._hit_rungs]).sum(axis=1)
         row_chances = _chances(priced, rows)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.core.opening import open_campaign_for_people
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, rebuild_with_law
 from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyForecast
 from sciagent.domain.cost import RESOURCE_UNITS
@@ -41,7 +41,7 @@ def outlook_of(ledger: Ledger, connection: Connection, row: CampaignRow, candida
         text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MAX_CANDIDATES}."
         return Outlook(text=text)
     try:
-        rebuilt = rebuild_with_law(open_for_people(ledger, row.name), connection)
+        rebuilt = rebuild_with_law(open_campaign_for_people(ledger, row.name), connection)
     except (SciagentError, OSError) as error:
         why = str(error).strip().splitlines()[0]
         text = f"What it promises cannot be worked out here, for the campaign cannot be put together: {why}"

@@ -135,8 +135,8 @@ class Pricing(Purchasing):
         for purchase in audits:
             if basket.is_full:
                 return
-            cost = float(self.pool.costs[purchase.of, purchase.rung])
-            candidate_id = int(self.pool.ids[purchase.of])
+            cost = float(self.pool.costs[purchase.row, purchase.rung])
+            candidate_id = int(self.pool.ids[purchase.row])
             position = self._schema.paid[purchase.rung]
             if candidate_id in basket.choices or candidate_id in put_off or not basket.holds(position, cost):
                 continue
@@ -159,9 +159,9 @@ class Pricing(Purchasing):
         price = self._numeraire.price(self.priced.price) if self.priced.is_learnt else None  # shared by all choices
         while self._queue and not basket.is_full:
             purchase = self._queue.popleft()
-            row = purchase.of
+            row = purchase.row
             position = self._schema.paid[purchase.rung]
-            id_ = int(pool.ids[purchase.of])
+            id_ = int(pool.ids[purchase.row])
             cost = float(pool.costs[row, purchase.rung])
             if pool.out[row] or pool.closed[row, purchase.rung]:
                 continue
@@ -265,7 +265,7 @@ class Pricing(Purchasing):
                 continue
             unfilled_tasks[purchase.rung] -= 1
             self._queue.append(purchase)
-            if rung_of_row.get(purchase.of) == purchase.rung:
+            if rung_of_row.get(purchase.row) == purchase.rung:
                 choice = self._choice(purchase, self._reason(purchase), price)
                 remaining_choices[choice.id] = choice
         return remaining_choices
@@ -281,9 +281,9 @@ class Pricing(Purchasing):
         choices from the queue until the next evaluation, since their reservation exceeds the budget."""
         unplaced_purchases = self._purchases_of(unplaced)
         self._queue.extendleft(reversed(unplaced_purchases))
-        refused_rows = {purchase.of for purchase in self._purchases_of(refused)}
+        refused_rows = {purchase.row for purchase in self._purchases_of(refused)}
         if refused_rows:  # removed at once, since the next evaluation may wait until the queue is empty
-            self._queue = deque(purchase for purchase in self._queue if purchase.of not in refused_rows)
+            self._queue = deque(purchase for purchase in self._queue if purchase.row not in refused_rows)
 
     def _purchases_of(self, choices: Iterable[Choice]) -> list[Purchase]:
         """Returns the purchases behind the last choices; known answers and audits have none."""
@@ -555,7 +555,7 @@ class Pricing(Purchasing):
 
     def _choice(self, purchase: Purchase, why: str, price: dict[str, float] | None) -> Choice:
         return Choice(
-            int(self.pool.ids[purchase.of]),
+            int(self.pool.ids[purchase.row]),
             self._schema.paid[purchase.rung],
             index=min(purchase.index, INDEX_WITHOUT_LAW),
             propensity=purchase.propensity,
@@ -567,13 +567,13 @@ class Pricing(Purchasing):
     def _reason(self, purchase: Purchase) -> str:
         label = self._built.rungs[self._schema.paid[purchase.rung]].spec.rung
         if not math.isfinite(purchase.index):  # the law did not choose it
-            if purchase.rung in self._rungs_for_everyone() and not self.pool.closed[purchase.of, -1]:
+            if purchase.rung in self._rungs_for_everyone() and not self.pool.closed[purchase.row, -1]:
                 return f"priced: {label} costs so little that everyone gets it"
             return "priced: one of the first few, up the whole ladder, for the law to learn from"
         if purchase.valuation is None:
             return "priced"
         what = "chance of a hit" if self._schema.aims.kind == "hits" else "expected payoff"
-        cost = float(self.pool.costs[purchase.of, purchase.rung])
+        cost = float(self.pool.costs[purchase.row, purchase.rung])
         takes = f"{100 * cost:.2g} % of the budget" if self._numeraire.allowances else f"{cost:.3g} core-seconds"
         payoff = 100 * purchase.valuation.payoff
         price = self.priced.price

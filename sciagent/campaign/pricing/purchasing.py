@@ -134,7 +134,7 @@ def in_order_of_start(batch: list[Purchase], seconds: Array) -> list[Purchase]:
     (k,) time that a job of each rung keeps all workers busy; infinite if unknown: such a job keeps its place.
     """
     rungs = np.array([purchase.rung for purchase in batch], dtype=np.intp)
-    rows = np.array([purchase.of for purchase in batch], dtype=np.intp)
+    rows = np.array([purchase.row for purchase in batch], dtype=np.intp)
     # a job of unknown time fills a period of its own, so that it keeps its place
     seconds_of_rung = np.where(np.isfinite(seconds), seconds, SECONDS_TOGETHER)
     periods = np.floor(seconds_of_rung[rungs].cumsum() / SECONDS_TOGETHER)

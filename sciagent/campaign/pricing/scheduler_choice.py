@@ -48,7 +48,7 @@ class InTurn(Purchasing):
             purchases = self._rule.choose(self.pool, math.inf)  # `room` limits the purchases, not their cost
         choices = []
         for purchase in purchases:
-            candidate_id = int(self.pool.ids[purchase.of])
+            candidate_id = int(self.pool.ids[purchase.row])
             if candidate_id in put_off:
                 continue
             position = self._paid[purchase.rung]

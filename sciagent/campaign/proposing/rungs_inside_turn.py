@@ -139,7 +139,7 @@ def _billed(rung: BuiltRung, candidate: Candidate, result: HostResult) -> HostRe
     counted it itself."""
     if result.finding.spent is not None:
         return result
-    return replace(result, cost=result.cost + unmeasured(rung.declared(candidate) or {}))
+    return replace(result, cost=result.cost + unmeasured(rung.declared_cost(candidate) or {}))
 
 
 @dataclass

@@ -380,7 +380,7 @@ class CampaignWorkbench:
                 key=rung.verifier.evidence_key(candidate),
                 result=result,
                 artifacts=artifacts,
-                declared=None if rung.is_fast else rung.declared(candidate),
+                declared=None if rung.is_fast else rung.declared_cost(candidate),
             )
             for (candidate, result), artifacts in zip(batch, files, strict=True)
         ]

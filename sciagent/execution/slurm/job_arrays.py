@@ -244,7 +244,8 @@ COMMAND = ("-m", "sciagent", "worker", "--from")  # arguments of the site's pyth
 COMMAND_TIMEOUT_SECONDS = 60.0
 _PASSED_VARIABLES = ("PATH", "HOME", "USER", "LOGNAME", "TZ", "SLURM_CONF", "SLURM_CONF_SERVER", "LD_LIBRARY_PATH")
 
-# `heard` is yes if a signal came since the last `wait`; it is yes at first, so that the loop of the tail is entered
+# `heard` is yes if a signal came since the last `wait`; it is yes at first, so that the loop of `_SCRIPT_TAIL` is
+# entered. SLURM_EXPORT_ENV=ALL: an srun of the command passes its whole environment on, whatever was set at submission.
 _SCRIPT_HEAD = """\
 #!/bin/bash
 # One element of an array of sciagent: FOLDER COMMAND...
@@ -267,7 +268,8 @@ finish() {
 }
 """
 
-# the command is told of a signal that came before the command had started; "falsefalse" means that none came
+# the command is told of a signal that came before the command had started; "falsefalse" means that none came. The loop
+# waits again after each signal, since a signal ends `wait` before the command has ended.
 _SCRIPT_TAIL = """
 "$@" &
 child=$!

@@ -8,7 +8,7 @@ from fastapi import Body
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.core.opening import open_campaign_for_people
 from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.people import Right
 from sciagent.lab import answers_to_evidence, claiming
@@ -24,7 +24,7 @@ pages = Pages()
 
 
 class ResultIn(BaseModel):
-    """A result as an instrument posts it: the words of `sciagent lab enter`."""
+    """A result as an instrument posts it; its fields are the options of `sciagent lab enter`."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -35,8 +35,11 @@ class ResultIn(BaseModel):
     uncertainties: Annotated[dict[str, Text], Field(max_length=50)] = {}
     """{property: one standard deviation, in the unit of the value}."""
     not_obtained: Text = ""
+    """The reason for which there is no value; empty if there are values."""
     why: Text = ""
+    """The reason for a correction of an earlier result."""
     sample: Text = ""
+    """Code of the vial that was measured."""
     comment: Text = ""
 
 
@@ -47,6 +50,7 @@ def listed(request: Request, limit: int = 100) -> list[object]:
     among = visitor(request).rights.campaigns(Right.READ)
     with site.ledger.read() as connection:
         found = tasks.listed(connection, among=among, limit=max(1, min(limit, 1000)))
+        # one reader for the whole site
         return [plain(task) for task in site.shared(TaskReader).shown(connection, found)]
 
 
@@ -55,7 +59,7 @@ def claim(request: Request, task: int) -> object:
     """Claims a task."""
     site = site_of(request)
     who = visitor(request).who
-    claiming.claim(open_for_people(site.ledger, task_of(request).campaign), task, who)
+    claiming.claim(open_campaign_for_people(site.ledger, task_of(request).campaign), task, who)
     return plain(LabClaimed(task=task, state="claimed", claimed_by=str(who)))
 
 
@@ -64,7 +68,8 @@ def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> ob
     """Records a result, and returns what `sciagent lab enter --json` does."""
     site = site_of(request)
     typed_texts = given.model_dump(include={"values", "uncertainties", "not_obtained", "comment"})
-    typed_texts["limit"] = ""  # each value has its own limit in its text
+    # one sign for all values, as in the form for people; here a text such as `< 5` carries its own
+    typed_texts["limit"] = ""
     entry = answers_to_evidence.LabEntry(
         typed_answer(typed_texts),
         typed_texts,
@@ -73,7 +78,7 @@ def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> ob
         why=given.why or None,
         sample=given.sample or None,
     )
-    built = open_for_people(site.ledger, task_of(request).campaign)
+    built = open_campaign_for_people(site.ledger, task_of(request).campaign)
     done = answers_to_evidence.enter(built, task, entry)
     state: TaskState = "in_review" if done.in_review else "answered"
     answer = LabEntered(

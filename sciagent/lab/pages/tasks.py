@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.core.opening import open_campaign_for_people
 from sciagent.domain.lab_messages import NOT_OBTAINED, read_code
 from sciagent.domain.people import Right
 from sciagent.domain.properties import properties
@@ -486,4 +486,4 @@ def _built_of_task(request: Request) -> Built:
 
 
 def _built(request: Request, campaign: str) -> Built:
-    return open_for_people(site_of(request).ledger, campaign)
+    return open_campaign_for_people(site_of(request).ledger, campaign)

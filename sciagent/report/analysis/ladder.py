@@ -21,7 +21,7 @@ from sciagent.domain.display_units import Units, chosen_unit_of
 from sciagent.domain.evidence import pooled
 from sciagent.domain.quantities import Quantity
 from sciagent.report.parts import charts
-from sciagent.report.parts.candidates import named_order
+from sciagent.report.parts.candidates import properties_of_spec
 from sciagent.report.parts.rung_agreement import PROPERTIES_ON_METHOD_SCALE, Pair, RankAgreement, agreement
 from sciagent.report.parts.wording import window, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -111,7 +111,7 @@ def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
     """Compares each rung with the next that measured the same property, for properties of objectives and gates."""
 
     def comparisons() -> Iterator[Compared]:
-        for name in named_order(row.spec):
+        for name in properties_of_spec(row.spec):
             measuring = [rung for rung in ladder if has_measured(connection, rung, name)]
             for lower, upper in pairwise(measuring):
                 yield from _compare(connection, row, lower, upper, name)
@@ -122,7 +122,7 @@ def compared(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]
 def compared_with_imports(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Compared]:
     """Compares imported values with every rung that measured the same property, over candidates that have both."""
     known = progress_and_comparisons.imported_properties(connection, row)
-    named_first = [name for name in named_order(row.spec) if name in known]
+    named_first = [name for name in properties_of_spec(row.spec) if name in known]
 
     def comparisons() -> Iterator[Compared]:
         for name in dict.fromkeys([*named_first, *known]):

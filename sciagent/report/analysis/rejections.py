@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry import drawn
 from sciagent.domain.candidates import Names, identifier_text
-from sciagent.report.parts.candidates import named_order
+from sciagent.report.parts.candidates import properties_of_spec
 from sciagent.report.parts.wording import words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results.candidates import names_of
@@ -76,7 +76,7 @@ class Rejection:
 def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[Rejection]:
     """Returns the candidates that ended at a rung without a hit, in ladder order, the most frequent reason first."""
     rung_names = {rung.position: rung.name for rung in ladder}
-    counted = campaign_queries.rejection_reasons(connection, row, list(named_order(row.spec)))
+    counted = campaign_queries.rejection_reasons(connection, row, list(properties_of_spec(row.spec)))
     groups = [_EndedCandidates(*group) for group in counted]
     groups.sort(key=lambda group: (group.position, -group.n))
     names = names_of(connection, [group.first_id for group in groups], [row.id])

@@ -72,6 +72,7 @@ def candidate_rows(connection: Connection, row: CampaignRow, hits: bool = False)
     of_uncertainty = {"description": "standard uncertainty, k = 1; null where nobody knows it"}
     of_censoring = {"description": "below, above or none"}
     for column in wanted:
+        # column.name is column.property, with `@level` if the rung measured it at several levels
         label = f"{column.rung}.{column.name}"
         about = {name: getattr(column, name) for name in ("unit", "level", "rung", "property", "description")}
         fields += [
@@ -183,7 +184,7 @@ TABLES = {"candidates": candidate_rows, "evidence": evidence_rows, "proposals": 
 
 
 def table_metadata(row: CampaignRow, what: str) -> dict[str, str]:
-    """Returns the metadata of a table of a campaign."""
+    """Returns the metadata of a table of a campaign. Limits of objectives are in the units that the campaign chose."""
     return {
         "sciagent": __version__,
         "table": what,

@@ -1,5 +1,5 @@
 """The best candidates of a report: `cards` with structure, geometry, values, lineage and provenance, and the
-`table`."""
+`table`. Imported values were measured elsewhere and are read from a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sciagent.store.views.candidates import (
     Origin,
     RankedCandidate,
     best_candidates,
-    fits_by_rung,
+    calibrations_by_rung,
     imported_answers,
     origin_of,
     pooled_by_rung,
@@ -40,12 +40,13 @@ PAGE_ROWS = 500  # rows of the table that are read at once
 MAX_DRAWINGS = 300  # rows of the table with a drawing
 MAX_VALUE_COLUMNS = 14  # columns of the table besides those that every campaign has
 # places of cells in a row of the table
-STATUS_PLACE = 2
 KIND_PLACE = 3
 NAME_PLACE = 9
 MAX_SERIES = 2  # charts of series on a card
 KEY_DIGITS = 12  # digits of a candidate's key in the table and its drawings
 MAX_GEOMETRY = 100_000  # bytes of one XYZ file
+CONTRADICTED = ", contradicted by a measurement"
+"""End of the status of a candidate whose verdict an imported value contradicts."""
 
 
 MeasuredAt = tuple[EvidenceAnswer, Measured]
@@ -95,11 +96,11 @@ def cards(
     objective_names = [objective["property"] for objective in row.spec.get("objectives", ())]
     errors = method_errors(connection, row, ladder)
     shown_cards = []
-    fits = fits_by_rung(ladder)
+    calibrations = calibrations_by_rung(ladder)
     for rank, candidate in enumerate(ranked, start=1):
         own_answers = answers.get(candidate.id, [])
         from_files = imported.get(candidate.id, [])
-        highest = at_highest_rung(pooled_by_rung(own_answers, fits))
+        highest = at_highest_rung(pooled_by_rung(own_answers, calibrations))
         status_text, kind, contradicted = _standing(row, candidate, ladder, from_files)
         first_series = islice(stored_series(artifacts, own_answers), MAX_SERIES)
         shown_cards.append(
@@ -186,10 +187,6 @@ def depicted(candidate: RankedCandidate) -> str:
     return drawn(candidate.kind, candidate.drawn_from)
 
 
-CONTRADICTED = ", contradicted by a measurement"
-"""End of the status of a candidate whose verdict a measurement contradicts."""
-
-
 @dataclass(frozen=True)
 class Table:
     """The table of the best candidates; replicates are pooled."""
@@ -208,12 +205,8 @@ class Table:
     """Number of hits for which the error of the method is known."""
     imported: list[tuple[RankedCandidate, list[MeasuredAt]]]
     """The candidates that have imported values, with these values."""
-
-    @property
-    def contradicted_misses(self) -> int:
-        """Number of candidates that missed limits although a measured value lies inside them."""
-        contradicted = [row for row in self.rows if row[STATUS_PLACE].endswith(CONTRADICTED)]
-        return len([row for row in contradicted if row[KIND_PLACE] != "contradicted"])
+    contradicted_misses: int
+    """Number of candidates that missed limits although an imported value lies inside them."""
 
     @property
     def named(self) -> bool:
@@ -241,6 +234,7 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     unordered_rows = []
     imported = []
     values_of_hits = []
+    n_contradicted_misses = 0
     columns = set[TableColumn]()
     for start in range(0, len(ranked), PAGE_ROWS):
         page = _Page(connection, row, ladder, ranked[start : start + PAGE_ROWS])
@@ -248,7 +242,10 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
         imported += page.imported_values()
         values_of_hits += page.values_of_hits()
         for rank, candidate in enumerate(page.ranked, start=start + 1):
-            unordered_rows.append(page.row(rank, candidate))
+            first_cells, value_cells, is_contradicted = page.row(rank, candidate)
+            unordered_rows.append((first_cells, value_cells))
+            if is_contradicted and not candidate.hit:
+                n_contradicted_misses += 1
     ordered_columns = _ordered(row, ladder, columns)
     rows = []
     for first_cells, value_cells in unordered_rows:
@@ -257,7 +254,14 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     drawings = _drawings(ranked[:MAX_DRAWINGS])
     near_edge, doubtful, judged = _near_limits(connection, row, ladder, values_of_hits)
     return Table(
-        ordered_columns, rows, drawings, near_edge=near_edge, doubtful=doubtful, judged=judged, imported=imported
+        ordered_columns,
+        rows,
+        drawings,
+        near_edge=near_edge,
+        doubtful=doubtful,
+        judged=judged,
+        imported=imported,
+        contradicted_misses=n_contradicted_misses,
     )
 
 
@@ -271,11 +275,11 @@ class _Page:
         self._row = row
         self._ladder = ladder
         ids = [candidate.id for candidate in ranked]
-        fits = fits_by_rung(ladder)
+        calibrations = calibrations_by_rung(ladder)
         self._imported = imported_answers(connection, ids)
         answers = rung_answers(connection, row, ladder, ids)
-        self._answers = {id_: pooled_by_rung(own, fits) for id_, own in answers.items()}
-        self._wanted = named_order(row.spec)
+        self._answers = {id_: pooled_by_rung(own, calibrations) for id_, own in answers.items()}
+        self._wanted = properties_of_spec(row.spec)
         self._pooled_imported = {id_: pooled_by_rung(own, {}) for id_, own in self._imported.items()}
 
     @property
@@ -290,8 +294,11 @@ class _Page:
                     shown_columns.add((answer.rung, measured.property, unit, measured.level.label))
         return shown_columns
 
-    def row(self, rank: int, candidate: RankedCandidate) -> tuple[list[Any], Mapping[tuple[str, str, str], list[Any]]]:
-        """Returns the first cells of a row, and [value, text] by (rung, property, level)."""
+    def row(
+        self, rank: int, candidate: RankedCandidate
+    ) -> tuple[list[Any], Mapping[tuple[str, str, str], list[Any]], bool]:
+        """Returns the first cells of a row, [value, text] by (rung, property, level), and whether an imported value
+        contradicts the verdict."""
         imported = self._pooled_imported.get(candidate.id, ())
         answers = self._answers.get(candidate.id, ())
         value_cells: dict[tuple[str, str, str], list[Any]] = {}
@@ -300,12 +307,12 @@ class _Page:
                 column = (answer.rung, measured.property, measured.level.label)
                 value_cells[column] = [measured.quantity.value, value(measured, unit=False)]
         own_imported = self._imported.get(candidate.id, ())
-        status_text, kind, _ = _standing(self._row, candidate, self._ladder, own_imported)
+        status_text, kind, contradicted = _standing(self._row, candidate, self._ladder, own_imported)
         first_cells = [
             rank, candidate.text, status_text, kind, candidate.utility, candidate.score, candidate.in_seeds,
             candidate.inchikey or "", candidate.key[:KEY_DIGITS], candidate.name,
         ]  # fmt: skip
-        return first_cells, value_cells
+        return first_cells, value_cells, contradicted is not None
 
     def values_of_hits(self) -> list[Mapping[str, MeasuredAt]]:
         """Returns the values of each hit, by property, from the highest rung that measured it."""
@@ -341,14 +348,15 @@ def _near_limits(
         # None: whether the margin is clear is not known
         if any(margin.is_clear() is False for margin in of_hit):
             n_doubtful += 1
-        if any(margin.method for margin in of_hit):
+        # method: the method's error; None where it is not known
+        if any(margin.method is not None for margin in of_hit):
             n_judged += 1
     return n_near_edge, n_doubtful, n_judged
 
 
 def _ordered(row: CampaignRow, ladder: Sequence[RungRow], columns: Iterable[TableColumn]) -> list[TableColumn]:
     """Returns the columns of the table: imported values first, then the highest rung first."""
-    properties = list(named_order(row.spec))
+    properties = list(properties_of_spec(row.spec))
     positions = {rung.name: rung.position for rung in ladder}
     positions[""] = len(ladder)  # imported values
 
@@ -359,9 +367,9 @@ def _ordered(row: CampaignRow, ladder: Sequence[RungRow], columns: Iterable[Tabl
     return sorted(columns, key=order)[:MAX_VALUE_COLUMNS]
 
 
-def named_order(spec: Mapping[str, Any]) -> dict[str, None]:
+def properties_of_spec(spec: Mapping[str, Any]) -> dict[str, None]:
     """Returns the properties that a spec names as an ordered set: those of the objectives, then those of the gates."""
     names = [objective["property"] for objective in spec.get("objectives", ())]
     for rung in spec.get("ladder", ()):
-        names += rung.get("gate", {})
+        names += list(rung.get("gate", {}))
     return dict.fromkeys(names)

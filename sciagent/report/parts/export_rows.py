@@ -30,8 +30,8 @@ from sciagent.store.views import campaign_queries
 from sciagent.store.views.candidates import (
     EvidenceAnswer,
     RankedCandidate,
+    calibrations_by_rung,
     candidate_pages,
-    fits_by_rung,
     imported_answers,
     is_of_rung,
     pooled_by_rung,
@@ -137,7 +137,7 @@ def entries(
     rung_labels = {rung.position: rung.name for rung in ladder}
     column_names = {(column.rung, column.property, column.level): column.name for column in wanted}
     fields = name_fields(connection, row.id)
-    fits = fits_by_rung(ladder)
+    fits = calibrations_by_rung(ladder)
     for page in candidate_pages(connection, row, PAGE_ROWS, hits, last):
         ids = [candidate.id for candidate in page]
         answers = rung_answers(connection, row, ladder, ids)

@@ -73,17 +73,17 @@ def with_hint_rows(
 
 
 class Padded:
-    """A similarity in which the rows from `n` on, which are artificial, are similar only to themselves."""
+    """A similarity in which the rows from `n_real_rows` on, which are artificial, are similar only to themselves."""
 
     def __init__(self, of: Similarity) -> None:
         self._of = of
-        self.n = 0
+        self.n_real_rows = 0
         """Number of real rows; whoever uses the similarity sets it."""
 
     def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         """Returns (n, m) similarities, as `Similarity.between`."""
-        real_rows = rows < self.n
-        real_columns = columns < self.n
+        real_rows = rows < self.n_real_rows
+        real_columns = columns < self.n_real_rows
         if real_rows.all() and real_columns.all():
             return self._of.between(rows, columns)
         likeness: Array = (rows[:, None] == columns[None, :]).astype(np.float64)

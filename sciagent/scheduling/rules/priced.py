@@ -6,9 +6,13 @@
    the terminal answer of every open candidate. `scheduling.dynamic_programme` converts each prediction to an index and
    the rung to buy. The largest indices are bought, the law is updated, and so on.
 
-Lessons are rungs that some candidates run before their verification although they would skip them. Without lessons the
-law stops learning how well these rungs predict. A rung that has few answers beside a terminal one seems to tell
-nothing, and would never be tried.
+A lesson is a purchase of a rung that the programme would skip. It is made just before a terminal purchase, only so that
+the law learns how well the rung predicts. Otherwise a rung for which few candidates have both its answer and a terminal
+one seems to tell nothing, and would never be tried.
+
+Words: an aim is one objective with the columns of answers that predict it. The last column of an aim is the deciding
+one: the answer that the objective is about. The law's unit is the transform of the deciding answers in which the law is
+fitted. A hint is prior knowledge of how two columns relate; it enters the law as artificial rows behind the candidates.
 """
 
 from __future__ import annotations
@@ -41,14 +45,15 @@ from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.prior_relations import Padded, hint_rows, with_hint_rows
 from sciagent.scheduling.law.similarity import Order, Similarity
 from sciagent.scheduling.law.stacked_law import Law, Stack
-from sciagent.scheduling.payoff import Aims, Errors, Fit, expected_answers, questions
+from sciagent.scheduling.payoff import Aims, Errors, Fit, data_for_law, expected_answers
 from sciagent.scheduling.rules.warm_up import MIN_WARM_UP, first_candidates, whole_ladders, with_unfinished_ladders
 
-# largest fraction of the spend for lessons: before a rung with few answers beside a terminal one, and before others
+# largest fraction of the spend for lessons: on a rung with few common answers, and on other rungs; common answers are
+# those of candidates that have both the rung's answer and a terminal one
 EARLY_LESSON_SHARE = 0.04
 LATER_LESSON_SHARE = 0.01
-# a rung has few answers beside a terminal one if they are fewer than FEW_ANSWERS, and if together they have cost less
-# than this fraction of a terminal verification
+# a rung has few common answers if they are fewer than FEW_ANSWERS, and if together they have cost less than
+# FEW_ANSWERS_COST, a fraction of a terminal verification
 FEW_ANSWERS = 6
 FEW_ANSWERS_COST = 0.3
 
@@ -63,9 +68,11 @@ class Lessons:
     def with_lessons(
         self, pool: CandidatePool, batch: Sequence[Purchase], rungs: Sequence[PaidIndex]
     ) -> list[Purchase]:
-        """Returns the batch with lessons added before its terminal purchases. The rung with the fewest answers beside
-        a terminal one gets a lesson first. No lesson is added to a candidate with a higher rung: the law would learn
-        that only good candidates have the lesson's answer."""
+        """Returns the batch with lessons added before its terminal purchases.
+
+        The rung with the fewest common answers gets a lesson first. No lesson is added to a candidate that already has
+        an answer of a higher rung: only good candidates have one, so the lessons would be biased.
+        """
         terminal = pool.paid[-1]
         n_answers = {j: int((pool.answered(j) & pool.answered(terminal)).sum()) for j in rungs}
         purchases: list[Purchase] = []
@@ -79,9 +86,11 @@ class Lessons:
     def _lessons_before(
         self, purchase: Purchase, pool: CandidatePool, rungs: Sequence[PaidIndex], n_answers: dict[PaidIndex, int]
     ) -> list[Purchase]:
-        """Returns the lessons before one terminal purchase, and counts their cost and answers. n_answers: by rung,
-        answers beside a terminal one."""
-        row = purchase.of
+        """Returns the lessons before one terminal purchase, and counts their cost and answers.
+
+        n_answers: number of common answers by rung.
+        """
+        row = purchase.row
         terminal_cost = float(pool.costs[row, -1])
         lessons = []
         fewest_first = sorted(rungs, key=lambda rung: n_answers[rung])
@@ -89,7 +98,9 @@ class Lessons:
             cost = float(pool.costs[row, j])
             has_few = n_answers[j] < FEW_ANSWERS and n_answers[j] * cost < FEW_ANSWERS_COST * terminal_cost
             share = EARLY_LESSON_SHARE if has_few else LATER_LESSON_SHARE
-            if self.spent + cost <= share * pool.spent and not pool.closed[row, j:].any():
+            # closed: answered, failed, running or passed over
+            is_open_from_here = not pool.closed[row, j:].any()
+            if self.spent + cost <= share * pool.spent and is_open_from_here:
                 self.spent += cost
                 n_answers[j] += 1
                 lessons.append(replace(purchase, rung=j))
@@ -103,10 +114,10 @@ _ByLaw = tuple[Law, CandidateGroup]
 FREE_LIMITS = 0.001, 0.03
 LOWEST_RUNG_LIMITS = 0.011, 0.03  # for the lowest rung if no rung is that cheap: nothing else tells candidates apart
 TRUSTED_LIMITS = 0.05, 0.25  # for a rung that measures the wanted property at another level
-MIN_DECIDED_FOR_UNIT = 12  # terminal answers from which the law's unit stays the same
-# The law is updated after a spend that is the larger one of two amounts. The first is a number of terminal
-# verifications: half as many as there are answers, since early ones change the law most, or a fraction of the
-# candidates, within limits. The second is a fraction of the spend so far.
+MIN_DECIDED_FOR_UNIT = 12  # number of terminal answers from which the law's unit stays the same
+# The law is updated after a spend of max(n * cost of a verification, BATCH_SHARE_OF_SPEND * spend so far), where
+# n = max(terminal answers / 2, BATCH_SHARE_OF_CANDIDATES * candidates), within the two limits.
+# Half of the answers, since early answers change the law most.
 MIN_BATCH_VERIFICATIONS = 2
 MAX_BATCH_VERIFICATIONS = 8
 BATCH_SHARE_OF_CANDIDATES = 0.01
@@ -142,21 +153,25 @@ class Priced:
         self._rng = np.random.default_rng(seed)
         self._sample_rng = np.random.default_rng([seed, 1])  # separate, so that samples do not change the law
         self.truths: tuple[TruthTransform, ...] | None = None
-        self._padded = None if similarity is None else Padded(similarity)  # for the artificial rows of hints
+        self._padded = None if similarity is None else Padded(similarity)  # has room for the artificial rows of hints
         self._stack = Stack(self._padded, earlier)
         self.laws: list[Law] = []
         self._lessons = Lessons()
-        self._far_to_go = np.zeros(len(PRICES))  # cost to go of the candidates far from the top, by PRICES
+        # (p,) expected cost to go of the candidates far from the top together, at each of PRICES
+        self._cost_to_go_of_far = np.zeros(len(PRICES))
         self._verification_cost = 1.0  # of the median candidate, in the unit of the pool's costs
         self._warm_up_rows: list[int] = []  # candidates that run the whole ladder before there is a law
         self._ranked = np.empty((2, 0), dtype=np.int64)  # rows and rungs of the last ranking, best first
         self._n_taken = 0  # purchases taken from the last ranking
+        # the last column of an aim is the answer that its objective is about
         self._deciding_columns = [aim.columns[-1] for aim in aims.aims]
 
         self.price = 0.0
         """Payoff per unit of cost at which the budget is just spent, at the last choice; 0 if it buys everything."""
         self.seconds: Array | None = None
-        """(k,) seconds that a purchase of each rung takes on all workers together; None if unknown."""
+        """(k,) seconds that a job of each rung keeps all workers busy: its duration divided by the number of workers.
+
+        None if unknown."""
         self.lasts = 0.0
         """Minimum duration of a batch, in seconds; set by the campaign, since computing the next batch takes time."""
         self.index = np.empty(0)
@@ -203,6 +218,7 @@ class Priced:
         rows = np.flatnonzero(pool.in_play)
         if not len(rows):
             return []
+        # pool.rungs: the rung of each column of answers
         trusted = self._trusted | {pool.rungs[hint.column] for hint in self.aims.hints}
         sample_costs = pool.costs[rows[:: math.ceil(len(rows) / COST_SAMPLE)]]
         relative_costs = np.median(sample_costs / sample_costs[:, -1:], axis=0)
@@ -222,9 +238,11 @@ class Priced:
         return [j for j in free if j <= lowest_deciding]
 
     def _whole_ladder_purchases(self, pool: CandidatePool, left: float) -> list[Purchase]:
-        """Returns whole ladders for some candidates, until there are enough terminal answers for a law. A candidate
-        whose ladder costs more than what is left makes room for another. Answers of an earlier campaign replace at
-        most the smallest number of whole ladders, since they may all lie at one end."""
+        """Returns whole ladders for some candidates, until there are enough terminal answers for a law.
+
+        A candidate whose ladder costs more than what is left makes room for another. Answers of an earlier campaign
+        count for at most MIN_WARM_UP whole ladders, since they may all be good or all be bad.
+        """
         if self.truths is not None or len(hint_rows(self.aims.hints, pool.scores)):
             self._warm_up_rows = []  # from now on their missing rungs are valued like any others
             return []
@@ -241,13 +259,15 @@ class Priced:
         n_own = self._n_decided(pool.scores[self._earlier :])
         n_lacking = n_wanted - n_own - n_earlier - len(self._warm_up_rows)
         if n_lacking > 0:
+            # the fewest ladders go to the most promising candidates; more ladders also cover the range of the features
+            uses_promise = n_wanted <= MIN_WARM_UP
             new_rows = first_candidates(
                 pool,
                 left,
                 n_lacking,
                 besides=self._warm_up_rows,
                 features=[column for j in free for column in pool.columns(j)],
-                promise=self.aims.promise(pool.scores) if n_wanted <= MIN_WARM_UP else None,
+                promise=self.aims.promise(pool.scores) if uses_promise else None,
                 one_sided=self.aims.one_sided,
                 rng=self._rng,
             )
@@ -272,16 +292,20 @@ class Priced:
         can_fit = n_decided > 0 or has_artificial_rows
         if not len(pool.open) or not can_fit:
             return []
-        if self.truths is None and self._n_decided(pool.scores[self._earlier :]) < len(self._warm_up_rows):
-            return []  # most of the candidates of the warm-up are still running
+        n_own_decided = self._n_decided(pool.scores[self._earlier :])
+        n_unfinished = len(self._warm_up_rows)  # candidates of the warm-up whose ladders still run
+        if self.truths is None and n_own_decided < n_unfinished:
+            return []
         truths = self._set_unit(scores, n_decided)
         if self._padded is not None:
-            self._padded.n = len(pool.scores)
+            self._padded.n_real_rows = len(pool.scores)
         free = self.rungs_for_everyone(pool)
         paid = [j for j in pool.paid if j not in free]
         n_answers = sum(int(pool.answered(j).sum()) for j in paid)
         is_refitted = self._stack.is_due(n_answers)
-        self.laws = self._stack.fit(questions(self.aims, truths, scores, errors), answers=n_answers, order=pool.order)
+        self.laws = self._stack.fit(
+            data_for_law(self.aims, truths, scores, errors), answers=n_answers, order=pool.order
+        )
         self._grow(pool)
         evaluated, by_law = self._evaluate_some(pool, is_refitted)
         self.price = self._solve_price(pool, evaluated, by_law, left)
@@ -330,6 +354,7 @@ class Priced:
         self.laws = []
         if n_decided or len(hint_rows(self.aims.hints, pool.scores)):
             scores, errors = self._expected_answers(pool, n_decided)
+            # the unit is set from scores with the rows of hints; `fit` adds these rows itself
             hinted_scores, _ = with_hint_rows(self.aims.hints, scores, errors, n_decided)
             fit = self._fit_temporary(self._set_unit(hinted_scores, n_decided), n_decided, pool.order)
             self.laws = fit(scores, errors)
@@ -365,7 +390,8 @@ class Priced:
 
         def fit(scores: Array, errors: Errors | None) -> list[Law]:
             if self._padded is not None:
-                self._padded.n = len(scores)
+                # `_best_purchases` sets it again before it fits the lasting laws
+                self._padded.n_real_rows = len(scores)
             stack = Stack(self._padded if structure else None, self._earlier)
             stack.restore(self._stack.state())
             scores, errors = with_hint_rows(self.aims.hints, scores, errors, decided)
@@ -373,7 +399,7 @@ class Priced:
             if lacks_answers:
                 return []
             # 0 answers: too few for a new fit of hyper-parameters
-            return stack.fit(questions(self.aims, truths, scores, errors), answers=0, order=order)
+            return stack.fit(data_for_law(self.aims, truths, scores, errors), answers=0, order=order)
 
         return fit
 
@@ -398,6 +424,7 @@ class Priced:
         if not is_refitted:
             evaluated = candidates_near_top(open_rows, old_index)
             return evaluated, self._groups(pool, evaluated.rows)
+        # after a refit: a random sample, and the best of the others by an index that is regressed on the sample
         is_sampled = draw_sample(old_index, self._sample_rng)
         plans = [Plans() for _ in self.laws]
         by_law = self._groups(pool, open_rows[is_sampled], plans)
@@ -405,6 +432,7 @@ class Priced:
             return Evaluated(open_rows, covers_all=True), by_law
         n_sampled = int(is_sampled.sum())
         predicted = predict_indices(pool, open_rows, old_index, is_sampled, _mean_index(by_law, n_sampled))
+        # n_represented: number of candidates left out for which each sampled one stands
         is_selected, n_represented = select_best_predicted(predicted, is_sampled)
         for law, group in self._groups(pool, open_rows[is_selected], plans):
             by_law.append((law, replace(group, places=n_sampled + group.places)))  # these rows follow the sample
@@ -449,7 +477,8 @@ class Priced:
             expected[places] += law.weight * group.expected
             value[places] += law.weight * group.worth(self.price)
             if law is self._heaviest:
-                group_rungs = np.array([*group.rungs, terminal])  # terminal rung last, where TERMINAL = -1 points
+                # an action is a place in group.rungs, or TERMINAL = -1, which picks the terminal rung at the end
+                group_rungs = np.array([*group.rungs, terminal])
                 purchases = np.zeros((len(places), terminal + 1))
                 purchases[:, group_rungs] = group.purchases(self.price)
                 self.purchases[of[places]] = purchases
@@ -488,15 +517,18 @@ class Priced:
         if evaluated.covers_all:
             self._verification_cost = float(np.median(pool.costs[pool.open, -1]))
             is_near = is_near_top(_mean_index(by_law, len(evaluated.rows)))
-            self._far_to_go = self._to_go(groups_of_heaviest, ~is_near)
+            self._cost_to_go_of_far = self._cost_to_go(groups_of_heaviest, ~is_near)
             n_represented = evaluated.n_represented
             if n_represented is not None:
-                sample_to_go = self._to_go(groups_of_heaviest, n_represented > 0)
-                self._far_to_go = self._far_to_go + n_represented.max() * sample_to_go
-        to_go = self._far_to_go + self._to_go(groups_of_heaviest, is_near)
+                # each sampled candidate that represents others represents the same number of them
+                represents_others = n_represented > 0
+                n_each = n_represented.max()
+                cost_of_represented = n_each * self._cost_to_go(groups_of_heaviest, represents_others)
+                self._cost_to_go_of_far = self._cost_to_go_of_far + cost_of_represented
+        to_go = self._cost_to_go_of_far + self._cost_to_go(groups_of_heaviest, is_near)
         return solve_price(to_go, left) / self._verification_cost
 
-    def _to_go(self, candidate_groups: list[CandidateGroup], selected: Mask) -> Array:
+    def _cost_to_go(self, candidate_groups: list[CandidateGroup], selected: Mask) -> Array:
         """Returns the expected cost to go of the selected candidates together, at each of PRICES. selected: (n,)."""
         prices = PRICES / self._verification_cost
         total = np.zeros(len(PRICES))

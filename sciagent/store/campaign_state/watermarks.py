@@ -50,7 +50,7 @@ def note_of_trajectory(connection: Connection, trajectory_id: int) -> int:
     return read_watermark(connection)
 
 
-def wait_for_noted_rows(connection: Connection, campaign_ids: Iterable[int]) -> None:
+def wait_for_earlier_writers(connection: Connection, campaign_ids: Iterable[int]) -> None:
     """Waits until each transaction that noted an earlier watermark is committed or rolled back.
 
     Rows that are written later note the counter's present number or a higher one. The locks are held until the commit.
@@ -65,7 +65,7 @@ def take(connection: Connection, campaign_ids: Iterable[int]) -> int:
 
     The counter stays locked until the commit, so the transaction must do nothing else that takes long.
     """
-    wait_for_noted_rows(connection, campaign_ids)
+    wait_for_earlier_writers(connection, campaign_ids)
     return next_watermark(connection)
 
 

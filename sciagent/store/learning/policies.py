@@ -1,7 +1,8 @@
 """Policies in the ledger: models under the hash of their weights, their roles, and the tools that they were offered.
 
-A row of a policy is written once and never changed. A role is a name such as `production` that points to a version, the
-policy of its last row. A tool set holds the tools as they were offered in a turn, and all that restricted the answer.
+A row of a policy is written once and never changed. A role is a name such as `production` that points to the policy
+named by the latest row of the role in `policy_role`. A tool set holds the tools as they were offered in a turn, and all
+that restricted the answer.
 """
 
 from __future__ import annotations
@@ -104,16 +105,17 @@ class NamedPolicy(NamedTuple):
     """A policy as an episode names it."""
 
     name: str
+    """The turn's `policy_version`: `name@hash`, or `unknown`."""
     hash: str | None
     """None if a script, and no model, made the first turn."""
 
 
 def of_episodes(connection: Connection, trajectory_ids: Sequence[int]) -> dict[int, NamedPolicy]:
     """{trajectory id: the policy of its first turn}; episodes without a turn are left out."""
-    u = t.turn.c
-    query = sa.select(u.trajectory_id, u.policy_version, t.policy.c.hash)
-    query = query.select_from(t.turn.outerjoin(t.policy, t.policy.c.id == u.policy_id))
-    query = query.where(u.number == 0, among(connection, u.trajectory_id, trajectory_ids))
+    turn = t.turn.c
+    query = sa.select(turn.trajectory_id, turn.policy_version, t.policy.c.hash)
+    query = query.select_from(t.turn.outerjoin(t.policy, t.policy.c.id == turn.policy_id))
+    query = query.where(turn.number == 0, among(connection, turn.trajectory_id, trajectory_ids))
     return {int(id_): NamedPolicy(name or "unknown", hash_) for id_, name, hash_ in connection.execute(query)}
 
 

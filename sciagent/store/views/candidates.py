@@ -226,7 +226,7 @@ def imported_answers(
 def pooled_by_rung(answers: Iterable[EvidenceAnswer], fits: Mapping[str, Fits]) -> list[EvidenceAnswer]:
     """One answer per rung, with the values of its replicates pooled and calibrated.
 
-    answers: of one candidate, in ladder order. fits: calibrations by label of the rung, from `fits_by_rung`.
+    answers: of one candidate, in ladder order. fits: calibrations by label of the rung, from `calibrations_by_rung`.
     """
     pooled_answers = []
     for rung, grouped_answers in groupby(answers, key=lambda answer: answer.rung):
@@ -237,7 +237,7 @@ def pooled_by_rung(answers: Iterable[EvidenceAnswer], fits: Mapping[str, Fits]) 
     return pooled_answers
 
 
-def fits_by_rung(ladder: Sequence[RungRow]) -> dict[str, Fits]:
+def calibrations_by_rung(ladder: Sequence[RungRow]) -> dict[str, Fits]:
     """Calibrations of a campaign, by label of the rung."""
     return {rung.name: rung.fits for rung in ladder if rung.fits}
 

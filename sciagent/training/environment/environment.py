@@ -21,7 +21,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.core.opening import open_campaign_for_people
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing import briefing
 from sciagent.errors import EpisodeError, UsageError
@@ -51,7 +51,7 @@ class RewardReader:
 
     def __init__(self, ledger: Ledger, campaign: str, spec: RewardSpec) -> None:
         """Raises UsageError if the campaign cannot have such rewards."""
-        self._built: Built = open_for_people(ledger, campaign)
+        self._built: Built = open_campaign_for_people(ledger, campaign)
         check_scheduler(self._built, spec)
         if spec.watermark is not None:
             raise UsageError("watermark: an environment rewards by the evidence of now; leave it out")

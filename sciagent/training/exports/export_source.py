@@ -1,16 +1,16 @@
-"""A data set read for export: its rows, some at a time, in the forms that trainers take, and the files of an export.
+"""Reads a built data set in batches, converts its rows to the forms that trainers take, and writes the exported files.
 
-An export has a Parquet file for each split, and the loader that goes with them. Trainers that sample themselves get the
-openings of episodes as prompts.
+An export has a Parquet file for each split, and the loader that goes with them. Trainers that do their own sampling
+get the openings of episodes as prompts.
 
 Messages are objects of JSON: no key without a value, and the arguments of calls as objects. A Parquet struct gives
 every message every key, with nulls; chat templates treat a null as a value. Many templates also write the arguments as
 JSON themselves, so that a text would be quoted twice.
 
 Trainers that compute probabilities themselves get rows of token ids, split into a prompt and a response. They take the
-probability of a token among all tokens, at the temperature at which it was drawn. They cannot make a grammar again, so
-tokens that were sampled under one get no gradient here. Packages that name the same fields differently have a table of
-token rows.
+probability of a token among all tokens, at the temperature at which it was drawn. They cannot reproduce a grammar, so
+tokens that were sampled under one get no gradient here. `token_table` names the fields of these rows as each package
+names them.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def write_split(source: DatasetFolder, split: Split, folder: Path, rows: Iterabl
         else:
             columns.append(column)
     target = schema(columns, about)
-    # pyarrow makes the objects from lists of JSON texts
+    # rows hold messages and tools as lists of JSON texts, which pyarrow casts to lists of pa.json_
     text_fields = []
     for field in target:
         text_fields.append(field.with_type(pa.list_(pa.string())) if field.name in converted else field)
@@ -338,6 +338,7 @@ def _sequence(row: Mapping[str, Any], temperatures: Temperatures, left_out: Coun
     if temperature is None:
         left_out[NO_GRADIENT] += 1
         return None
+    # row["turns"]: number of the turn that sampled each token; CONTEXT for tokens that were not sampled
     sampled_places = [place for place, turn in enumerate(row["turns"]) if turn != CONTEXT]
     start = sampled_places[0]
     mask = [
@@ -375,7 +376,8 @@ def _trained_turns(
             temperature_of[turn] = temperature
     left_out[GRAMMAR] += n_under_grammar
     if not temperature_of:
-        left_out[MIXED] += 0  # an error about an empty export names every reason with its number
+        # adds the key, since an error about an empty export names every reason with its number
+        left_out[MIXED] += 0
         return frozenset(), None
     turns = list(temperature_of)
     first_temperature = temperature_of[turns[0]]

@@ -137,7 +137,7 @@ class _Rollout:
         self.wait_seconds += time.monotonic() - begun_at
         with self._ledger.begin() as connection:
             # locks the campaigns in the order of all other writers, so that no two writers wait for each other
-            watermarks.wait_for_noted_rows(connection, [each.task.built.row.id for each, _ in done])
+            watermarks.wait_for_earlier_writers(connection, [each.task.built.row.id for each, _ in done])
             for each, carried_out in done:
                 each.runner.write(connection, carried_out)
         for each, carried_out in done:

@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.core.opening import open_campaign_for_people
 from sciagent.rewards.publishing import publish_groups
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
@@ -56,7 +56,7 @@ class LateVerdicts:
         self._lag = lag
         self._campaigns: dict[str, Built] = {}  # campaigns with rungs that run as jobs, by name
         for name in campaigns:
-            built = open_for_people(ledger, name)
+            built = open_campaign_for_people(ledger, name)
             if built.bought:
                 self._campaigns[name] = built
         self._known: dict[int, TrainedGroup] = {}

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.core.opening import open_campaign_for_people
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UsageError
@@ -164,7 +164,7 @@ class RunGuards:
             for row in rows:
                 if row.campaign_id not in self._campaigns:
                     name = reward_versions.campaign_of(connection, row.id)
-                    self._campaigns[row.campaign_id] = open_for_people(self._ledger, name)
+                    self._campaigns[row.campaign_id] = open_campaign_for_people(self._ledger, name)
                 facts += self._facts(connection, row, now, policies[row.id])
         # rewards depend on their description and on the law, which values candidates without a verdict (0: no law)
         laws = sorted({(row.campaign_id, row.spec_hash, row.law or 0) for row in rows})

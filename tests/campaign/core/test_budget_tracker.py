@@ -211,12 +211,12 @@ def test_a_rate_that_is_used_up_holds_back_only_what_takes_it(
 ) -> None:
     """The first thirty would take a slot in the laboratory, and there is none before next week; the others go on."""
     built = enter(ledger, tmp_path, "{core_seconds: 100, lab_slots: {amount: 1, per: week}}")
-    core_seconds, slotted = BuiltRung.declared, {parse_molecule(text).text for text in MOLECULES[:30]}
+    core_seconds, slotted = BuiltRung.declared_cost, {parse_molecule(text).text for text in MOLECULES[:30]}
 
-    def declared(self: BuiltRung, candidate: Any) -> Cost:
+    def declared_cost(self: BuiltRung, candidate: Any) -> Cost:
         return (core_seconds(self, candidate) or Cost()) + Cost(lab_slots=float(candidate.text in slotted))
 
-    monkeypatch.setattr(BuiltRung, "declared", declared)
+    monkeypatch.setattr(BuiltRung, "declared_cost", declared_cost)
     with Driver(built) as driver:
         driver.session.budget.spend(Cost(lab_slots=1))
         assert driver.run() is CampaignState.BUDGET_SPENT

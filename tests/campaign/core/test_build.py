@@ -63,9 +63,9 @@ def test_no_job_reserves_more_than_its_own_limits_allow(
     cost = Cost(core_seconds=declared, gpu_seconds=gpu, money=declared)
     for ratio in ratios:
         limited.cost_model.observe(cost, Cost(core_seconds=ratio * declared), wall_seconds=ratio * declared)
-    expected, reservation = limited.cost_model.reservation(cost), limited.reserves(cost)
+    expected, reservation = limited.cost_model.reservation(cost), limited.reservation(cost)
     assert reservation["core_seconds"] == min(expected["core_seconds"], wall * cores)
     assert reservation.get("gpu_seconds", 0.0) == min(gpu, 2 * wall), "a GPU's time is not measured, so not scaled"
     assert reservation["money"] == declared, "no limit of a job holds it"
     assert limited.lasts(cost) <= wall
-    assert limited.reserves(None) == Cost() and limited.lasts(None) == 0
+    assert limited.reservation(None) == Cost() and limited.lasts(None) == 0

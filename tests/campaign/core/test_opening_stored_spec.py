@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open, open_for_people
+from sciagent.campaign.core.opening import create_or_open, open_campaign_for_people
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
@@ -29,4 +29,4 @@ def test_another_seed_needs_another_name_and_another_budget_does_not(tmp_path: P
         opened(tmp_path, ("seed: 1", "seed: 2"))
     amended = opened(tmp_path, ("dft: 5", "dft: 6"))
     assert amended.row.id == built.row.id
-    assert open_for_people(built.ledger, "small").limit_by_rung == {amended.terminal: 6}
+    assert open_campaign_for_people(built.ledger, "small").limit_by_rung == {amended.terminal: 6}

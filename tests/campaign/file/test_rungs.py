@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.core.opening import create_or_open, open_for_people, open_stored
+from sciagent.campaign.core.opening import create_or_open, open_campaign_for_people, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.errors import SpecError, UsageError
@@ -86,7 +86,7 @@ def test_a_changed_default_ends_no_campaign(tmp_path: Path) -> None:
     assert now.ladder[-1].configured.settings.basis == "def2-SVPD"
     for built in (
         open_stored(ledger, "once", "me").built,
-        open_for_people(ledger, "once"),
+        open_campaign_for_people(ledger, "once"),
         create_or_open(ledger, now, text, "me").built,
     ):
         assert built.spec.ladder[-1].configured.settings_hash == before.ladder[-1].configured.settings_hash

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open, open_for_people
+from sciagent.campaign.core.opening import create_or_open, open_campaign_for_people
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import steering
@@ -60,7 +60,7 @@ def jobs_of(built: Built, text: str) -> dict[str, str]:
 
 def people(built: Built) -> Built:
     """The campaign as another process opens it."""
-    return open_for_people(built.ledger, built.row.name)
+    return open_campaign_for_people(built.ledger, built.row.name)
 
 
 def enter(built: Built, *texts: str) -> list[Any]:

@@ -28,7 +28,7 @@ def ratios(verifier: str, column: str) -> Array:
     found = []
     with gzip.open(RECORDED, "rt") as file:
         for row in csv.DictReader(file):
-            declared = rung.declared(parse_molecule(row["smiles"]))
+            declared = rung.declared_cost(parse_molecule(row["smiles"]))
             if row[column] and declared is not None:
                 found.append(float(row[column]) / declared["core_seconds"])
     return np.array(found)

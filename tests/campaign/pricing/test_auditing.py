@@ -85,10 +85,10 @@ class Stage:
         """What dispatch does with the choices, less the jobs."""
         with self.built.ledger.begin() as connection:
             for one in found:
-                id_ = int(self.pool.ids[one.of])
+                id_ = int(self.pool.ids[one.row])
                 choice = Choice(id_, TERMINAL, 1.0, one.propensity, "audit: drawn")
                 _decide(connection, self.built, [(choice, "run", choice.why, None)])
-        self.stand(Standing.PENDING, *(one.of for one in found), position=TERMINAL)
+        self.stand(Standing.PENDING, *(one.row for one in found), position=TERMINAL)
 
     def stand(self, standing: Standing, *of: int, **more: Any) -> None:
         ids = {int(self.pool.ids[row]): {"standing": standing, **more} for row in of}
@@ -167,20 +167,20 @@ def test_nobody_is_audited_whom_people_or_gates_took_out(stage: Stage, standing:
     stage.stand(standing, 0, 1, 2)
     stage.look(0.9)
     assert not set(stage.ids[:3]) & set(stage.log().ids)
-    drawn = {one.of for one in stage.due(0.9)}
+    drawn = {one.row for one in stage.due(0.9)}
     assert len(drawn) > 3
     gone = sorted(drawn)[:3]
     stage.stand(standing, *gone)
-    assert drawn - set(gone) <= {one.of for one in stage.due(0.9)}
-    assert not set(gone) & {one.of for one in stage.due(0.9)}
+    assert drawn - set(gone) <= {one.row for one in stage.due(0.9)}
+    assert not set(gone) & {one.row for one in stage.due(0.9)}
 
 
 def test_who_is_found_by_choice_later_costs_the_audit_nothing(stage: Stage) -> None:
     stage.look(0.5)
-    drawn = [one.of for one in stage.due(0.5)]
+    drawn = [one.row for one in stage.due(0.5)]
     stage.stand(Standing.SETTLED, drawn[0], position=TERMINAL, is_hit=True)
     stage.look(0.9)
-    assert drawn[0] not in {one.of for one in stage.due(0.9)}
+    assert drawn[0] not in {one.row for one in stage.due(0.9)}
     with stage.built.ledger.read() as connection:
         them = population(connection, stage.built.row, stage.log())
         found = audit(connection, stage.built.row)

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from sciagent.api.best_table import with_chances
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.opening import create_or_open, open_for_people
+from sciagent.campaign.core.opening import create_or_open, open_campaign_for_people
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people.verifying import add
 from sciagent.campaign.planning.plan import plan
@@ -94,7 +94,7 @@ def test_what_the_rung_that_decides_would_say_is_foretold_with_interval_and_unit
 
 def test_what_is_known_already_is_not_foretold(ledger: Ledger) -> None:
     with ledger.read() as connection:
-        made = rebuild_with_law(open_for_people(ledger, "small"), connection)
+        made = rebuild_with_law(open_campaign_for_people(ledger, "small"), connection)
     assert made is not None
     schema, scores = made.schema, made.pool.scores
     last = len(schema.columns) - 1
@@ -126,7 +126,7 @@ def test_it_is_what_the_scheduler_itself_would_say(ledger: Ledger) -> None:
     """From the same row of the ledger, by the rule's own code."""
     from sciagent.scheduling.rules.priced import Priced
 
-    built = open_for_people(ledger, "small")
+    built = open_campaign_for_people(ledger, "small")
     with ledger.read() as connection:
         made = rebuild_with_law(built, connection)
         assert made is not None

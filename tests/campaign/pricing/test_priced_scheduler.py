@@ -17,7 +17,7 @@ def purchases(rung: int, *rows: int) -> list[Purchase]:
 
 
 def test_what_goes_out_within_seconds_goes_by_rows_and_the_rest_by_urgency() -> None:
-    assert [one.of for one in in_order_of_start(purchases(0, 7, 3, 5, 3), SECONDS)] == [3, 3, 5, 7]
+    assert [one.row for one in in_order_of_start(purchases(0, 7, 3, 5, 3), SECONDS)] == [3, 3, 5, 7]
     slow = purchases(1, 7, 3, 5)
     assert in_order_of_start(slow, SECONDS) == slow
     pupil = [*purchases(0, 4), *purchases(1, 4, 2)]
@@ -27,4 +27,4 @@ def test_what_goes_out_within_seconds_goes_by_rows_and_the_rest_by_urgency() -> 
 def test_jobs_that_take_more_than_time_keep_their_order_of_urgency() -> None:
     licensed = purchases(2, 7, 3, 5)
     assert in_order_of_start(licensed, SECONDS) == licensed
-    assert [one.of for one in in_order_of_start([*purchases(0, 9, 8), *licensed], SECONDS)] == [8, 9, 7, 3, 5]
+    assert [one.row for one in in_order_of_start([*purchases(0, 9, 8), *licensed], SECONDS)] == [8, 9, 7, 3, 5]

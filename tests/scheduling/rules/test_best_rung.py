@@ -16,7 +16,7 @@ SECOND, TERMINAL = PaidIndex(1), PaidIndex(3)
 
 def test_what_waits_below_is_ranked_first_and_jumps_the_rungs_between() -> None:
     choices = BestRung(SECOND, TERMINAL).next(LADDER, 9)
-    assert [(c.of, c.rung) for c in choices] == [(1, 1), (2, 1), (3, 1), (4, 1), (6, 3), (5, 3)]
+    assert [(c.row, c.rung) for c in choices] == [(1, 1), (2, 1), (3, 1), (4, 1), (6, 3), (5, 3)]
     assert choices[0].why == "best_rung: ranked by this rung alone"
     assert choices[4].why == "best_rung: best of those that wait; score 0.900"
 
@@ -33,12 +33,12 @@ def test_budgets_count_where_it_is_sent_and_not_where_it_waits() -> None:
         waiting(3, [], remaining=1),
     ]
     choices = BestRung(SECOND, TERMINAL).next(tight, 9)
-    assert [(c.of, c.rung) for c in choices] == [(1, 1), (2, 1), (6, 3)]
+    assert [(c.row, c.rung) for c in choices] == [(1, 1), (2, 1), (6, 3)]
 
 
 def test_without_a_rung_to_rank_by_all_go_to_the_terminal_one_once() -> None:
     choices = BestRung(PaidIndex(0), PaidIndex(0)).next([waiting(0, [3, 4], [NAN, 0.5])], 9)
-    assert [(c.of, c.rung) for c in choices] == [(4, 0), (3, 0)]
+    assert [(c.row, c.rung) for c in choices] == [(4, 0), (3, 0)]
 
 
 @pytest.mark.parametrize(("rung", "ranks"), [(None, 2), ("checks", 0), ("gfn1", 2)])
@@ -49,7 +49,7 @@ def test_the_last_rung_below_the_terminal_that_is_not_fast_ranks_unless_another_
     ladder = PaidLadder(("checks", "xtb", "gfn1", "score", "dft"), tiers, seed=1)
     rule = BestRungSpec(kind="best_rung", rung=rung).rule(ladder)
     choices = rule.next([waiting(0, [7]), *(waiting(j, []) for j in range(1, 4)), waiting(4, [8])], 9)
-    assert [(c.of, c.rung) for c in choices] == [(7, ranks), (8, 4)]
+    assert [(c.row, c.rung) for c in choices] == [(7, ranks), (8, 4)]
 
 
 def test_the_terminal_rung_ranks_if_it_is_the_only_one() -> None:

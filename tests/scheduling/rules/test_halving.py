@@ -7,7 +7,7 @@ from tests.scheduling.rules.arrays import waiting
 
 
 def ids(choices: list) -> list[tuple[int, int]]:  # type: ignore[type-arg]
-    return [(c.of, c.rung) for c in choices]
+    return [(c.row, c.rung) for c in choices]
 
 
 def test_nothing_goes_on_before_eta_were_answered() -> None:
@@ -56,10 +56,10 @@ def test_a_whole_run_promotes_the_best_ninth_and_nobody_waits() -> None:
         if not chosen:
             break
         one = chosen[0]
-        at[one.rung].remove(one.of)
+        at[one.rung].remove(one.row)
         started[one.rung] += 1
         if one.rung < 2:
-            at[one.rung + 1].append(one.of)
+            at[one.rung + 1].append(one.row)
         last = one
     assert started == {0: 81, 1: 27, 2: 9}
     assert max(score, key=score.__getitem__) not in at[1] + at[2]

@@ -17,9 +17,9 @@ def test_every_rung_below_is_run_on_all_and_the_terminal_one_by_lot_alone() -> N
     while purchases := rule.choose(pool, np.inf):
         pool.slots = 64
         for purchase in purchases:
-            pool.closed[purchase.of, purchase.rung] = True
+            pool.closed[purchase.row, purchase.rung] = True
             assert purchase.propensity == (chance if purchase.rung == 1 else 1.0)
-            verified += [purchase.of] if purchase.rung == PaidIndex(1) else []
+            verified += [purchase.row] if purchase.rung == PaidIndex(1) else []
     assert pool.closed[:, 0].all()
     assert sorted(verified) == np.flatnonzero(pool.lots < chance).tolist()
     assert abs(len(verified) / n - chance) < 4 * (chance * (1 - chance) / n) ** 0.5

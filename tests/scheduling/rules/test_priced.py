@@ -105,7 +105,7 @@ def test_a_small_campaign_begins_with_the_most_promising_two_where_a_rung_measur
     closed = np.column_stack([np.ones(100, dtype=bool), np.zeros(100, dtype=bool)])
     pool = CandidatePool(scores, closed, np.tile([0.001, 1.0], (100, 1)))
     rule = Priced(Aims.with_threshold(2, 0.0, sign, alike=((0, 1),)), None, 0, 100.0, frozenset({PaidIndex(0)}))
-    assert [(one.of, one.rung) for one in rule.choose(pool, 100.0)] == [(98, 1), (97, 1)]
+    assert [(one.row, one.rung) for one in rule.choose(pool, 100.0)] == [(98, 1), (97, 1)]
 
 
 @cache
@@ -125,14 +125,14 @@ def taught(n: int) -> tuple[Priced, list[Purchase]]:
 def test_a_small_campaign_after_an_earlier_one_has_no_warm_up_and_begins_with_a_small_batch() -> None:
     rule, batch = taught(150)
     assert rule.laws
-    assert 1 <= len(batch) <= 2 and all(np.isfinite(one.index) and one.of >= 40 for one in batch)
+    assert 1 <= len(batch) <= 2 and all(np.isfinite(one.index) and one.row >= 40 for one in batch)
 
 
 def test_a_larger_one_warms_up_but_for_two_candidates() -> None:
     """The answers of the earlier campaign may all lie at the other end."""
     rule, batch = taught(1000)
     assert not rule.laws
-    assert len(batch) == math.ceil(0.005 * (1000 - 40)) - 2 and all(one.of >= 40 for one in batch)
+    assert len(batch) == math.ceil(0.005 * (1000 - 40)) - 2 and all(one.row >= 40 for one in batch)
 
 
 def test_a_batch_spends_little_on_rungs_below_the_terminal_one() -> None:
@@ -145,7 +145,7 @@ def test_a_batch_spends_little_on_rungs_below_the_terminal_one() -> None:
     class Watched:
         def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
             found = rule.choose(pool, left)
-            below = [pool.costs[p.of, p.rung] for p in found if p.rung < 3]
+            below = [pool.costs[p.row, p.rung] for p in found if p.rung < 3]
             if rule.laws and len(below) > 1:  # a single purchase may cost more
                 shares.append(sum(below) / pool.spent)
             return found
@@ -185,8 +185,8 @@ def test_where_a_look_takes_long_a_batch_is_large() -> None:
     pool.scores[some], pool.closed[some], pool.out[some] = case.truth.scores[some], True, True
     pool.scores[:, :2], pool.closed[:, :2] = case.truth.scores[:, :2], True
     short = len(rule.choose(pool, case.truth.exhaustive))
-    taken, following = {p.of for p in rule.choose(pool, case.truth.exhaustive)}, rule.next_in_ranking(pool, 50)
-    assert len(following) == 50 and not taken & {p.of for p in following}, "what follows the batch by the same look"
+    taken, following = {p.row for p in rule.choose(pool, case.truth.exhaustive)}, rule.next_in_ranking(pool, 50)
+    assert len(following) == 50 and not taken & {p.row for p in following}, "what follows the batch by the same look"
     assert [p.index for p in following] == sorted((p.index for p in following), reverse=True)
     rule.seconds, rule.lasts = np.full(k, 0.01), 6.0
     assert len(rule.choose(pool, case.truth.exhaustive)) >= 599 > 2 * short

@@ -13,7 +13,7 @@ TWO = [waiting(0, [1, 2, 3, 4]), waiting(1, [7, 8])]
 
 
 def test_the_first_draw_is_uniform_over_all_rungs() -> None:
-    drawn = Counter(Random(seed).next(TWO, 1)[0].of for seed in range(3000))
+    drawn = Counter(Random(seed).next(TWO, 1)[0].row for seed in range(3000))
     assert set(drawn) == {1, 2, 3, 4, 7, 8}
     chi2 = sum((n - 500) ** 2 / 500 for n in drawn.values())
     assert chi2 < 20.5, "5 degrees of freedom, p = 0.001"
@@ -21,9 +21,9 @@ def test_the_first_draw_is_uniform_over_all_rungs() -> None:
 
 def test_propensities_are_those_of_drawing_without_replacement() -> None:
     choices = Random(0).next(TWO, 6)
-    assert sorted(c.of for c in choices) == [1, 2, 3, 4, 7, 8]
+    assert sorted(c.row for c in choices) == [1, 2, 3, 4, 7, 8]
     assert [c.propensity for c in choices] == pytest.approx([1 / 6, 1 / 5, 1 / 4, 1 / 3, 1 / 2, 1])
-    assert {c.of: c.rung for c in choices} == {1: 0, 2: 0, 3: 0, 4: 0, 7: 1, 8: 1}
+    assert {c.row: c.rung for c in choices} == {1: 0, 2: 0, 3: 0, 4: 0, 7: 1, 8: 1}
     assert choices[0].why == "random: drawn from 6 that could run"
 
 
@@ -39,10 +39,10 @@ def test_a_full_rung_takes_no_part_and_does_not_count() -> None:
 
 def test_the_draw_depends_on_the_seed_and_on_what_waits_alone() -> None:
     assert Random(5).next(TWO, 3) == Random(5).next(TWO, 3)
-    assert len({tuple(c.of for c in Random(seed).next(TWO, 3)) for seed in range(30)}) > 20
+    assert len({tuple(c.row for c in Random(seed).next(TWO, 3)) for seed in range(30)}) > 20
     others = [waiting(0, [1, 2, 3, 5]), waiting(1, [7, 8])]
     changed = [
-        [c.of for c in Random(s).next(TWO, 6)][:3] != [c.of for c in Random(s).next(others, 6)][:3] for s in range(20)
+        [c.row for c in Random(s).next(TWO, 6)][:3] != [c.row for c in Random(s).next(others, 6)][:3] for s in range(20)
     ]
     assert any(changed)
 

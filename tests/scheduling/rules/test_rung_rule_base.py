@@ -42,7 +42,7 @@ def standing(made: CandidatePool) -> tuple[NDArray[np.int64], NDArray[np.float64
 
 def bought(rule: RungRule, made: CandidatePool, slots: int) -> list[tuple[int, int]]:
     made.slots = slots
-    return [(one.of, one.rung) for one in rule.choose(made, 1e9)]
+    return [(one.row, one.rung) for one in rule.choose(made, 1e9)]
 
 
 def test_the_score_is_the_rank_of_the_last_answer_towards_the_goal() -> None:
@@ -102,7 +102,7 @@ def test_a_rung_without_room_leaves_the_shares_of_the_others_alone() -> None:
 
 def test_what_everyone_gets_is_the_first_rung_or_the_one_that_ranks() -> None:
     made = six_of_seven()
-    assert [(one.of, one.rung) for one in Thresholds().for_everyone(made)] == [(6, 0)]
+    assert [(one.row, one.rung) for one in Thresholds().for_everyone(made)] == [(6, 0)]
     ranks = BestRung(made.paid[1], made.paid[2]).for_everyone(made)
     assert {one.rung for one in ranks} == {1} and len(ranks) == 6
 

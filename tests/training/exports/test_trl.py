@@ -51,7 +51,7 @@ def test_sft_sees_the_prompt_of_the_model_and_trains_the_answer_alone(told: dict
     ledger = Ledger(str(folder / "sciagent.db"), artifacts=folder / "sciagent-artifacts")
     campaign, asked = TrainingCampaign(ledger, "gaps", 10**6), []
     with ledger.read() as connection:
-        for row in campaign.rows(connection)[:2]:  # the verified answers are those of the first two episodes
+        for row in campaign.episode_rows(connection)[:2]:  # the verified answers are those of the first two episodes
             turns = campaign.turns(connection, campaign.episode(connection, row))
             asked += [prompt_ids(tokenizer, turn.prompt, json.loads(turn.tools)) for turn in turns]
     rows = told["trl-sft"]["rows"]

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sciagent.agent.installed_models import add_folder
-from sciagent.campaign.core.opening import open_for_people
+from sciagent.campaign.core.opening import open_campaign_for_people
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_versions, rollout_groups
 from sciagent.training.learner.learner_rows import TrainingRow
@@ -25,7 +25,7 @@ def test_rows_of_the_ledger_are_those_of_the_data_set(tmp_path: Path, monkeypatc
     add_folder(write_tiny_model(tmp_path / "tiny", context=4096), "tiny", lambda text: None)
     table = pq.read_table(rolled_out(tmp_path, "tiny") / "train.parquet").to_pylist()
     ledger = Ledger(str(tmp_path / "sciagent.db"))
-    built = open_for_people(ledger, "sampled")
+    built = open_campaign_for_people(ledger, "sampled")
     with ledger.read() as connection:
         [row] = rollout_groups.of_campaign(connection, built.row.id)
         version = reward_versions.get(connection, table[0]["reward_version"])

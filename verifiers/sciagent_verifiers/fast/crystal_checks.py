@@ -113,7 +113,7 @@ class CrystalChecks(CrystalVerifier):
         return self.glance(crystal, {m.property.name for m in self.measures})
 
     def glance(self, candidate: Crystal, names: Collection[str]) -> Finding:
-        """Returns the finding with only the properties of these names."""
+        """Returns the finding with only the properties of these names, for gates that read no others."""
         refusal = self.accepts(candidate)
         if refusal:
             return refused(candidate, refusal)
@@ -152,9 +152,10 @@ class CrystalChecks(CrystalVerifier):
         """Returns the refusal by elements or size of the cell, or None. counts: atoms by symbol."""
         s = self.settings
         for symbol in sorted(counts):
-            if symbol in s.forbid_elements or (s.elements is not None and symbol not in s.elements):
-                allowed = f"allowed: {', '.join(s.elements)}" if s.elements else "it is forbidden"
-                return Refusal(Reason.ELEMENT, f"{symbol}; {allowed}")
+            if symbol in s.forbid_elements:
+                return Refusal(Reason.ELEMENT, f"{symbol}; it is forbidden")
+            if s.elements is not None and symbol not in s.elements:
+                return Refusal(Reason.ELEMENT, f"{symbol}; allowed: {', '.join(s.elements)}")
         missing = [symbol for symbol in s.require_elements if symbol not in counts]
         if missing:
             return Refusal(Reason.ELEMENT, f"lacks {', '.join(missing)}")
