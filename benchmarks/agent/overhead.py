@@ -109,7 +109,7 @@ def run(folder: Path, url: str, *, proposals: int, turns: int) -> dict[str, Any]
     """proposals: in all, one a turn; turns: of an episode."""
     import psutil
 
-    from sciagent.campaign.core.opening import create_or_open
+    from sciagent.campaign.core.create_and_open import create_or_open
     from sciagent.campaign.driving.driver import Driver
     from sciagent.campaign.file.campaign_spec import parse_spec
     from sciagent.store.database.ledger import Ledger

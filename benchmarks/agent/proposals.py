@@ -57,7 +57,7 @@ def run(
     """start: how many of the seeds it begins with; default: all."""
     from ruamel.yaml import YAML
 
-    from sciagent.campaign.core.opening import create_or_open
+    from sciagent.campaign.core.create_and_open import create_or_open
     from sciagent.campaign.driving.driver import Driver
     from sciagent.campaign.file.campaign_spec import parse_spec
     from sciagent.store.database.ledger import Ledger

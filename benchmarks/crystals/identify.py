@@ -27,7 +27,7 @@ from pymatgen.core import Element
 from benchmarks.crystals.measured_like import GRID, MeasuredSample, measured
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.errors import InvalidCandidateError
-from sciagent.verification.contract import Context
+from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.fast.crystal_xrd import CrystalXrd
 
 CANDIDATES = 500

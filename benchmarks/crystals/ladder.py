@@ -108,8 +108,8 @@ def in_order() -> Iterator[dict[str, str]]:
 def find_stability() -> None:
     """Writes the energies above the known phases, by the rung `relax` of the campaign."""
     from sciagent.chemistry.crystals.prototypes import decorated
-    from sciagent.verification.contract import Context
     from sciagent.verification.registry import verifier_class
+    from sciagent.verification.verifier_contract import Context
 
     rows = sorted(in_order(), key=lambda row: row["compound"])
     crystals = [decorated("perovskite", [row[site] for site in "ABX"]) for row in rows]

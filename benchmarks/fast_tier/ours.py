@@ -11,9 +11,9 @@ from typing import Any
 
 import psutil
 
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.campaign.proposing.workbench import CampaignWorkbench
+from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.errors import InvalidCandidateError

@@ -30,7 +30,7 @@ from sqlalchemy import func, select
 from sciagent.agent.policies import batch_decoding
 from sciagent.agent.policies.batched_policies import InProcessPolicy
 from sciagent.agent.policies.local import LocalPolicy
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.inputs.environment_variables import user
 from sciagent.rewards.reward_spec import load_rewards

@@ -13,7 +13,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sciagent.cli.policy import interval_text
+from sciagent.cli.policy_and_evaluate import interval_text
 from sciagent.errors import UsageError
 from sciagent.training.evaluation.arm_comparison import compared
 from sciagent.training.evaluation.evaluation_answers import (

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.verification.contract import Context, Finding, Outcome, Verifier
+from sciagent.verification.verifier_contract import Context, Finding, Outcome, Verifier
 
 
 def one(verifier: Verifier[Molecule], smiles: str, multiplicity: int | None = None) -> tuple[Finding, float]:

@@ -12,7 +12,7 @@ from typing import Any
 from agreement import agreement, keep, table
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.verification.contract import Context
+from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.simulation.xtb_ip_ea import XtbIpEa
 
 METHODS = ("IPEA1-xTB", "GFN2-xTB")

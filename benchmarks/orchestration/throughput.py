@@ -38,8 +38,8 @@ import numpy as np
 import psutil
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.driving.remote_jobs import request_for_workers
 from sciagent.campaign.file.campaign_spec import parse_spec

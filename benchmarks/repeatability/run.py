@@ -26,7 +26,7 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.verification.contract import Context
+from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.simulation.xtb_singlepoint import XtbSinglepoint
 from sciagent_verifiers.simulation.xtb_solvation import XtbSolvation
 

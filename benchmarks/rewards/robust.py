@@ -21,7 +21,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
-from sciagent.rewards.contract import CandidateState, Settlement, Unsettled
+from sciagent.rewards.reward_term_contract import CandidateState, Settlement, Unsettled
 from sciagent.rewards.turn_rewards import worth
 from sciagent.scheduling.array_types import Array, Mask
 from sciagent.scheduling.law.stacked_law import Stack, mixture

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.file.proposers import LlmSpec

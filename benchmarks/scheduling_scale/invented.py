@@ -21,8 +21,8 @@ from unittest.mock import patch
 from sqlalchemy import Table
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving import local_jobs
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.subjects.registry import subject_of
@@ -31,11 +31,12 @@ from sciagent.domain.properties import HOMO_LUMO_GAP
 from sciagent.execution.worker.local_pool import Completed, Jobs, LocalPool
 from sciagent.execution.worker.read_claimed_jobs import ClaimedJob
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import execute_many
+from sciagent.store.database.bulk_statements import execute_many
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import ids_of_names
 from sciagent.verification import registry
-from sciagent.verification.contract import (
+from sciagent.verification.sandbox.host import HostResult, Request
+from sciagent.verification.verifier_contract import (
     Context,
     Cost,
     Finding,
@@ -48,7 +49,6 @@ from sciagent.verification.contract import (
     Verifier,
     at,
 )
-from sciagent.verification.sandbox.host import HostResult, Request
 
 TOP = 0.001  # of the candidates are hits
 MEAN = 3.0  # eV, of what is wanted

@@ -23,7 +23,7 @@ import psycopg
 import sqlalchemy as sa
 
 from benchmarks.web.readers import THINK
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.people import Role

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
-from sciagent.agent.tools.registry import Observation
+from sciagent.agent.tools.tool_registry import Observation
 from sciagent.store.campaign_state.proposer_trajectories import Asked
 
 Thinking = Literal["preserve", "strip"]

@@ -24,8 +24,8 @@ from sciagent.domain.candidates import name_cells
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes import Reason
 from sciagent.errors import SciagentError
-from sciagent.report.answers import best
 from sciagent.report.parts.wording import missed_property
+from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, laws_and_audit_log
@@ -305,7 +305,7 @@ def with_chances(
         return list(best)
     if campaign_counts.n_candidates(connection, row.id) > MAX_FOR_CHANCES:
         return list(best)
-    from sciagent.campaign.core.opening import open_campaign_for_people  # these take a second to import
+    from sciagent.campaign.core.create_and_open import open_campaign_for_people  # these take a second to import
     from sciagent.campaign.pricing.priced_campaign import rebuild_with_law
 
     try:

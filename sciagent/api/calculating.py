@@ -13,7 +13,7 @@ from typing import Any
 
 from sciagent.api.open_ledger import LedgerLike, open_ledger
 from sciagent.api.tables import ResultTable, heading, plain_cells
-from sciagent.campaign.people.verifying import calculate, check_units, rungs_for, structures_of, subject_for
+from sciagent.campaign.people.verify_and_calculate import calculate, check_units, rungs_for, structures_of, subject_for
 from sciagent.domain.answers.shown_values import CalculatedCandidate
 from sciagent.domain.outcomes import Outcome
 from sciagent.inputs.environment_variables import user

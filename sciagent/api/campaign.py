@@ -20,15 +20,15 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 from sqlalchemy.engine import Connection
 
-from sciagent.api import answers, html
-from sciagent.api.answers import CandidateRow, candidates_of
+from sciagent.api import displayed_answers, html
 from sciagent.api.best_table import BestTable, best_of
+from sciagent.api.displayed_answers import CandidateRow, candidates_of
 from sciagent.api.progress import Progress, view_of
 from sciagent.api.tables import ResultQuery, ResultTable
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import Entered, create_or_open, open_campaign_for_people, open_stored
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import Entered, create_or_open, open_campaign_for_people, open_stored
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
-from sciagent.campaign.file.subjects import is_reason
+from sciagent.campaign.file.subject_and_safety import is_reason
 from sciagent.campaign.people import steering
 from sciagent.domain.candidates import MOLECULE_KIND
 from sciagent.domain.directives import Verb
@@ -38,8 +38,8 @@ from sciagent.domain.quantities import Censoring, value_text
 from sciagent.errors import SpecError, UsageError
 from sciagent.execution.backends import executor_of
 from sciagent.inputs import environment_variables
-from sciagent.report.answers import status
 from sciagent.report.parts.candidates import properties_of_spec
+from sciagent.report.status_best_trace import status
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
@@ -52,7 +52,7 @@ from sciagent.verification import registry
 if TYPE_CHECKING:
     from sciagent.api.running import Drive
     from sciagent.campaign.driving.stepped_drive import SteppedDrive
-    from sciagent.campaign.people.verifying import AddedCandidate
+    from sciagent.campaign.people.verify_and_calculate import AddedCandidate
     from sciagent.domain.answers.reward_guards import ShownGuards
     from sciagent.domain.answers.shown_values import CalculatedCandidate
     from sciagent.report.export.parquet import ArrowRows
@@ -391,7 +391,7 @@ class Campaign:
         site: str | Path | None = None,
         report: str | Path | None = None,
         progress: bool | Progress = True,
-    ) -> answers.CampaignStatus:
+    ) -> displayed_answers.CampaignStatus:
         """Runs the campaign until the goal is reached, the budget is spent or nothing is left. Returns its status.
 
         Ctrl-C or the interrupt of a notebook's kernel lets running jobs finish. A second interrupt kills them; they are
@@ -491,11 +491,11 @@ class Campaign:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close(now=error is not None)
 
-    def status(self) -> answers.CampaignStatus:
+    def status(self) -> displayed_answers.CampaignStatus:
         """Returns the status of the campaign: rungs, hits, cost and budget."""
         with self._store.read() as connection:
             answer = status(connection, campaigns.get(connection, self.name))
-        return answers.CampaignStatus(**dict(answer))
+        return displayed_answers.CampaignStatus(**dict(answer))
 
     def best(self, n: int = 10) -> BestTable:
         """Returns the n best candidates: hits first, by utility, then by the highest rung reached and the score there.
@@ -514,7 +514,7 @@ class Campaign:
         """Returns a query of every value of its candidates, with unit, uncertainty, level and origin."""
         return self.ledger.evidence(property, campaign=self.name)
 
-    def explain(self, candidate: str) -> answers.ExplainedCandidate:
+    def explain(self, candidate: str) -> displayed_answers.ExplainedCandidate:
         """Returns all that the ledger holds on a candidate, with the reasons for its standing.
 
         candidate: a notation such as SMILES or the text of a CIF, the text that `best` shows, its name, at least 6
@@ -522,17 +522,17 @@ class Campaign:
         """
         from sciagent.report.explaining import explain_named
 
-        return answers.ExplainedCandidate(explain_named(self._store, candidate, self.name))
+        return displayed_answers.ExplainedCandidate(explain_named(self._store, candidate, self.name))
 
-    def verify(self, smiles: str, *, no_safety: str | None = None) -> answers.LadderResult:
+    def verify(self, smiles: str, *, no_safety: str | None = None) -> displayed_answers.LadderResult:
         """Runs the ladder on a molecule until it fails a rung. Known evidence is reused; new evidence is stored.
 
         The molecule does not enter the campaign; see `add`. no_safety: a reason to leave the safety screen out.
         """
-        from sciagent.campaign.people.verifying import verify_one
+        from sciagent.campaign.people.verify_and_calculate import verify_one
 
         answer = verify_one(self._store, self.screened_spec(no_safety), smiles, environment_variables.user())
-        return answers.LadderResult(**dict(answer))
+        return displayed_answers.LadderResult(**dict(answer))
 
     def screened_spec(self, no_safety: str | None) -> CampaignSpec:
         """Returns the spec, without its safety screen if a reason is given. Raises UsageError for a poor reason."""
@@ -542,13 +542,13 @@ class Campaign:
             raise UsageError("--no-safety: give a reason that a colleague can judge, of three words at least")
         return self.spec.without_screen(no_safety)
 
-    def report(self, path: str | Path | None = None, top: int | None = None) -> answers.WrittenReport:
+    def report(self, path: str | Path | None = None, top: int | None = None) -> displayed_answers.WrittenReport:
         """Writes the report as an HTML file, by default NAME.report.html. top: number of candidates that get a card."""
         from sciagent.report.page.html_page import checked_report_path, write_report
 
         target = checked_report_path(Path(f"{self.name}.report.html" if path is None else path))
         write_report(self._store, self.name, target, top)
-        return answers.WrittenReport(target)
+        return displayed_answers.WrittenReport(target)
 
     def add(self, smiles: str | Iterable[str], reason: str = "added from Python") -> ResultTable[AddedCandidate]:
         """Adds your own molecules to the campaign; they are parsed, screened and gated as any other proposal.
@@ -566,7 +566,7 @@ class Campaign:
 
         who: name of the person, by default the user.
         """
-        from sciagent.campaign.people.verifying import add
+        from sciagent.campaign.people.verify_and_calculate import add
 
         why = directives.checked_reason(reason)
         given = (replace(proposal, operation="person", rationale=why) for proposal in proposals)

@@ -17,13 +17,13 @@ from rich.live import Live
 from rich.text import Text
 
 from sciagent.api import html
-from sciagent.api.answers import budget_line, rung_table, status_html
 from sciagent.api.best_table import BestTable, objectives_of
+from sciagent.api.displayed_answers import budget_line, rung_table, status_html
 from sciagent.api.terminal import Line, Part, raise_interrupt, show, wrapped
 from sciagent.domain.answers.status import CampaignCounts
 from sciagent.domain.safe_text import ago
-from sciagent.report.answers import best
 from sciagent.report.campaigns_at_work import time_left
+from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger

@@ -14,8 +14,8 @@ from pathlib import Path
 from sciagent.api.open_ledger import LedgerLike, open_ledger
 from sciagent.api.progress import Progress
 from sciagent.api.terminal import each_signal, raise_interrupt
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_stored
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.errors import LedgerAwayError
 from sciagent.execution.executor import Executor

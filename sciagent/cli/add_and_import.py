@@ -18,7 +18,7 @@ from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
-    from sciagent.campaign.people.verifying import AddedCandidate
+    from sciagent.campaign.people.verify_and_calculate import AddedCandidate
     from sciagent.chemistry.subjects.base import Subject
     from sciagent.domain.proposer_interfaces import ProposalIn
 
@@ -210,8 +210,8 @@ def _load_old_values(
     json: bool,
 ) -> None:
     """Takes old values as answers of a rung that people do. why: reason for values that differ from known values."""
-    from sciagent.campaign.core.opening import open_campaign_for_people
-    from sciagent.campaign.people.verifying import add as add_candidates
+    from sciagent.campaign.core.create_and_open import open_campaign_for_people
+    from sciagent.campaign.people.verify_and_calculate import add as add_candidates
     from sciagent.domain.proposer_interfaces import ProposalIn
     from sciagent.lab import historical_values
 

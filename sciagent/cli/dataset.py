@@ -59,7 +59,7 @@ def build(
     All episodes of a goal are in one split. Episodes that were made to evaluate a model are left out.
     """
     from sciagent.report.export.crate import licence
-    from sciagent.training.building import build as build_dataset
+    from sciagent.training.dataset_building import build as build_dataset
 
     command = shlex.join(["sciagent", *sys.argv[1:]])
     settings = settings_of(DatasetSettings, stated, kind=kind, command=command)

@@ -80,7 +80,7 @@ def cancel(
     Its candidate is held, for otherwise it would be chosen again: sciagent hold --undo lets it go on, sciagent retry
     runs the same job again. What an attempt has cost stays booked; a result that came first is kept.
     """
-    from sciagent.campaign.core.opening import open_campaign_for_people
+    from sciagent.campaign.core.create_and_open import open_campaign_for_people
     from sciagent.campaign.people import cancelling
     from sciagent.store.campaign_state import directives
 
@@ -125,7 +125,7 @@ def retry(
     Those that are named go to the front. What each may cost is reserved when it is taken up. To give jobs more time or
     memory first, amend their limits: that alone tries again what ran into them.
     """
-    from sciagent.campaign.core.opening import open_campaign_for_people
+    from sciagent.campaign.core.create_and_open import open_campaign_for_people
     from sciagent.campaign.people import cancelling
     from sciagent.campaign.people.steering import driver_line
 

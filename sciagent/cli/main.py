@@ -16,21 +16,21 @@ from typer.main import get_command, get_group
 from sciagent import __version__
 from sciagent.cli import (
     add_and_import,
-    answers,
-    directives,
+    campaign_views,
     dispatcher,
     doctor,
-    environment,
+    environment_and_rollout,
     export,
-    init,
+    gc_and_db,
+    init_schema_plan,
     jobs,
     lab,
     models,
-    person,
-    policy,
+    person_serve_audit,
+    policy_and_evaluate,
     rewards,
     run,
-    storage,
+    steering,
     top,
     verifiers,
     workers,
@@ -160,46 +160,48 @@ class Listed(NamedTuple):
 
 PANELS: dict[str, tuple[Listed, ...]] = {
     "Campaigns": (
-        Listed(init.init, "Make a folder with a campaign", "init my-dyes --template quickstart --name my-dyes"),
-        Listed(init.plan, "Estimate the results of the budget", "plan campaigns/quickstart.yaml"),
+        Listed(
+            init_schema_plan.init, "Make a folder with a campaign", "init my-dyes --template quickstart --name my-dyes"
+        ),
+        Listed(init_schema_plan.plan, "Estimate the results of the budget", "plan campaigns/quickstart.yaml"),
         Listed(run.run, "Run a campaign file, or continue it", "run campaigns/quickstart.yaml --ledger my.db"),
-        Listed(answers.status, "Show rungs, hits, cost and budget", "status quickstart --json"),
-        Listed(answers.best, "Show the best candidates", "best quickstart -n 5 --json"),
-        Listed(answers.report, "Write the report, one HTML file", "report quickstart --output quickstart.html"),
-        Listed(directives.pause, "Start no new jobs until resumed", PAUSE),
+        Listed(campaign_views.status, "Show rungs, hits, cost and budget", "status quickstart --json"),
+        Listed(campaign_views.best, "Show the best candidates", "best quickstart -n 5 --json"),
+        Listed(campaign_views.report, "Write the report, one HTML file", "report quickstart --output quickstart.html"),
+        Listed(steering.pause, "Start no new jobs until resumed", PAUSE),
         Listed(run.resume, "Continue a stopped or paused campaign", "resume quickstart"),
-        Listed(directives.stop, "End a campaign; running jobs finish", STOP),
-        Listed(directives.amend, "Change budget, goal or workers", AMEND),
-        Listed(answers.compare, "Show two campaigns side by side", "compare quickstart quickstart-wide"),
+        Listed(steering.stop, "End a campaign; running jobs finish", STOP),
+        Listed(steering.amend, "Change budget, goal or workers", AMEND),
+        Listed(campaign_views.compare, "Show two campaigns side by side", "compare quickstart quickstart-wide"),
     ),
     "Candidates": (
         Listed(
             verifiers.calc, "Run one verifier on candidates", "calc xtb.singlepoint CCO c1ccccc1O --set solvent=water"
         ),
-        Listed(answers.verify, "Send a candidate up a ladder", VERIFY),
-        Listed(answers.explain, "Explain the state of a candidate", EXPLAIN),
+        Listed(campaign_views.verify, "Send a candidate up a ladder", VERIFY),
+        Listed(campaign_views.explain, "Explain the state of a candidate", EXPLAIN),
         Listed(add_and_import.add, "Add candidates of your own", ADD),
-        Listed(directives.promote, "Send a candidate to a higher rung", PROMOTE),
-        Listed(directives.veto, "Remove a candidate for good", VETO),
-        Listed(directives.hold, "Start no more jobs on a candidate", "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'"),
+        Listed(steering.promote, "Send a candidate to a higher rung", PROMOTE),
+        Listed(steering.veto, "Remove a candidate for good", VETO),
+        Listed(steering.hold, "Start no more jobs on a candidate", "hold 'O=Cc1ccccc1' --reason 'wait for the NMR'"),
     ),
     "Laboratory": (
-        Listed(person.serve, "Serve the form and the window", "serve --port 8080"),
-        Listed(person.audit, "Check the trail of what people did", "audit --export -o audit.jsonl"),
+        Listed(person_serve_audit.serve, "Serve the form and the window", "serve --port 8080"),
+        Listed(person_serve_audit.audit, "Check the trail of what people did", "audit --export -o audit.jsonl"),
     ),
     "Data": (
         Listed(export.export, "Write candidates and values to a file", "export quickstart -o quickstart.csv"),
         Listed(add_and_import.import_, "Import values from a CSV as evidence", IMPORT),
         Listed(verifiers.verifiers, "List what can be computed, and how", "verifiers xtb.singlepoint"),
-        Listed(init.schema, "Print the keys of a campaign file", "schema > campaign.schema.json"),
+        Listed(init_schema_plan.schema, "Print the keys of a campaign file", "schema > campaign.schema.json"),
         Listed(
-            storage.gc, "Remove files that are not needed", "gc --keep-days 90 --delete --reason 'the disk is full'"
+            gc_and_db.gc, "Remove files that are not needed", "gc --keep-days 90 --delete --reason 'the disk is full'"
         ),
         Listed(doctor.doctor, "Check what is installed or missing", "doctor"),
         Listed(doctor.engines, "Python environments of engines", "engines mace --python ~/mace/bin/python"),
     ),
     "Agents": (
-        Listed(answers.trace, "Show what a model read and called", "trace quickstart_llm 1"),
+        Listed(campaign_views.trace, "Show what a model read and called", "trace quickstart_llm 1"),
         Listed(models.models, "Language models on this machine", "models smollm2"),
         Listed(models.mcp, "Serve a campaign's tools over MCP", "mcp quickstart --http 8765"),
         Listed(models.serve_model, "Serve a local model by vLLM", "serve-model smollm2 --port 8000"),
@@ -207,10 +209,16 @@ PANELS: dict[str, tuple[Listed, ...]] = {
     ),
     "Learning": (
         Listed(
-            environment.rollout, "Groups of episodes that begin alike", "rollout campaign.yaml --groups 2 --siblings 8"
+            environment_and_rollout.rollout,
+            "Groups of episodes that begin alike",
+            "rollout campaign.yaml --groups 2 --siblings 8",
         ),
-        Listed(policy.evaluate, "Compare policies on held-out tasks", "evaluate recipe.yaml --workers 2"),
-        Listed(policy.policy, "Policies and their roles", "policy tiny-grpo --as production --reason 'more hits'"),
+        Listed(policy_and_evaluate.evaluate, "Compare policies on held-out tasks", "evaluate recipe.yaml --workers 2"),
+        Listed(
+            policy_and_evaluate.policy,
+            "Policies and their roles",
+            "policy tiny-grpo --as production --reason 'more hits'",
+        ),
     ),
     "Cluster": (
         Listed(top.top, "Show running jobs, live; or serve metrics", "top --interval 5"),
@@ -227,13 +235,13 @@ PANELS: dict[str, tuple[Listed, ...]] = {
 """{title of the panel: its commands}, in the order of the help: commands for beginners come first."""
 GROUPS = {
     "lab": (lab.app, "Laboratory", "Work of people: tasks and results"),
-    "person": (person.app, "Laboratory", "Accounts of people, and their roles"),
+    "person": (person_serve_audit.app, "Laboratory", "Accounts of people, and their roles"),
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),
     # the commands of `LATE` are not imported here
     "dataset": (typer.Typer(), "Learning", "Data sets for training"),
     "train": (typer.Typer(), "Learning", "Train a model on a data set"),
-    "environment": (environment.app, "Learning", "The live ladder as an environment"),
-    "db": (storage.app, "Cluster", "Upgrade, check and back up the ledger"),
+    "environment": (environment_and_rollout.app, "Learning", "The live ladder as an environment"),
+    "db": (gc_and_db.app, "Cluster", "Upgrade, check and back up the ledger"),
     **{name: (typer.Typer(help=text), "Data", text) for name, text in PLUGINS.items()},
 }
 """{name of a group: (its commands, title of its panel, summary)}."""

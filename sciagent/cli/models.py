@@ -269,7 +269,7 @@ def mcp(
     import importlib.util
 
     from sciagent.api.campaign import Campaign
-    from sciagent.campaign.core.opening import open_campaign_for_people
+    from sciagent.campaign.core.create_and_open import open_campaign_for_people
     from sciagent.campaign.proposing.mcp_episode import McpEpisode
 
     if importlib.util.find_spec("mcp") is None:

@@ -198,7 +198,7 @@ def _drive(
     quiet: bool,
 ) -> None:
     from sciagent.api.progress import Progress
-    from sciagent.campaign.core.opening import EntryKind
+    from sciagent.campaign.core.create_and_open import EntryKind
     from sciagent.report.page.html_page import checked_report_path
 
     if report and no_report:

@@ -27,7 +27,7 @@ from sciagent.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from sciagent.store.job_queue.workers import RunningJob, WorkerRow
-    from sciagent.store.views.overview import Queue
+    from sciagent.store.views.ledger_overview import Queue
 
 
 LOCAL = "127.0.0.1"  # address that only this machine reaches
@@ -223,14 +223,14 @@ def workers(
         raise UsageError("--undo belongs to --drain WORKER")
     from sciagent.store.database.engine import db_now
     from sciagent.store.job_queue import workers as store
-    from sciagent.store.views import overview
+    from sciagent.store.views import ledger_overview
 
     with open_ledger(ledger).read() as connection:
         now = db_now(connection)
         listed_since = now - timedelta(days=1) if every else now
         listed = store.reported_since(connection, listed_since)
         running = store.running_jobs(connection)
-        queues = overview.queues(connection)
+        queues = ledger_overview.queues(connection)
         lacking = list[str]()
         for queue in queues:
             if queue.slots:  # without a worker, `_unserved` names the queue

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from sciagent.domain.answers.shown_values import BestCandidate
 from sciagent.domain.answers.status import CampaignCounts
-from sciagent.report import answers
+from sciagent.report import status_best_trace
 from sciagent.report.parts import charts
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
@@ -117,7 +117,7 @@ class Figures:
             register_ledger_properties(connection)
             row = campaigns.get(connection, campaign)
             status = campaign_counts.counts(connection, row)
-            best = answers.best(connection, row, MAX_BEST)
+            best = status_best_trace.best(connection, row, MAX_BEST)
             rungs = {rung.name: rung for rung in campaigns.rungs(connection, row.id)}
             terminal = rungs[row.spec["terminal"]]
             steps = progress(connection, row, terminal, points=MAX_STEPS)

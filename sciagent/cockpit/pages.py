@@ -9,8 +9,8 @@ from fastapi import Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_campaign_for_people
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.people import steering
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.chemistry.subjects.registry import subject_of
@@ -25,11 +25,11 @@ from sciagent.report.explanation_text import paragraphs
 from sciagent.store.campaign_state import directives
 from sciagent.store.lab import tasks
 from sciagent.store.results.evidence import register_ledger_properties
-from sciagent.store.views import overview
+from sciagent.store.views import ledger_overview
 from sciagent.store.views.candidates import candidates_in_order, hits_best_first
 from sciagent.web.app import Feature
 from sciagent.web.route_rules import Pages, RouteRule
-from sciagent.web.site import WebSite, campaign_of, redirect_to, site_of, texts, visitor
+from sciagent.web.shared_page_parts import WebSite, campaign_of, redirect_to, site_of, texts, visitor
 
 PAGE = 24  # campaigns, candidates or tasks on a page
 LARGEST = 2**31 - 1  # largest integer of PostgreSQL
@@ -68,7 +68,7 @@ def campaign_list(request: Request, after: Annotated[int, Query(ge=0, le=LARGEST
     site = site_of(request)
     among = visitor(request).rights.campaigns(Right.READ)
     with site.ledger.read() as connection:
-        listed = overview.campaigns_page(connection, among=among, before=after or None, limit=PAGE + 1)
+        listed = ledger_overview.campaigns_page(connection, among=among, before=after or None, limit=PAGE + 1)
     more = listed[PAGE - 1].id if len(listed) > PAGE else 0
     return site.page(request, "campaigns.html.j2", campaigns=listed[:PAGE], more=more)
 

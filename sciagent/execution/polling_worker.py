@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionError
-from sciagent.execution.worker.registration import LeaseRenewer, Presence
+from sciagent.execution.worker.presence_and_leases import LeaseRenewer, Presence
 from sciagent.execution.worker.worker_slot import Runner, retry_while_away
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers import NewWorker

@@ -14,8 +14,8 @@ from typing import Any, Literal, get_args
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.opening import open_within
+from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.core.record_and_settle import Settling, is_verdict_due, settle, settle_again
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Computation, Finding
@@ -23,7 +23,14 @@ from sciagent.domain.lab_messages import LabAnswer
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, SciagentError, UsageError
-from sciagent.lab.claiming import claim_finished, claim_of, locked, refuse_unless_free, task_and_rung, usable_vial
+from sciagent.lab.claims_and_vials import (
+    claim_finished,
+    claim_of,
+    locked,
+    refuse_unless_free,
+    task_and_rung,
+    usable_vial,
+)
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database.engine import db_now
@@ -37,7 +44,7 @@ from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
-from sciagent.verification.contract import WorldVerifier
+from sciagent.verification.verifier_contract import WorldVerifier
 
 
 def answer_equal_tasks(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.record_and_settle import settle_again
 from sciagent.chemistry.molecule_files import check_columns, csv_fault
 from sciagent.domain.candidates import Candidate
@@ -32,7 +32,7 @@ from sciagent.store.lab import tasks
 from sciagent.store.people import audit
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence
-from sciagent.verification.contract import WorldVerifier
+from sciagent.verification.verifier_contract import WorldVerifier
 
 MAX_ROWS = 10_000
 MAX_FAULTS = 50

@@ -12,8 +12,8 @@ from typing import Literal
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.opening import open_campaign_for_people, open_within
+from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.create_and_open import open_campaign_for_people, open_within
 from sciagent.chemistry.subjects.registry import structure_text
 from sciagent.domain.answers.shown_values import AnswerModel, StructureText
 from sciagent.domain.budget import Budget
@@ -24,7 +24,7 @@ from sciagent.store.campaign_state import standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import candidates
-from sciagent.verification.contract import WorldVerifier
+from sciagent.verification.verifier_contract import WorldVerifier
 
 TaskState = Literal["waiting", "queued", "claimed", "in_review", "answered", "cancelled"]
 

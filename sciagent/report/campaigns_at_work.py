@@ -21,8 +21,8 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import job_lists, workers
 from sciagent.store.job_queue.workers import ResourceUse, RunningJob, WorkerRow, summed_use, use_by_worker
-from sciagent.store.views import campaign_counts, overview
-from sciagent.store.views.overview import DrivenCampaign, Failure, Queue
+from sciagent.store.views import campaign_counts, ledger_overview
+from sciagent.store.views.ledger_overview import DrivenCampaign, Failure, Queue
 
 MAX_RUNNING_JOBS = 200  # running jobs that a snapshot lists
 SHARE = 0.02  # largest share of the time for queries that are slow in a large ledger
@@ -89,15 +89,15 @@ class Frame:
 
 def read_snapshot(connection: Connection, cached: CachedQueries) -> Frame:
     """Returns a snapshot of the ledger. cached: keeps the answers of slow queries."""
-    latest_results = overview.latest_results(connection)
+    latest_results = ledger_overview.latest_results(connection)
     watched = [
         _watched(connection, campaign, latest_results.per_minute.get(campaign.id, 0.0), cached)
-        for campaign in overview.driven_campaigns(connection)
+        for campaign in ledger_overview.driven_campaigns(connection)
     ]
     alive = workers.alive(connection)
     running = workers.running_jobs(connection, MAX_RUNNING_JOBS)
     resources = summed_use(use_by_worker(alive, running))
-    queues = overview.queues(connection)
+    queues = ledger_overview.queues(connection)
     return Frame(
         at=db_now(connection),
         campaigns=watched,

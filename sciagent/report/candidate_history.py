@@ -19,7 +19,7 @@ from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.standings import count_up_to
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
+from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.evidence import measured_of
 
 MAX_ROWS = 200  # largest number of rows of one kind

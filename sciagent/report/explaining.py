@@ -44,9 +44,9 @@ from sciagent.domain.rung_calibration import Fits, calibrated
 from sciagent.domain.states import CampaignState, Standing
 from sciagent.errors import UsageError
 from sciagent.report import candidate_history
-from sciagent.report.answers import candidate_margins, imported_values
 from sciagent.report.candidate_history import JobAttempt, StoredEvidence
 from sciagent.report.parts.margins_to_limits import contradiction
+from sciagent.report.status_best_trace import candidate_margins, imported_values
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t

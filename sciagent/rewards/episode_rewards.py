@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.cost import Cost
 from sciagent.errors import UsageError
 from sciagent.rewards.candidate_states import IDS_PER_READ, Records, rungs_as_of, states
-from sciagent.rewards.contract import CandidateState, Settlement, TermInputs, TurnOfEpisode, UsedTerm
 from sciagent.rewards.credit import gigpo, marginal_contribution, outcome, return_to_go
 from sciagent.rewards.credit.marginal_contribution import Find
 from sciagent.rewards.credit.returns_and_baselines import Group, returns
 from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.reward_term_contract import CandidateState, Settlement, TermInputs, TurnOfEpisode, UsedTerm
 from sciagent.rewards.turn_rewards import (
     ProposedCandidate,
     TurnFacts,

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, control_score, is_drawn
+from sciagent.campaign.core.built_campaign import Built, control_score, is_drawn
 from sciagent.chemistry.fingerprint import Features
 from sciagent.domain.answers.reward_guards import (
     ControlCheck,
@@ -31,7 +31,6 @@ from sciagent.domain.answers.reward_guards import (
 )
 from sciagent.domain.candidates import Candidate
 from sciagent.rewards.candidate_states import Lot, Lots, states
-from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.rewards.guard_statistics import (
     Array,
     ClusteredMean,
@@ -42,6 +41,7 @@ from sciagent.rewards.guard_statistics import (
     nearest_distances,
 )
 from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.rewards.turn_rewards import price_of
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes_and_costs, policies

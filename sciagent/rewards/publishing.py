@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from pydantic import Field
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_campaign_for_people
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.answers.shown_values import AnswerModel
 from sciagent.errors import UsageError
 from sciagent.rewards.episode_rewards import reward_rows

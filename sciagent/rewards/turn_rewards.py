@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from sciagent.domain.cost import Cost
-from sciagent.rewards.contract import CandidateState, Settlement, Unsettled
 from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.reward_term_contract import CandidateState, Settlement, Unsettled
 
 
 class FamilyCounts:

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.pricing.ledger_pool import CENSORING_SIGNS, ObservationSchema, observation_schema
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.rung_position import PaidIndex

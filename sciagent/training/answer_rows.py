@@ -22,7 +22,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.skills import Skill
 from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.quantities import Censoring
-from sciagent.rewards.contract import Settlement
+from sciagent.rewards.reward_term_contract import Settlement
 from sciagent.training.dataset_columns import EPISODE, JUDGED, TURN, Cells, TableColumn, best_of, chat, turn_cells
 from sciagent.training.hindsight import CandidateVerdict, NoHint, NotRelabelled, hint_of, relabelled_prompt, verdicts
 from sciagent.training.read_turns import AnsweredTurn, RecordedEpisode, TrainingCampaign

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
-from sciagent.rewards.contract import Settlement
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.rewards.guard_report import CheckedCandidate, CheckedEpisode, EpisodeReader, payoff_of
 from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.reward_term_contract import Settlement
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.learning.reward_versions import RewardRow
 from sciagent.training.settings import GuardSettings

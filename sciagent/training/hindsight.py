@@ -22,7 +22,7 @@ from enum import StrEnum
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages import Message
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.verdicts import Place, place
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_of
@@ -35,7 +35,7 @@ from sciagent.domain.properties import JUDGED_SCORE
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.errors import InvalidCandidateError
 from sciagent.rewards.candidate_states import answers_as_of, states
-from sciagent.rewards.contract import CandidateState, Settlement
+from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.store.results import candidates
 from sciagent.training.read_turns import AnsweredTurn
 

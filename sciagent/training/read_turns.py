@@ -19,8 +19,8 @@ from sciagent.agent.conversation import Episode, EpisodeLimits
 from sciagent.agent.messages import Message, from_json, to_json
 from sciagent.agent.skills import labels
 from sciagent.agent.training_rows import CONTEXT, Row, calls_of, schema_of
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_campaign_for_people
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.evidence import content_hash
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database import tables as t

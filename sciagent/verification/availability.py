@@ -30,8 +30,8 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.properties import PropertyAtLevel
 from sciagent.errors import SciagentError, SimulatorError, UsageError
 from sciagent.programs import Program, find
-from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import check_measures, provider, verifier_class, verifier_names
+from sciagent.verification.verifier_contract import BaseVerifier
 
 
 def unavailable(verifier: BaseVerifier[Any]) -> str | None:

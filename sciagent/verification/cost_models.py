@@ -11,7 +11,7 @@ import numpy as np
 
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import MAX_AMOUNT, MEASURED, Cost
-from sciagent.verification.contract import BaseVerifier
+from sciagent.verification.verifier_contract import BaseVerifier
 
 MIN_OBSERVATIONS = 5
 UNLEARNT_FACTOR = 3.0  # 90th percentile of actual over declared cost before the first observation

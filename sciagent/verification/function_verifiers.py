@@ -37,8 +37,8 @@ from sciagent.domain.quantities import Quantity, to_canonical
 from sciagent.domain.rung_position import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification import registry
-from sciagent.verification.contract import Context, Finding, Refusal, Settings, Verifier
 from sciagent.verification.registry import CODE
+from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings, Verifier
 
 PLAIN_TYPES = (bool, int, float, complex, str, bytes, type(None))
 """Types of data whose values enter the fingerprint of a function."""

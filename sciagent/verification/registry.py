@@ -18,8 +18,15 @@ from sciagent.domain.properties import properties
 from sciagent.domain.rung_position import Tier
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.programs import Program
-from sciagent.verification.contract import ANY_KIND, BaseVerifier, PropertyAtLevel, Settings, Verifier, WorldVerifier
 from sciagent.verification.sandbox.declarations import with_declarations_apart
+from sciagent.verification.verifier_contract import (
+    ANY_KIND,
+    BaseVerifier,
+    PropertyAtLevel,
+    Settings,
+    Verifier,
+    WorldVerifier,
+)
 
 GROUP = "sciagent.verifiers"
 OURS = "sciagent"  # the distribution whose verifiers may run their declarations in the driver's process
@@ -171,7 +178,7 @@ def check_class(verifier_type: object, name: str, package: str) -> type[BaseVeri
     _check_programs(verifier_type, where)
     model: object = verifier_type.Settings
     if not (isinstance(model, type) and issubclass(model, Settings)):
-        raise UsageError(f"{where}: Settings must be a subclass of sciagent.verification.contract.Settings")
+        raise UsageError(f"{where}: Settings must be a subclass of sciagent.verification.verifier_contract.Settings")
     if not isinstance(inspect.getattr_static(verifier_type, "measures"), property | cached_property):
         raise UsageError(f"{where}: measures must be a property; write @property above it")
     return verifier_type

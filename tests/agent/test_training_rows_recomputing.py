@@ -10,9 +10,9 @@ import pytest
 
 from sciagent.agent.messages import Sampling
 from sciagent.agent.policies.local import LocalPolicy
+from sciagent.agent.tools.carry_out_calls import Toolbox
 from sciagent.agent.tools.offered_tools import tools_of
-from sciagent.agent.tools.registry import Tool, call_schema
-from sciagent.agent.tools.toolbox import Toolbox
+from sciagent.agent.tools.tool_registry import Tool, call_schema
 from sciagent.agent.training_rows import RecordedCall, behaviour_of, in_order
 from tests.agent.policies.local_policy import TALK, TOOL, policy
 from tests.support.subjects import MOLECULES

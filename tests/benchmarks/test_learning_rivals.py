@@ -18,7 +18,7 @@ from benchmarks.learning.rivals.law import FEWEST, LawRanking
 from benchmarks.learning.rivals.lessons import Lesson, lessons_of
 from benchmarks.learning.rivals.table import EditTable, taught
 from sciagent.agent.proposers.plugin_proposers import ProposerTask
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.editing.graph_edits import ANY

@@ -15,7 +15,7 @@ from pymatgen.io.cif import CifParser
 from benchmarks.crystals import identify
 from benchmarks.crystals.measured_like import GRID, MeasuredSample, measured
 from sciagent.chemistry.crystal import crystal_from_structure
-from sciagent.verification.contract import Context
+from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.fast.crystal_xrd import CrystalXrd
 
 CAMPAIGNS = Path(__file__).parents[2] / "campaigns"

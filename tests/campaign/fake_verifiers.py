@@ -12,7 +12,7 @@ import pytest
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.domain.properties import DIPOLE, HOMO_LUMO_GAP, QED, SA_SCORE
 from sciagent.verification import registry
-from sciagent.verification.contract import (
+from sciagent.verification.verifier_contract import (
     Context,
     Cost,
     Finding,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.core.opening import open_stored
+from sciagent.campaign.core.create_and_open import open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.domain.states import CampaignState
 from sciagent.errors import UsageError
-from sciagent.report.answers import episode
+from sciagent.report.status_best_trace import episode
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

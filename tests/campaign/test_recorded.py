@@ -19,7 +19,7 @@ from types import SimpleNamespace
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.pricing import priced_scheduler

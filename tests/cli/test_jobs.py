@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState, Standing

@@ -11,7 +11,7 @@ import pytest
 
 from sciagent.agent.installed_models import add_folder
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.building import build
+from sciagent.training.dataset_building import build
 from sciagent.training.settings import DatasetSettings
 from tests.support.conversing import conversing
 from tests.support.tiny_model import write_tiny_model

@@ -9,7 +9,7 @@ import pytest
 
 from sciagent.cockpit.cached_figures import SHARE, CampaignFigures, Figures
 from sciagent.lab import answers_to_evidence
-from sciagent.web.site import Ticker
+from sciagent.web.shared_page_parts import Ticker
 from tests.lab import conftest as lab
 from tests.lab.conftest import Make
 from tests.lab.test_answers_to_evidence import entry, task_ids

@@ -9,7 +9,7 @@ import pytest
 from sciagent.domain.people import Role
 from sciagent.domain.states import CampaignState
 from sciagent.lab import answers_to_evidence
-from sciagent.report.answers import status
+from sciagent.report.status_best_trace import status
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.lab import tasks
 from sciagent.store.people import audit

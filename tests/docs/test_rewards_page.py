@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.api.campaign import LedgerView
-from sciagent.campaign.core.opening import open_stored
+from sciagent.campaign.core.create_and_open import open_stored
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.reward_spec import RewardSpec, load_rewards

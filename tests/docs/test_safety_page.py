@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.file.subjects import SafetySpec
+from sciagent.campaign.file.subject_and_safety import SafetySpec
 from sciagent_verifiers.fast.hazards.molecule_hazards import RULES, SUBSTANCES
 from tests.docs.pages import ROOT
 

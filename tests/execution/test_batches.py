@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.execution.backends import CeleryExecutor
 from sciagent.execution.slurm.controller import SlurmController

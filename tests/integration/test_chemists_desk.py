@@ -12,9 +12,9 @@ from zipfile import ZipFile
 import pytest
 
 from sciagent.agent.tools.offered_tools import budget, inspect
-from sciagent.agent.tools.registry import ToolContext
+from sciagent.agent.tools.tool_registry import ToolContext
 from sciagent.api.campaign import Campaign
-from sciagent.campaign.core.opening import open_campaign_for_people
+from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.store.database.ledger import Ledger

@@ -18,7 +18,7 @@ import pytest
 
 from sciagent import Campaign
 from sciagent.api.open_ledger import open_ledger
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from tests.integration.test_executors import served

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

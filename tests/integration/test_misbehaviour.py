@@ -12,7 +12,7 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.states import CampaignState

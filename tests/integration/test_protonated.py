@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
 from sciagent.campaign.people.importing import import_file
-from sciagent.campaign.proposing.workbench import CampaignWorkbench
+from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties import Level
 from sciagent.errors import SpecError
-from sciagent.report.answers import best
 from sciagent.report.explaining import explain_named
+from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views.campaign_counts import counts

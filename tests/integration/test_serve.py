@@ -15,7 +15,7 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.people import Right, Role
 from sciagent.store.database import tables as t

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.states import CampaignState, JobState
 from sciagent.errors import EvidenceConflictError, UsageError
-from sciagent.lab import answers_to_evidence, claiming
+from sciagent.lab import answers_to_evidence, claims_and_vials
 from sciagent.lab.answers_to_evidence import LabEntry
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.campaign_state import campaigns, standings, watermarks
@@ -100,10 +100,10 @@ def test_an_answer_that_is_sent_twice_is_recorded_once(make: Make) -> None:
 def test_only_who_has_a_task_answers_it(make: Make) -> None:
     built = make()
     first = task_ids(built)[0]
-    claiming.claim(built, first, "anna")
+    claims_and_vials.claim(built, first, "anna")
     with pytest.raises(UsageError, match=f"task {first} is with anna"):
         answers_to_evidence.enter(built, first, entry(who="ben"))
-    claiming.claim(built, first, "ben", take_over=True)
+    claims_and_vials.claim(built, first, "ben", take_over=True)
     with pytest.raises(UsageError, match=f"task {first} is with ben"):
         answers_to_evidence.enter(built, first, entry(who="anna"))
     answers_to_evidence.enter(built, first, entry(who="ben"))
@@ -112,7 +112,7 @@ def test_only_who_has_a_task_answers_it(make: Make) -> None:
 def test_an_answer_to_a_task_that_is_not_wanted_any_more_counts(make: Make) -> None:
     built = make()
     first, second, _ = task_ids(built)
-    claiming.claim(built, first, "anna")
+    claims_and_vials.claim(built, first, "anna")
     with built.ledger.begin() as connection:
         watermarks.lock(connection, built.row.id)
         connection.execute(sa.update(t.job).where(t.job.c.id == first).values(cancel_requested=True))
@@ -160,9 +160,9 @@ def test_one_compound_in_two_campaigns_is_one_task(make: Make) -> None:
     with first.ledger.read() as connection:
         assert {task.campaign for task in tasks.listed(connection)} == {"gaps"}, "each compound is listed once"
         assert len(tasks.listed(connection)) == 3
-    claiming.claim(first, one, "anna")
+    claims_and_vials.claim(first, one, "anna")
     with pytest.raises(UsageError, match=f"task {one} of gaps asks for the same, and is with anna"):
-        claiming.claim(second, other, "ben")
+        claims_and_vials.claim(second, other, "ben")
     answers_to_evidence.enter(first, one, entry("4.31 eV"))
     assert place(first, one) == ("settled", "pass", True) and place(second, other) == ("settled", "fail", False)
     with first.ledger.read() as connection:

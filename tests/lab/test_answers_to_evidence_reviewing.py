@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.people import Actor
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, UsageError
-from sciagent.lab import answers_to_evidence, claiming
+from sciagent.lab import answers_to_evidence, claims_and_vials
 from sciagent.lab.task_list import TaskReader
 from sciagent.store.lab import submissions, tasks
 from sciagent.store.people import audit, persons
@@ -61,7 +61,7 @@ def test_an_answer_waits_for_another_person(make: Make) -> None:
         [shown] = TaskReader(built.ledger).shown(connection, [task for task in [tasks.find(connection, first)] if task])
     assert shown.state == "in_review"
     with pytest.raises(UsageError, match="cannot be given back"):
-        claiming.release(built, first, "anna", "the vial broke")
+        claims_and_vials.release(built, first, "anna", "the vial broke")
     with pytest.raises(UsageError, match="another person reviews it"):
         answers_to_evidence.accept(built, first, "anna", waiting(built, first))
     answers_to_evidence.send_back(built, first, "ben", "the unit looks wrong")

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.people.verifying import add
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.people.verify_and_calculate import add
 from sciagent.domain.display_units import Column
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.states import CampaignState
 from sciagent.errors import InputFileError, UsageError
-from sciagent.lab import claiming
+from sciagent.lab import claims_and_vials
 from sciagent.lab.historical_values import LoadReport, load, read_old
 from sciagent.store.campaign_state import standings
 from sciagent.store.people import audit
@@ -79,7 +79,7 @@ def test_nothing_is_loaded_if_a_row_is_wrong(make: Make, file: Path) -> None:
         loaded(built, file, "Oc1ccccc1,4.31,", label="labs")
     with pytest.raises(UsageError, match="lab does not ask for dipole"):
         read_old(built, "lab", file, [Column("gap", "dipole", "D")])
-    claiming.claim(built, first, "ben")
+    claims_and_vials.claim(built, first, "ben")
     with pytest.raises(UsageError, match=f"is with ben as task {first}; enter it there"):
         loaded(built, file, "Oc1ccccc1,4.31,")
     assert hits(built) == {}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.errors import SpecError, UsageError
-from sciagent.lab import answers_to_evidence, claiming
+from sciagent.lab import answers_to_evidence, claims_and_vials
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import pooled_replicates
@@ -58,9 +58,9 @@ def test_without_more_to_come_the_verdict_is_made_of_what_is_there(make: Make) -
 def test_blind_measurements_are_made_by_different_people(make: Make) -> None:
     built = make(lab="{ahead: 6, replicates: 2, blind: true}", budget="{lab_slots: 20}")
     first, second = of_first(built)
-    claiming.claim(built, first.id, "anna")
+    claims_and_vials.claim(built, first.id, "anna")
     with pytest.raises(UsageError, match="for another person"):
-        claiming.claim(built, second.id, "anna")
+        claims_and_vials.claim(built, second.id, "anna")
     answers_to_evidence.enter(built, first.id, entry("4.3 eV"))
     with pytest.raises(UsageError, match="for another person"):
         answers_to_evidence.enter(built, second.id, entry("4.3 eV"))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.core.record_and_settle import Settling, settle
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.answers.explanation import Explanation

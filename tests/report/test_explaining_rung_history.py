@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.report import candidate_history
 from sciagent.report.explaining import rung_stories
 from sciagent.store.campaign_state import campaigns

@@ -9,9 +9,9 @@ import pytest
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import UsageError
 from sciagent.rewards.candidate_states import states
-from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.scheduling.audit import lots
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates

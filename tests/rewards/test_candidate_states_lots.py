@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sciagent.rewards.candidate_states import Lot, Lots
-from sciagent.rewards.contract import CandidateState, Settlement
+from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import laws_and_audit_log
 from sciagent.store.results.evidence import next_watermark

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sciagent.rewards.candidate_states import Lot
-from sciagent.rewards.contract import CandidateState, Settlement
 from sciagent.rewards.guard_report import PolicyTally, guards_of_tallies
+from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.store.learning.policies import NamedPolicy
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent.rewards.contract import CandidateState, Settlement
+from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.rewards.turn_rewards import worth
 
 

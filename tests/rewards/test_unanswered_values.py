@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.chemistry.molecule import molecule_or_none, parse_molecule
 from sciagent.rewards import unanswered_values

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sciagent.agent.conversation import opening
 from sciagent.agent.messages import Message, ToolCall, to_json
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.proposing import briefing
 from sciagent.chemistry.molecule import molecule_or_none

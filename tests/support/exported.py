@@ -8,7 +8,7 @@ from pathlib import Path
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.building import build
+from sciagent.training.dataset_building import build
 from sciagent.training.settings import DATASET_KINDS, DatasetSettings
 from tests.support.conversing import Conversing, conversing
 

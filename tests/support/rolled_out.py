@@ -12,7 +12,7 @@ from sciagent import Campaign
 from sciagent.agent.training_rows import CONTEXT
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.reward_spec import RewardSpec
-from sciagent.training.building import build
+from sciagent.training.dataset_building import build
 from sciagent.training.settings import DatasetSettings
 
 TEXT = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import standings

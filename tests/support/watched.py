@@ -10,8 +10,8 @@ from typing import Any
 import sciagent
 from sciagent.agent.messages import Message, PolicyError, Sampled, ToolCall
 from sciagent.agent.policies.batched_policies import EpisodeQuestion
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open, open_stored
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.policy_identity import PolicyIdentity

@@ -11,7 +11,7 @@ import pytest
 
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.answer_rows import Selection, hindsight, judged
-from sciagent.training.building import build
+from sciagent.training.dataset_building import build
 from sciagent.training.read_turns import TrainingCampaign
 from sciagent.training.settings import DatasetKind, DatasetSettings
 from sciagent.training.task_splits import ScaffoldLimit

@@ -14,7 +14,7 @@ from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.errors import SpecError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.learning import rollout_groups
-from sciagent.training.building import build
+from sciagent.training.dataset_building import build
 from sciagent.training.learner.training_run import train
 from sciagent.training.settings import DatasetSettings, TrainingSettings
 from tests.support.tiny_model import write_tiny_model

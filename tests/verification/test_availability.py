@@ -10,9 +10,9 @@ import pytest
 
 from sciagent import programs
 from sciagent.verification.availability import entry, interpreter_of, missing_of, unavailable
-from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Request, Worker
+from sciagent.verification.verifier_contract import BaseVerifier
 from tests.support import bare_environments
 from tests.verification.sandbox.working import ABC, AMPLE, ETHANOL
 

@@ -16,8 +16,8 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import properties
 from sciagent.errors import UsageError
 from sciagent.verification import registry
-from sciagent.verification.contract import Refusal
 from sciagent.verification.sandbox.host import Request, Worker
+from sciagent.verification.verifier_contract import Refusal
 from tests.support.plugins import register_again
 
 RINGS = 6

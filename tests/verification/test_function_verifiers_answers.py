@@ -12,8 +12,8 @@ import sciagent
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import UsageError
-from sciagent.verification.contract import Refusal
 from sciagent.verification.function_verifiers import VerifierFunction, code_of, restore
+from sciagent.verification.verifier_contract import Refusal
 from tests.support.plugins import register_again
 
 ANSWERS: dict[str, Any] = {

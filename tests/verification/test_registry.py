@@ -15,8 +15,8 @@ from sciagent.chemistry.subjects.registry import subject_names
 from sciagent.domain.properties import DIPOLE, HOMO, Property, properties
 from sciagent.errors import SpecError, UnknownNameError, UsageError
 from sciagent.verification import registry
-from sciagent.verification.contract import Cost, Level, Tier, Verifier, at
 from sciagent.verification.registry import check_class, check_measures, verifier_class
+from sciagent.verification.verifier_contract import Cost, Level, Tier, Verifier, at
 from tests.support.campaigns import sciagent
 from tests.support.plugins import forget_registry, install
 
@@ -73,7 +73,7 @@ def with_(**attributes: Any) -> type:
         ),
         (with_(kind="protein"), f"kind must be one of {', '.join(('any', *subject_names()))}, not 'protein'"),
         (with_(programs=("orca",)), "programs must be a tuple of sciagent.programs.Program, not ('orca',)"),
-        (with_(Settings=dict), "Settings must be a subclass of sciagent.verification.contract.Settings"),
+        (with_(Settings=dict), "Settings must be a subclass of sciagent.verification.verifier_contract.Settings"),
         (with_(measures=lambda self: ()), "measures must be a property; write @property above it"),
         (Raising, "measures fails: ZeroDivisionError: division by zero"),
         (with_(measures=property(lambda self: (HOMO,))), "measures holds a Property; use at(LEVEL, PROPERTY, ...)"),

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from sciagent.domain.properties import QED
 from sciagent.errors import SimulatorError
-from sciagent.verification.contract import (
+from sciagent.verification.verifier_contract import (
     Context,
     Cost,
     Finding,

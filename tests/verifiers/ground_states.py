@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.verification.contract import Context
+from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
 
 QUICK = {"grid": 1}

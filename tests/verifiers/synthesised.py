@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.verification.contract import Context, Finding
+from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_verifiers.fast.molecule_synthesis import MoleculeSynthesis
 
 PARACETAMOL = "CC(=O)Nc1ccc(O)cc1"

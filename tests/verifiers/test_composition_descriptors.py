@@ -9,7 +9,7 @@ import pytest
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.domain.outcomes import Outcome
-from sciagent.verification.contract import Context, Finding
+from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_verifiers.fast.crystal_checks import CrystalChecks
 
 

@@ -11,7 +11,7 @@ from rdkit import Chem
 from sciagent.domain.evidence import Measured
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.verification.contract import Finding, Level
+from sciagent.verification.verifier_contract import Finding, Level
 from sciagent_simulators.low_conformers import low_conformers
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_verifiers.high_fidelity.conformer_average import ComputedConformer, conformer_average

@@ -12,7 +12,7 @@ import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.verification.contract import Context, Finding
+from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_verifiers.programs.crest_conformers import CrestConformers
 from sciagent_verifiers.simulation.xtb_conformers import XtbConformers
 from tests.simulators.recorded import FOLDER

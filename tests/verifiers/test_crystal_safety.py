@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.verification.contract import Context, Finding
+from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_verifiers.fast.crystal_safety import CrystalSafety
 
 

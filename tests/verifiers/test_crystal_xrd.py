@@ -16,8 +16,8 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.series import MEDIA_TYPE, read_series
 from sciagent.errors import SimulatorError
-from sciagent.verification.contract import Context, Finding
 from sciagent.verification.sandbox.host import Request, Worker
+from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_simulators.powder.powder_fit import ProfileParameters, peaks_of, rendered
 from sciagent_simulators.powder.reflections import lines_of, reflections_of
 from sciagent_verifiers.fast.crystal_xrd import CrystalXrd

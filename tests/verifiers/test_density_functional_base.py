@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.verification.contract import Outcome, Reason
+from sciagent.verification.verifier_contract import Outcome, Reason
 from sciagent_verifiers.high_fidelity.density_functional_base import DensityFunctionalSettings
 from sciagent_verifiers.high_fidelity.pyscf_ip_ea import PyscfIpEa
 from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from sciagent.chemistry.crystals.prototypes import decorated
 from sciagent.domain.outcomes import Outcome
-from sciagent.verification.contract import Context
+from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.simulation.mlff_elastic import MlffElastic
 
 

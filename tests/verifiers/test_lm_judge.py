@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
-from sciagent.verification.contract import Context
 from sciagent.verification.sandbox.host import Request, Worker
+from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.simulation import judge_votes
 from sciagent_verifiers.simulation.lm_judge import LmJudge
 from tests.support.chat_server import ChatServer

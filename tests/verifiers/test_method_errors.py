@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.domain.properties import properties
 from sciagent.domain.units import factor_between
-from sciagent.verification.contract import MethodError
+from sciagent.verification.verifier_contract import MethodError
 from sciagent_verifiers import method_errors
 from sciagent_verifiers.high_fidelity.pyscf_ip_ea import PyscfIpEa
 from sciagent_verifiers.high_fidelity.pyscf_solvation import PyscfSolvation

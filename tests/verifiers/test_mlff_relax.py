@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.prototypes import decorated
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.verification.contract import Context, Finding
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
+from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_verifiers.simulation.force_field_base import START_SECONDS
 from sciagent_verifiers.simulation.mlff_relax import MlffRelax
 

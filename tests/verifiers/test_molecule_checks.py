@@ -11,7 +11,7 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import properties
 from sciagent.domain.rung_position import Tier
-from sciagent.verification.contract import Context, Finding
+from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_verifiers.fast import molecule_descriptors
 from sciagent_verifiers.fast.molecule_checks import MoleculeChecks
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.verification.contract import Context
+from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.fast.hazards.molecule_hazards import GROUPS
 from sciagent_verifiers.fast.molecule_safety import MoleculeSafety
 from tests.verifiers.safety_table import HAZARDS, HERE, SCREEN, TABLE

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.verification.contract import Context
 from sciagent.verification.sandbox.host import Limits, Request, Worker
+from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.fast.molecule_descriptors import sa_score
 from sciagent_verifiers.fast.molecule_synthesis import MoleculeSynthesis
 from tests.verifiers.references import plugin, shelf

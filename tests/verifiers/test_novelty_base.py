@@ -10,8 +10,8 @@ from rdkit import Chem
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.verification.contract import Context
 from sciagent.verification.sandbox.host import Request, Worker
+from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.fast.novelty_verifiers import MoleculeNovelty
 from tests.verifiers.compared import PARACETAMOL, similarity, verify
 from tests.verifiers.references import shelf

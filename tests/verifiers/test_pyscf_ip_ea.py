@@ -12,7 +12,7 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes import Verdict
 from sciagent.domain.quantities import Censoring
-from sciagent.verification.contract import Context, Outcome, Reason
+from sciagent.verification.verifier_contract import Context, Outcome, Reason
 from sciagent_verifiers.high_fidelity.pyscf_ip_ea import PyscfIpEa
 
 QUICK = {"grid": 0, "spin_check": "off", "geometry": {"method": "gfn2", "conformers": 1}}

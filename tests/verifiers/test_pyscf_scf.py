@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.verification.contract import Context, Outcome
+from sciagent.verification.verifier_contract import Context, Outcome
 from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
 from sciagent_verifiers.simulation.xtb_singlepoint import XtbSinglepoint
 from tests.verifiers.ground_states import QUICK, context, finding, values

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.verification.contract import Context, Outcome
+from sciagent.verification.verifier_contract import Context, Outcome
 from sciagent_verifiers.high_fidelity.pyscf_solvation import PyscfSolvation
 
 QUICK = {"basis": "def2-SVP", "grid": 1, "spin_check": "off", "geometry": {"method": "gfn2", "conformers": 1}}

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.verification.contract import Context, Outcome, Reason
+from sciagent.verification.verifier_contract import Context, Outcome, Reason
 from sciagent_verifiers.high_fidelity.pyscf_tda import PyscfTda
 
 QUICK = {"grid": 0, "states": 2, "geometry": {"method": "gfn2", "conformers": 1}}

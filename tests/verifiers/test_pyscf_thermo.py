@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.verification.contract import Context, Outcome
+from sciagent.verification.verifier_contract import Context, Outcome
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import DftSettings, ground_state
 from sciagent_simulators.pyscf_relax import needs_numerical_hessian, pyscf_hessian

@@ -11,7 +11,7 @@ from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
 from rdkit.DataStructs import BulkTanimotoSimilarity
 
-from sciagent.verification.contract import SimulatorError
+from sciagent.verification.verifier_contract import SimulatorError
 from sciagent_verifiers.fast.novelty_verifiers import MoleculeNovelty
 from sciagent_verifiers.fast.reference_index import ReferenceIndex
 from tests.verifiers.compared import PARACETAMOL, similarity, verify

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
-from sciagent.verification.contract import Finding, Level
+from sciagent.verification.verifier_contract import Finding, Level
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.thermochemistry.normal_modes import NormalModes, Stationary
 from sciagent_verifiers.thermochemistry_settings import (

@@ -9,7 +9,7 @@ import pytest
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.properties import DIPOLE, HOMO
 from sciagent.errors import SimulatorError
-from sciagent.verification.contract import Context
+from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID, XtbSinglepoint
 
 VERIFIER = XtbSinglepoint()

@@ -7,7 +7,7 @@ from ase.io import read
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.verification.contract import Context, Outcome, Reason
+from sciagent.verification.verifier_contract import Context, Outcome, Reason
 from sciagent_verifiers.simulation.xtb_conformers import XtbConformers
 
 

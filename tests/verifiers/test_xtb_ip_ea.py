@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.verification.contract import Context, Outcome, Reason
+from sciagent.verification.verifier_contract import Context, Outcome, Reason
 from sciagent_verifiers.simulation.xtb_ip_ea import RIGID, XtbIpEa
 
 IONISATION = {

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.properties import SOLVATION_ENERGY
 from sciagent.domain.quantities import conversion_factor
-from sciagent.verification.contract import Context, Outcome
+from sciagent.verification.verifier_contract import Context, Outcome
 from sciagent_verifiers.simulation.xtb_solvation import RIGID, XtbSolvation
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks/numbers"

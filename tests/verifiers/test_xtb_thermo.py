@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.verification.contract import Context, Outcome
+from sciagent.verification.verifier_contract import Context, Outcome
 from sciagent_verifiers.simulation.xtb_thermo import XtbThermo
 from tests.support.fundamentals import AMMONIA, BENZENE, WATER
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import CONFORMATIONAL_FREE_ENERGY, CONFORMER_WEIGHT, CONFORMERS, DIPOLE, TOTAL_ENERGY
-from sciagent.verification.contract import Context, Finding, Level, PropertyAtLevel, Refusal, Settings, at
+from sciagent.verification.verifier_contract import Context, Finding, Level, PropertyAtLevel, Refusal, Settings, at
 from sciagent_simulators.conformer_search import Ensemble, with_defined_stereo
 from sciagent_simulators.solvents import Solvent
 from sciagent_verifiers.verifier_bases import Calculation

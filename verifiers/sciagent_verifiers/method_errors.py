@@ -16,7 +16,7 @@ from sciagent.domain.properties import (
     VERTICAL_EA,
     Property,
 )
-from sciagent.verification.contract import MethodError
+from sciagent.verification.verifier_contract import MethodError
 
 FOLDER = "benchmarks/numbers/"
 FREESOLV = "neutral solutes of FreeSolv, in water"

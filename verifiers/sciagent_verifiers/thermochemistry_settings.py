@@ -14,7 +14,7 @@ from pydantic import Field
 from sciagent.domain.evidence import ArtifactFile
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY, Property
-from sciagent.verification.contract import Finding, Level, PropertyAtLevel, Settings, at
+from sciagent.verification.verifier_contract import Finding, Level, PropertyAtLevel, Settings, at
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.tblite_engine import Ion
 from sciagent_simulators.thermochemistry.ideal_gas import Conditions, thermal

@@ -16,7 +16,7 @@ from sciagent.domain.candidates import Candidate
 from sciagent.domain.evidence import CLASS, MOLECULE, UNCERTAINTY_KIND, ArtifactFile, Measured
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.quantities import Quantity
-from sciagent.verification.contract import Context, Finding, Level, Property, Refusal, SimulatorError, Verifier
+from sciagent.verification.verifier_contract import Context, Finding, Level, Property, Refusal, SimulatorError, Verifier
 from sciagent_simulators.geometry import Geometry, failure, spin_fault
 from sciagent_simulators.tblite_engine import HEAVIEST
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import BaseModel, Field
 
-from sciagent.agent.tools.registry import STRICT, AgentBench, CallError
+from sciagent.agent.tools.tool_registry import STRICT, AgentBench, CallError
 from sciagent.chemistry.subjects.base import Subject, Words
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.safe_text import short, shown

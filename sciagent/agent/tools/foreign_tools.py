@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import JsonSchemaValue
 
-from sciagent.agent.tools.registry import MAX_COMPLAINTS, CallError
+from sciagent.agent.tools.tool_registry import MAX_COMPLAINTS, CallError
 from sciagent.domain.safe_text import MAX_OBSERVATION, bounded, one_line
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from sciagent import __version__
 from sciagent.agent.http_body_limit import IDENTITY, bound_body
 from sciagent.agent.tools import bounded_program
 from sciagent.agent.tools.foreign_tools import ForeignTool, plain
-from sciagent.agent.tools.registry import CallError, Observation, read_arguments
+from sciagent.agent.tools.tool_registry import CallError, Observation, read_arguments
 from sciagent.domain.safe_text import bounded, one_line, without_secrets
 from sciagent.errors import SciagentError, UsageError
 

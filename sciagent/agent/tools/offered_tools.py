@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 from sciagent.agent.tools import candidate_tools
 from sciagent.agent.tools.candidate_references import Predictions, checked_predictions, find, number_of, reference_type
 from sciagent.agent.tools.candidate_tools import Where
-from sciagent.agent.tools.registry import Observation, Tool, ToolContext
+from sciagent.agent.tools.tool_registry import Observation, Tool, ToolContext
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import needed_edits
 from sciagent.domain.safe_text import escaped, short

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.domain.budget import WEEK, Budget, BudgetLimits
 from sciagent.domain.cost import Cost
 from sciagent.domain.rung_position import Position

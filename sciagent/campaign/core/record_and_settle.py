@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, BuiltRung, record_derived, with_derived
+from sciagent.campaign.core.built_campaign import Built, BuiltRung, record_derived, with_derived
 from sciagent.campaign.core.same_structure import find_likenesses, known_likenesses
 from sciagent.campaign.core.verdicts import Answer, Judgement, Place, judge, place, steered
 from sciagent.domain.candidates import Candidate

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import E_ABOVE_HULL, E_ABOVE_KNOWN_PHASES, FORMATION_ENERGY, VOLUME_PER_ATOM
 from sciagent.domain.rung_position import Position

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.record_and_settle import Settling, settle, settle_again
 from sciagent.campaign.driving.driver_state import Crew, DriverSession
 from sciagent.campaign.driving.job_slots import AMPLE_JOBS, JobSlots, PlannedJob

@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built, check_engines, check_here, is_drawn, prepare
+from sciagent.campaign.core.built_campaign import Built, check_engines, check_here, is_drawn, prepare
 from sciagent.campaign.core.calibrating import fits_of
 from sciagent.campaign.core.record_and_settle import settle_again
 from sciagent.campaign.core.verdicts import Place

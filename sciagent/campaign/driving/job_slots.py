@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from sciagent.campaign.core.build import BuiltRung
+from sciagent.campaign.core.built_campaign import BuiltRung
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey

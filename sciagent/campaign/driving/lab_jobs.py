@@ -23,7 +23,7 @@ from datetime import timedelta
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.record_and_settle import settle_again
 from sciagent.campaign.driving.driver_state import Crew, DriverSession, Ending
 from sciagent.campaign.driving.job_slots import JobSlots, Pace, PlannedJob, Quota

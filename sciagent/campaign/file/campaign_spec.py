@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Union
 from pydantic import BaseModel, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from sciagent.campaign.file.checks import check_together, default_terminal, draft
+from sciagent.campaign.file.consistency_checks import check_together, default_terminal, draft
 from sciagent.campaign.file.derived_values import DerivedSpec, canonical, register_all, with_derived
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec, Count, GoalSpec, ObjectiveSpec
 from sciagent.campaign.file.proposers import OneProposerSpec, ProposerSpec, SeveralSpec
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE, RungSpec, charges_of, find_verifier
-from sciagent.campaign.file.subjects import (
+from sciagent.campaign.file.subject_and_safety import (
     SafetySpec,
     Standardise,
     SubjectName,

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from sciagent.campaign.file.campaign_spec import campaign_schema
 from sciagent.campaign.file.rungs import find_verifier
 from sciagent.domain.properties import properties
-from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import provider, verifier_names
+from sciagent.verification.verifier_contract import BaseVerifier
 
 Schema = dict[str, Any]
 SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, WrapVal
 
 from sciagent.agent.proposers.plugin_proposers import names
 from sciagent.agent.skills import SkillFile
-from sciagent.campaign.file.mcp import McpServerSpec, check_servers
+from sciagent.campaign.file.mcp_servers import McpServerSpec, check_servers
 from sciagent.campaign.file.objectives_and_budget import Count
 from sciagent.chemistry.combinatorial_libraries import block, check_reaction, check_scaffold, group_of, molecule_of
 from sciagent.domain.omit_unset import omitted_if_unset

@@ -32,8 +32,8 @@ from sciagent.domain.rung_position import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.validation import NAME, Faults, Part, fault
 from sciagent.scheduling.candidate_pool import WEEKS
-from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.registry import check_measures, provider, verifier_class
+from sciagent.verification.verifier_contract import BaseVerifier
 
 # default limits by tier: wall time in seconds (fast: per candidate) and memory in MB
 TIER_LIMITS: dict[Tier, tuple[float, float]] = {

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.record_and_settle import set_pending, settle_again
 from sciagent.domain.directives import Verb
 from sciagent.domain.rung_position import Position

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from sciagent.campaign.core.build import BuiltLadder, BuiltRung
-from sciagent.campaign.core.opening import open_campaign_for_people
+from sciagent.campaign.core.built_campaign import BuiltLadder, BuiltRung
+from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.core.product_libraries import library_of
 from sciagent.campaign.core.verdicts import judge
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.proposers import EnumerateSpec, ScreenSpec
-from sciagent.campaign.file.subjects import stated_column
+from sciagent.campaign.file.subject_and_safety import stated_column
 from sciagent.campaign.pricing.ledger_pool import KNOWN, ObservationSchema
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, rebuild_with_law
 from sciagent.chemistry.subjects.registry import subject_of
@@ -39,9 +39,9 @@ from sciagent.scheduling.payoff import Aim
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import spend
-from sciagent.verification.contract import Verifier
 from sciagent.verification.cost_models import MIN_OBSERVATIONS, expected_ratio, ratio_90th_percentile
 from sciagent.verification.sandbox.host import Request, Worker
+from sciagent.verification.verifier_contract import Verifier
 
 SAMPLE_SIZE = 50  # number of molecules in the sample
 UNKNOWN_CORRELATION = (0.3, 0.9)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.opening import open_campaign_for_people
+from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, rebuild_with_law
 from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyForecast
 from sciagent.domain.cost import RESOURCE_UNITS

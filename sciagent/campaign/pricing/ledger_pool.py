@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.objectives import Objective, Window
@@ -36,7 +36,7 @@ from sciagent.store.results import candidates, laws_and_audit_log, pooled_replic
 from sciagent.verification.cost_models import cost_or_none
 
 if TYPE_CHECKING:
-    from sciagent.campaign.core.build import BuiltLadder, BuiltRung
+    from sciagent.campaign.core.built_campaign import BuiltLadder, BuiltRung
     from sciagent.scheduling.payoff import Aim, Aims
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.pricing.ledger_pool import LedgerPool, ObservationSchema, observation_schema
 from sciagent.domain.cost import MEASURED

@@ -9,7 +9,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.pricing.ledger_pool import LedgerPool
 from sciagent.campaign.pricing.purchasing import Purchasing
 from sciagent.domain.proposer_interfaces import Choice

@@ -15,14 +15,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.tools.registry import Past
-from sciagent.agent.tools.toolbox import SHOWN
+from sciagent.agent.tools.carry_out_calls import SHOWN
+from sciagent.agent.tools.tool_registry import Past
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.proposing.prediction_scores import in_canonical, latest_scores
 from sciagent.campaign.proposing.proposal_novelty import best_candidates
+from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.campaign.proposing.rungs_inside_turn import BenchEntry, Runs
-from sciagent.campaign.proposing.workbench import CampaignWorkbench
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.display_units import chosen_unit_of, in_chosen_units, window_text
 from sciagent.domain.evidence import Measured

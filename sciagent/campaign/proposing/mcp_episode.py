@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent.messages import Message, to_json
+from sciagent.agent.tools.carry_out_calls import Toolbox, call_record
 from sciagent.agent.tools.offered_tools import tools_of
-from sciagent.agent.tools.registry import Observation, Registry
-from sciagent.agent.tools.toolbox import Toolbox, call_record
-from sciagent.campaign.core.build import Built, prepare
+from sciagent.agent.tools.tool_registry import Observation, Registry
+from sciagent.campaign.core.built_campaign import Built, prepare
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.source_contract import next_episode, turn_seed

@@ -16,8 +16,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.conversation import Asking, Episode, EpisodeLimits, ModelAnswer, opening
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, shared_prefix, to_json
-from sciagent.agent.tools.toolbox import Toolbox
-from sciagent.campaign.core.build import Built
+from sciagent.agent.tools.carry_out_calls import Toolbox
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench

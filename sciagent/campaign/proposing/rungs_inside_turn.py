@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from sciagent.campaign.core.build import Built, BuiltRung, with_derived
+from sciagent.campaign.core.built_campaign import Built, BuiltRung, with_derived
 from sciagent.campaign.core.record_and_settle import answer_of
 from sciagent.campaign.core.verdicts import Answer, Place
 from sciagent.campaign.proposing.proposal_novelty import Note

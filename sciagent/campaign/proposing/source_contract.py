@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.proposers import OneProposerSpec
-from sciagent.campaign.proposing.workbench import CampaignWorkbench
+from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.proposer_interfaces import Turn

@@ -34,7 +34,7 @@ from sciagent.errors import UsageError
 from sciagent.execution.celery import messages
 from sciagent.execution.celery.messages import PREFIX, TASK, Broker
 from sciagent.execution.celery.wakeups import HEARTBEAT_SECONDS, Wakeups
-from sciagent.execution.worker.registration import Presence
+from sciagent.execution.worker.presence_and_leases import Presence
 from sciagent.execution.worker.worker_slot import Runner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, workers

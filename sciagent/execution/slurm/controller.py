@@ -25,7 +25,7 @@ from sciagent.execution.slurm.array_element import LINGER_SECONDS, ElementTask, 
 from sciagent.execution.slurm.job_arrays import ElementState, ElementStatus, Slurm, Spool, spools
 from sciagent.execution.slurm.site import ResourceRequest, SiteProfile, choose_partition, need_of
 from sciagent.execution.worker import end_attempts
-from sciagent.execution.worker.registration import Presence
+from sciagent.execution.worker.presence_and_leases import Presence
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, jobs, offers

@@ -38,9 +38,9 @@ from sciagent.store.job_queue.leases import Claim, HeldJob, JobEnd, LiveAttempt
 from sciagent.store.job_queue.spend import Bill, CostSeen
 from sciagent.store.results import evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
-from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.cost_models import unmeasured
 from sciagent.verification.sandbox.host import HostResult
+from sciagent.verification.verifier_contract import BaseVerifier
 
 StoredArtifacts = tuple[tuple[str, str, int, str], ...]
 """(name, sha256, size in bytes, media type) of the artifacts of one result."""

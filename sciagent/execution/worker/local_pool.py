@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sciagent.execution.worker.end_attempts import lost_with_host
+from sciagent.execution.worker.presence_and_leases import LeaseRenewer, RenewedLeases
 from sciagent.execution.worker.read_claimed_jobs import ClaimedJob
-from sciagent.execution.worker.registration import LeaseRenewer, RenewedLeases
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 

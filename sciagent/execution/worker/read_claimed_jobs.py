@@ -23,15 +23,15 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
 from sciagent.errors import LedgerError, SciagentError, UsageError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
+from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.results import candidates
 from sciagent.verification.availability import interpreter_of, unavailable
-from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.cost_models import cost_or_none
 from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Limits, Request
+from sciagent.verification.verifier_contract import BaseVerifier
 
 log = logging.getLogger(__name__)
 

@@ -30,6 +30,7 @@ from sciagent.execution.worker.end_attempts import (
     lost_with_host,
     store_files,
 )
+from sciagent.execution.worker.presence_and_leases import LeaseRenewer, RenewedLeases
 from sciagent.execution.worker.read_claimed_jobs import (
     CannotError,
     ClaimedJob,
@@ -39,7 +40,6 @@ from sciagent.execution.worker.read_claimed_jobs import (
     request_of,
     scratch_of,
 )
-from sciagent.execution.worker.registration import LeaseRenewer, RenewedLeases
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, offers

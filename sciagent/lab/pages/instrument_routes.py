@@ -8,15 +8,15 @@ from fastapi import Body
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from sciagent.campaign.core.opening import open_campaign_for_people
+from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.people import Right
-from sciagent.lab import answers_to_evidence, claiming
+from sciagent.lab import answers_to_evidence, claims_and_vials
 from sciagent.lab.task_list import LabClaimed, LabEntered, TaskReader, TaskState
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.lab import tasks
 from sciagent.web.route_rules import Pages, RouteRule
-from sciagent.web.site import site_of, task_of, visitor
+from sciagent.web.shared_page_parts import site_of, task_of, visitor
 
 WORK = RouteRule(Right.WORK, of="task")
 Text = Annotated[str, Field(max_length=4000)]
@@ -59,7 +59,7 @@ def claim(request: Request, task: int) -> object:
     """Claims a task."""
     site = site_of(request)
     who = visitor(request).who
-    claiming.claim(open_campaign_for_people(site.ledger, task_of(request).campaign), task, who)
+    claims_and_vials.claim(open_campaign_for_people(site.ledger, task_of(request).campaign), task, who)
     return plain(LabClaimed(task=task, state="claimed", claimed_by=str(who)))
 
 

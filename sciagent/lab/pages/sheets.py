@@ -19,13 +19,13 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.chemistry.subjects.registry import structure_text, subject_of
 from sciagent.domain.lab_messages import NOT_OBTAINED, read_code
 from sciagent.domain.people import Actor, Right, Rights
 from sciagent.domain.safe_text import read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
-from sciagent.lab import answers_to_evidence, claiming
+from sciagent.lab import answers_to_evidence, claims_and_vials
 from sciagent.lab.answers_to_evidence import LabEntry, Recorded
 from sciagent.lab.pages.form import TypedForm
 from sciagent.lab.task_list import LabTaskAnswer, TaskReader
@@ -34,7 +34,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
 from sciagent.store.results import candidates
 from sciagent.web.route_rules import Pages, RouteRule
-from sciagent.web.site import redirect_to, site_of, visitor
+from sciagent.web.shared_page_parts import redirect_to, site_of, visitor
 
 MAX_ROWS = 500
 MAX_BYTES = 2_000_000
@@ -219,7 +219,7 @@ def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, 
             ready.append((row, *entry_of_row))
     try:
         with ledger.begin() as connection:
-            claiming.lock_all(connection, [(built, task_id) for _, built, task_id, _ in ready])
+            claims_and_vials.lock_all(connection, [(built, task_id) for _, built, task_id, _ in ready])
             for row, built, task_id, entry in ready:
                 try:
                     with connection.begin_nested():  # a fault undoes this row only, so that the others are tried, too

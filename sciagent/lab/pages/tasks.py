@@ -15,15 +15,15 @@ from sqlalchemy.engine import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_campaign_for_people
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.lab_messages import NOT_OBTAINED, read_code
 from sciagent.domain.people import Right
 from sciagent.domain.properties import properties
 from sciagent.domain.safe_text import read_id
 from sciagent.domain.states import JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
-from sciagent.lab import answers_to_evidence, claiming
+from sciagent.lab import answers_to_evidence, claims_and_vials
 from sciagent.lab.pages.form import LIMITS, TypedForm, keep_files
 from sciagent.lab.task_list import LabTaskAnswer, TaskReader
 from sciagent.lab.typed_answers import read_number, typed_answer
@@ -38,7 +38,7 @@ from sciagent.store.people.audit import AuditEntry
 from sciagent.store.views.candidates import rung_answers
 from sciagent.web import visitors
 from sciagent.web.route_rules import Pages, RouteRule
-from sciagent.web.site import in_words, redirect_to, said_of, site_of, task_of, texts, visitor, wants_json
+from sciagent.web.shared_page_parts import in_words, redirect_to, said_of, site_of, task_of, texts, visitor, wants_json
 from sciagent.web.visitors import Visitor
 
 REASONS = {
@@ -380,19 +380,19 @@ def _next(request: Request, task: int) -> str:
 @pages.post("/tasks/{task}/claim", WORK)
 def claim(request: Request, task: int) -> Response:
     built = _built_of_task(request)
-    claiming.claim(built, task, visitor(request).who, take_over=texts(request).get("take_over") == "yes")
+    claims_and_vials.claim(built, task, visitor(request).who, take_over=texts(request).get("take_over") == "yes")
     return redirect_to(f"/tasks/{task}")
 
 
 @pages.post("/tasks/{task}/release", WORK)
 def release(request: Request, task: int) -> Response:
-    claiming.release(_built_of_task(request), task, visitor(request).who, _reason(request))
+    claims_and_vials.release(_built_of_task(request), task, visitor(request).who, _reason(request))
     return redirect_to("/tasks")
 
 
 @pages.post("/tasks/{task}/approve", DECIDE)
 def approve(request: Request, task: int) -> Response:
-    claiming.approve(_built_of_task(request), task, visitor(request).who)
+    claims_and_vials.approve(_built_of_task(request), task, visitor(request).who)
     return redirect_to(f"/tasks/{task}")
 
 
@@ -416,7 +416,7 @@ def approve_several(request: Request) -> Response:
         if task.campaign not in opened:
             opened[task.campaign] = _built(request, task.campaign)
         several.append((opened[task.campaign], number))
-    approved = claiming.approve_all(several, who.who)
+    approved = claims_and_vials.approve_all(several, who.who)
     return redirect_to("/tasks", approved=approved, left=len(several) - approved)
 
 
@@ -461,7 +461,7 @@ def register(request: Request, task: int) -> Response:
     """Registers a vial of the task's molecule; its label is printed next."""
     fields = texts(request)
     more: dict[str, object] = {name: fields.get(name, "").strip() or None for name in ("lot", "purity_how", "place")}
-    made = claiming.register(
+    made = claims_and_vials.register(
         _built_of_task(request), task, visitor(request).who, fields.get("form", ""), fields.get("source", "made"),
         purity=_fraction(fields), **more,
     )  # fmt: skip

@@ -29,8 +29,8 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import progress_and_comparisons
 from sciagent.store.views.campaign_queries import has_measured
 from sciagent.store.views.candidates import EvidenceAnswer
-from sciagent.verification.contract import MethodError
 from sciagent.verification.registry import verifier_class
+from sciagent.verification.verifier_contract import MethodError
 
 
 @dataclass(frozen=True)

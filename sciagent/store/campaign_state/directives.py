@@ -14,7 +14,7 @@ from sciagent.domain.directives import SteeringState, Verb, fold_directives
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, watermarks
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
+from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.engine import db_now
 from sciagent.store.people import audit
 

@@ -19,7 +19,7 @@ from sciagent.domain.rung_position import Position
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import standings, watermarks
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
+from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.engine import db_now
 from sciagent.store.results import evidence
 from sciagent.store.results.candidates import names_of

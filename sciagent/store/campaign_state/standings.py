@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, execute_many
+from sciagent.store.database.bulk_statements import among, execute_many
 from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
 

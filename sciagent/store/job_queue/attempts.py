@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import ATTEMPT_TRANSITIONS, AttemptState, check_transition
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, execute_many, insert_many
+from sciagent.store.database.bulk_statements import among, execute_many, insert_many
 from sciagent.store.database.engine import db_now
 from sciagent.store.results.evidence import next_watermark
 

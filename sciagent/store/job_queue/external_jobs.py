@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.states import MAX_LOSSES, JobState
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, execute_many
+from sciagent.store.database.bulk_statements import among, execute_many
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import leases
 from sciagent.store.job_queue.jobs import PREFERRED

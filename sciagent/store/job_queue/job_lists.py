@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.states import JobState
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
+from sciagent.store.database.bulk_statements import among
 from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
 
 # the order of the states in a list of jobs

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.states import JobState
 from sciagent.errors import LedgerError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, execute_many, insert_many
+from sciagent.store.database.bulk_statements import among, execute_many, insert_many
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import spend
 

@@ -15,7 +15,7 @@ from sciagent.domain import lab_messages
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.inputs import environment_variables
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, insert_many
+from sciagent.store.database.bulk_statements import among, insert_many
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs, spend
 from sciagent.store.job_queue.jobs import NewJob

@@ -19,7 +19,7 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.states import CORES, GPU, JobState, Standing, parse_needs
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, execute_many
+from sciagent.store.database.bulk_statements import among, execute_many
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs, leases, workers
 from sciagent.store.job_queue.jobs import Offer

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, by_resource, execute_many
+from sciagent.store.database.bulk_statements import among, by_resource, execute_many
 from sciagent.store.database.engine import db_now
 
 

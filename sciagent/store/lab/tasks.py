@@ -18,7 +18,7 @@ from sciagent.domain.answers.status import LabCounts
 from sciagent.domain.lab_messages import QUEUE
 from sciagent.domain.states import AttemptState, CampaignState, JobState
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import insert_or_ignore
+from sciagent.store.database.bulk_statements import insert_or_ignore
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs
 from sciagent.store.job_queue.leases import Claim

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.cost import RESOURCE_UNITS, Cost
 from sciagent.domain.evidence import Computation, content_hash
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
+from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.evidence import IMPORT_VERIFIER, evidence_as_of
 
 _T = t.trajectory.c

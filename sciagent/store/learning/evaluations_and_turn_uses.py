@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UnknownNameError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, enter_by_hash, insert_or_ignore
+from sciagent.store.database.bulk_statements import among, enter_by_hash, insert_or_ignore
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.lab_and_learning_tables import training_use
 

@@ -18,7 +18,7 @@ from sciagent.domain.evidence import content_hash
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, enter_by_hash, insert_or_ignore
+from sciagent.store.database.bulk_statements import among, enter_by_hash, insert_or_ignore
 from sciagent.store.database.engine import db_now
 
 

@@ -16,7 +16,7 @@ from sciagent.domain.evidence import content_hash
 from sciagent.errors import UnknownNameError
 from sciagent.inputs.environment_variables import code_version
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, enter_by_hash
+from sciagent.store.database.bulk_statements import among, enter_by_hash
 from sciagent.store.database.engine import db_now
 
 _V = t.reward_version.c

@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.evidence import content_hash
 from sciagent.inputs.environment_variables import code_version
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
+from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.candidate_subsets import CandidatePart
 from sciagent.store.database.engine import db_now
 

@@ -18,7 +18,7 @@ from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidates import Candidate, Names
 from sciagent.domain.safe_text import storable
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, insert_or_ignore
+from sciagent.store.database.bulk_statements import among, insert_or_ignore
 from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
 

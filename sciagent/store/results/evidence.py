@@ -28,7 +28,7 @@ from sciagent.domain.quantities import Censoring, Quantity, to_canonical
 from sciagent.domain.safe_text import storable
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among, execute_many, insert_many, insert_or_ignore
+from sciagent.store.database.bulk_statements import among, execute_many, insert_many, insert_or_ignore
 from sciagent.store.database.engine import db_now
 
 

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import content_hash
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
+from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.engine import db_now
 from sciagent.store.results.evidence import read_watermark
 

@@ -14,7 +14,7 @@ from sciagent.domain.properties import properties
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_calibration import Fits, calibrated_quantities
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
+from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.evidence import (
     CENSORING_BY_TEXT,
     RecordedEvidence,

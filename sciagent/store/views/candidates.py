@@ -18,7 +18,7 @@ from sciagent.domain.rung_calibration import Fits, calibrated
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
+from sciagent.store.database.bulk_statements import among
 from sciagent.store.results import pooled_replicates as pooled
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER, is_of_computation, measured_of

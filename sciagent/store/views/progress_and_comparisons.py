@@ -25,7 +25,7 @@ from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk import among
+from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER
 from sciagent.store.views.campaign_queries import join_of_booked_costs, stream, with_proposer

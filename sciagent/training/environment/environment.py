@@ -20,8 +20,8 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_campaign_for_people
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing import briefing
 from sciagent.errors import EpisodeError, UsageError

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from sciagent.agent.messages import Sampled, to_openai
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing.source_contract import Source, TurnResult
 from sciagent.domain.cost import Cost

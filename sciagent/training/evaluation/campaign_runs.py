@@ -21,8 +21,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyClient, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.batched_policies import BatchPolicy
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
 from sciagent.campaign.file.proposers import LlmSpec

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages import PolicyError, Sampled
 from sciagent.agent.policies.batched_policies import BatchPolicy
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
 from sciagent.rewards.publishing import publish_groups

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.policies.batched_policies import BatchPolicy
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_campaign_for_people
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UsageError
@@ -29,7 +29,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import evaluations_and_turn_uses, reward_versions
 from sciagent.store.learning.reward_versions import RewardVersionRow
 from sciagent.store.results.evidence import read_watermark
-from sciagent.training.building import build
+from sciagent.training.dataset_building import build
 from sciagent.training.guard_watch import GuardWatch, episode_facts, has_promises
 from sciagent.training.learner import model_loading
 from sciagent.training.learner.learner_rows import TrainingRow

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent import installed_models
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.recipes.recipe_file import NewModelSpec, RecipeSpec, StageSpec, stage_number
 from sciagent.training.recipes.recipe_report import write_report

@@ -13,15 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.errors import SciagentError
 from sciagent.inputs.environment_variables import user
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rollout_groups
-from sciagent.training.building import build
+from sciagent.training.dataset_building import build
 from sciagent.training.evaluation.evaluating import Evaluation, Tell
 from sciagent.training.evaluation.evaluation_answers import EvaluatedCampaign, EvaluationAnswer
 from sciagent.training.evaluation.evaluation_spec import ArmSpec, EvaluateSpec, Interval

@@ -16,9 +16,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.tools.candidate_references import MAX_LOOKED_UP
-from sciagent.agent.tools.registry import Past
-from sciagent.agent.tools.toolbox import SHOWN
-from sciagent.campaign.core.build import Built, BuiltRung
+from sciagent.agent.tools.carry_out_calls import SHOWN
+from sciagent.agent.tools.tool_registry import Past
+from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.proposal_novelty import best_candidates

@@ -14,12 +14,12 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled, Sampling, to_json
 from sciagent.agent.policies.batched_policies import BatchPolicy
-from sciagent.agent.tools.toolbox import Toolbox, ToolResults
-from sciagent.campaign.core.build import Built
+from sciagent.agent.tools.carry_out_calls import Toolbox, ToolResults
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.model_source import sampled_row
+from sciagent.campaign.proposing.record_proposals import CampaignWorkbench, FreshCandidate
 from sciagent.campaign.proposing.rungs_inside_turn import BenchEntry, Runs
-from sciagent.campaign.proposing.workbench import CampaignWorkbench, FreshCandidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.policy_identity import SCRIPT
 from sciagent.errors import UsageError

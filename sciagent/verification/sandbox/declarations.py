@@ -23,8 +23,8 @@ from typing import Any
 from sciagent.chemistry.subjects.registry import record_of
 from sciagent.domain.candidates import Candidate
 from sciagent.errors import SciagentError
-from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.sandbox.process_trees import MARKER, MarkedProcess
+from sciagent.verification.verifier_contract import BaseVerifier
 
 IMPORT_SECONDS = 300  # time for the import of a verifier
 DECLARE_SECONDS = 20  # time for one declaration

@@ -27,9 +27,9 @@ from sciagent.domain.evidence import ArtifactFile, Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import UsageError
 from sciagent.verification.availability import interpreter_of
-from sciagent.verification.contract import BaseVerifier
 from sciagent.verification.sandbox.links_to_processes import ZygoteDiedError, ZygoteLink
 from sciagent.verification.sandbox.messages import Job, Limits, Sent, StoredFile, finding_from_wire
+from sciagent.verification.verifier_contract import BaseVerifier
 
 __all__ = ["HostResult", "Limits", "Request", "StoredFile", "Worker"]
 

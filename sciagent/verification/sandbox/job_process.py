@@ -24,10 +24,10 @@ from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.properties import Level
 from sciagent.domain.rung_position import Tier
 from sciagent.errors import SimulatorError
-from sciagent.verification.contract import Context, Verifier, error_finding
 from sciagent.verification.cost_models import declared_cost
 from sciagent.verification.sandbox import process_trees
 from sciagent.verification.sandbox.messages import MAX_LINE, Job, Sent, dumps, finding_to_wire
+from sciagent.verification.verifier_contract import Context, Verifier, error_finding
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 JSON_ERRORS = (TypeError, ValueError, AttributeError, RecursionError)  # raised for a finding without a JSON form

@@ -21,7 +21,6 @@ from typing import Any
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.domain.safe_text import clean
-from sciagent.verification.contract import Verifier
 from sciagent.verification.sandbox import job_process, process_trees
 from sciagent.verification.sandbox.messages import (
     MAX_ARTIFACT_BYTES,
@@ -33,6 +32,7 @@ from sciagent.verification.sandbox.messages import (
     finding_to_wire,
     loads,
 )
+from sciagent.verification.verifier_contract import Verifier
 
 POLL_SECONDS = 0.08  # time between two checks of the limits
 NAP_SECONDS = 0.02  # findings of a batch are read together, since one wake-up costs as much as a fast verification

@@ -25,10 +25,10 @@ from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.outcomes import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.programs import find
-from sciagent.verification.contract import ANY_KIND, Verifier
 from sciagent.verification.registry import provider, receive, verifier_class
 from sciagent.verification.sandbox import process_trees
 from sciagent.verification.sandbox.supervise_job import Control, DriverGoneError, Watch, failure
+from sciagent.verification.verifier_contract import ANY_KIND, Verifier
 
 IMPORT_SECONDS = 300  # time for the imports of a verifier
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from rdkit import Chem
 
-from sciagent.agent.tools.registry import Observation, Registry, Tool, ToolContext
+from sciagent.agent.tools.tool_registry import Observation, Registry, Tool, ToolContext
 from sciagent.chemistry.editing.graph_edits import EditLimits
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import StaleLeaseError

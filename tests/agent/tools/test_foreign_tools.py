@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from sciagent.agent.tools.foreign_tools import MAX_WRITTEN, ForeignTool, function_name, plain
-from sciagent.agent.tools.registry import CallError
+from sciagent.agent.tools.tool_registry import CallError
 from tests.support.mcp_server import HOSTILE, SEARCH
 
 KEYWORDS = (

@@ -10,8 +10,8 @@ import pytest
 
 from sciagent.campaign.core import budget_tracker
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.build import Built, BuiltRung
-from sciagent.campaign.core.opening import create_or_open, open_stored
+from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.people import steering

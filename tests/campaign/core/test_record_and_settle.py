@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.core.record_and_settle import Settling, settle, settle_again
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.cost import Cost

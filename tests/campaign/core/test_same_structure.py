@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.core.record_and_settle import Settling, settle, settle_again
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import steering
@@ -27,7 +27,7 @@ from sciagent.domain.states import Standing
 from sciagent.errors import UsageError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.rewards.candidate_states import states
-from sciagent.rewards.contract import Settlement
+from sciagent.rewards.reward_term_contract import Settlement
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people.importing import import_file
@@ -17,8 +17,8 @@ from sciagent.domain.display_units import Column
 from sciagent.domain.properties import Level
 from sciagent.errors import UsageError
 from sciagent.report.analysis import ladder
-from sciagent.report.answers import best
 from sciagent.report.parts import export_rows
+from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving import lab_jobs
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.people import find_candidate, steering
 from sciagent.domain.states import CampaignState
-from sciagent.lab import answers_to_evidence, claiming
+from sciagent.lab import answers_to_evidence, claims_and_vials
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -104,8 +104,8 @@ def test_a_task_with_a_vial_or_a_claim_stays(built: Built, monkeypatch: pytest.M
     vial, claimed, free = others
 
     before = len(decided(built, "withdraw"))
-    claiming.register(built, vial, "ben", "free base", "made")
-    claiming.claim(built, claimed, "ben")
+    claims_and_vials.register(built, vial, "ben", "free base", "made")
+    claims_and_vials.claim(built, claimed, "ben")
     monkeypatch.setattr(lab_jobs, "REORDER_INTERVAL", timedelta(0))
     drive(built)
     assert {vial, claimed} <= set(listed(built)) and decided(built, "withdraw")[before:] == [others[free]]

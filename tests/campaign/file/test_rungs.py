@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.core.opening import create_or_open, open_campaign_for_people, open_stored
+from sciagent.campaign.core.create_and_open import create_or_open, open_campaign_for_people, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.verification.contract import Verifier
+from sciagent.verification.verifier_contract import Verifier
 
 TEXT = """
 campaign: once

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.build import control_score
+from sciagent.campaign.core.built_campaign import control_score
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.domain.evidence import Level, Measured
 from sciagent.domain.outcomes import Outcome

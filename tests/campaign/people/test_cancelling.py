@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.people.cancelling import cancel, retry
 from sciagent.store.database import tables as t
@@ -62,7 +62,7 @@ def test_what_waits_in_the_pool_is_cancelled_without_having_run(
     """Jobs that were claimed ahead of a free worker. And one whose result has come already keeps it."""
     built = written(ledger, tmp_path, molecules(8), settings="{seconds: 0.3, declared: 0.001}")
     monkeypatch.setattr("sciagent.campaign.driving.job_slots.LONG_SECONDS", 30.0)  # the machine may be busy
-    monkeypatch.setattr("sciagent.execution.worker.registration.CANCELLED_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("sciagent.execution.worker.presence_and_leases.CANCELLED_LOOK_SECONDS", 0.02)
     with Driver(built, workers=1) as one:
         until(lambda: one.step() or running(ledger))
         until(lambda: not one.session.crews[0].pool.completed.empty())

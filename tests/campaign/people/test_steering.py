@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open, open_campaign_for_people
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open, open_campaign_for_people
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import steering
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
-from sciagent.campaign.people.verifying import add
+from sciagent.campaign.people.verify_and_calculate import add
 from sciagent.domain.answers.status import CampaignCounts, RungCounts
 from sciagent.domain.directives import Verb
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.states import CampaignState, JobState, Standing
 from sciagent.errors import UsageError
-from sciagent.report.answers import best
+from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.opening import create_or_open, open_stored
+from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import steering
 from sciagent.domain.directives import Verb

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sciagent.domain.properties import DIPOLE, HOMO_LUMO_GAP, Property
-from sciagent.verification.contract import (
+from sciagent.verification.verifier_contract import (
     Context,
     Cost,
     Finding,

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 
 from sciagent.api.best_table import with_chances
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.opening import create_or_open, open_campaign_for_people
+from sciagent.campaign.core.create_and_open import create_or_open, open_campaign_for_people
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.campaign.people.verifying import add
+from sciagent.campaign.people.verify_and_calculate import add
 from sciagent.campaign.planning.plan import plan
 from sciagent.campaign.pricing import candidate_outlook
 from sciagent.campaign.pricing.candidate_outlook import forecasts, outlook_in, sentence
@@ -23,8 +23,8 @@ from sciagent.campaign.pricing.priced_campaign import allowances, rebuild_with_l
 from sciagent.domain.answers.explanation import PropertyForecast
 from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.proposer_interfaces import ProposalIn
-from sciagent.report.answers import best
 from sciagent.report.explaining import explain, refused
+from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.pricing.ledger_pool import KNOWN, ObservationSchema, observation_schema
 from sciagent.store.database.ledger import Ledger

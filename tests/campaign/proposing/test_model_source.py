@@ -10,12 +10,12 @@ import sqlalchemy as sa
 
 from sciagent.agent.policies.endpoint import GRAMMAR
 from sciagent.agent.training_rows import recorded_calls
-from sciagent.campaign.core.opening import create_or_open, open_stored
+from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.states import CampaignState
 from sciagent.inputs.environment_variables import code_version
-from sciagent.report.answers import episode
+from sciagent.report.status_best_trace import episode
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sciagent.agent.installed_models import add_folder
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.training_rows import behaviour_of, linearise, recorded_calls
-from sciagent.campaign.core.opening import create_or_open, open_stored
+from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.store.campaign_state import proposer_trajectories

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.agent import conversation
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.proposing.source_contract import turn_seed
 from sciagent.store.database.ledger import Ledger

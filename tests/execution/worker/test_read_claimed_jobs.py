@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.states import JobState
-from sciagent.execution.worker.registration import reap
+from sciagent.execution.worker.presence_and_leases import reap
 from sciagent.execution.worker.worker_slot import Runner
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

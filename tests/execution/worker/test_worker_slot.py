@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from sciagent.execution.worker.presence_and_leases import reap
 from sciagent.execution.worker.read_claimed_jobs import scratch_of
-from sciagent.execution.worker.registration import reap
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.elsewhere import counts, driven, driver, molecules, processes, until, whole, worker, working, written

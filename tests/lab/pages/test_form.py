@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sciagent.campaign.people import housekeeping
+from sciagent.campaign.people import remove_unneeded_files
 from sciagent.store.database import tables as t
 from tests.lab.pages.test_tasks import answered, count
 from tests.lab.test_answers_to_evidence import task_ids
@@ -57,5 +57,5 @@ def test_what_people_attached_is_never_thrown_away(serve: Serve) -> None:
     server = serve()
     anna, first = server.person("anna"), task_ids(server.built)[0]
     anna.post(f"/tasks/{first}/enter", answered("4.31"), files={"files": ("nmr.pdf", b"%PDF-1.7", "x/y")})
-    waste, _, _ = housekeeping.find_waste(server.ledger, 1.0, time.time() + 400 * 86400)
+    waste, _, _ = remove_unneeded_files.find_waste(server.ledger, 1.0, time.time() + 400 * 86400)
     assert [each for each in waste if each.sha256] == []

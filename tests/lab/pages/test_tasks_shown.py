@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sciagent.campaign.core.build import Built
-from sciagent.lab import answers_to_evidence, claiming
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.lab import answers_to_evidence, claims_and_vials
 from sciagent.lab.pages.tasks import TaskPage, read_task
 from sciagent.lab.task_list import TaskReader
 from sciagent.store.lab import tasks
@@ -16,7 +16,7 @@ make = lab.make
 def test_a_page_has_what_is_known_and_what_was_answered(make: lab.Make) -> None:
     built = make(lab="{ahead: 3, review: true}")
     first = task_ids(built)[0]
-    vial = claiming.register(built, first, "ben", "free base", "made")
+    vial = claims_and_vials.register(built, first, "ben", "free base", "made")
     page = page_of(built, first)
     assert page.labels == {"homo_lumo_gap": "homo lumo gap"} and page.last_id == 0 and page.last_answer is None
     assert {each.rung for each in page.known} == {"molecule_safety", "checks"}, "not the rung that is asked"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.report.analysis import proposers
-from sciagent.report.answers import status
 from sciagent.report.page.html_page import page
+from sciagent.report.status_best_trace import status
 from sciagent.store.database.ledger import Ledger
 from tests.report.page.test_html_page import hostile_elements
 from tests.support.pages import Parsed, rendered

@@ -10,11 +10,11 @@ import openpyxl
 import pytest
 
 from sciagent.domain.states import Standing
-from sciagent.report.answers import best
 from sciagent.report.export.spreadsheets import write_excel
 from sciagent.report.parts import candidates, export_rows
 from sciagent.report.parts.candidates import cards
 from sciagent.report.parts.candidates import table as page_table
+from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

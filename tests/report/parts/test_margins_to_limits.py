@@ -14,8 +14,8 @@ from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_calibration import Fit, FitKind
 from sciagent.domain.states import Standing
-from sciagent.report.answers import best
 from sciagent.report.parts.margins_to_limits import MethodErrors, margins, method_errors
+from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence

@@ -11,7 +11,7 @@ from sciagent.domain.evidence import Measured
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states import Standing
-from sciagent.report import answers
+from sciagent.report import status_best_trace
 from sciagent.report.explaining import explain
 from sciagent.report.explanation_text import paragraphs
 from sciagent.report.parts import candidates
@@ -52,7 +52,7 @@ def write(made: Maker, *values: Quantity, level: Level = EXPERIMENT) -> None:
 
 def against(made: Maker) -> str | None:
     with made.ledger.read() as connection:
-        [found] = answers.best(connection, made.row, 1)
+        [found] = status_best_trace.best(connection, made.row, 1)
     return found.contradicted
 
 

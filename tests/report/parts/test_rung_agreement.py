@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 from scipy.stats import spearmanr
 
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.pricing.ledger_pool import observation_schema
 from sciagent.domain.answers.shown_values import plain

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.opening import create_or_open
+from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import new_owner

@@ -14,8 +14,8 @@ import yaml
 from sciagent.cli.dataset import ExportTo
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.building import build
-from sciagent.training.exports.export_source import plain_message
+from sciagent.training.dataset_building import build
+from sciagent.training.exports.dataset_folder import plain_message
 from sciagent.training.exports.exporting import FORMATS, export
 from sciagent.training.settings import DATASET_KINDS, DatasetSettings
 from tests.support.exported import four_siblings, write_datasets

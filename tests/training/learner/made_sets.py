@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.building import build
+from sciagent.training.dataset_building import build
 from sciagent.training.settings import DatasetSettings
 from tests.support.conversing import conversing
 

@@ -14,7 +14,7 @@ from sciagent.errors import UsageError
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.building import build
+from sciagent.training.dataset_building import build
 from sciagent.training.learner.learner_rows import Conversations
 from sciagent.training.learner.row_selection import DatasetRows
 from sciagent.training.learner.training_run import planned

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sciagent.agent.installed_models import add_folder
-from sciagent.campaign.core.opening import open_campaign_for_people
+from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_versions, rollout_groups
 from sciagent.training.learner.learner_rows import TrainingRow

@@ -17,7 +17,7 @@ from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.lab_and_learning_tables import training_use
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.building import build
+from sciagent.training.dataset_building import build
 from sciagent.training.learner import training_run as offline
 from sciagent.training.live.live_run import train_live
 from sciagent.training.settings import DatasetSettings, LiveSettings, TaskShare, TrainingSettings

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
 from sciagent.agent.policies.batched_policies import BatchPolicy
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import create_or_open, open_stored
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.store.campaign_state import campaigns

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 import sciagent
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.rewards.publishing import RewardedEpisode, publish, show
 from sciagent.rewards.reward_spec import RewardSpec

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.build import Built
-from sciagent.campaign.core.opening import open_stored
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import open_stored
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rollout_groups as group_rows

@@ -15,7 +15,7 @@ from sciagent.agent.messages import NO_TOKENS
 from sciagent.agent.policies.endpoint import GRAMMAR
 from sciagent.agent.policies.local import LocalPolicy
 from sciagent.agent.training_rows import Join, behaviour_of, linearise, recorded_calls
-from sciagent.campaign.core.build import Built
+from sciagent.campaign.core.built_campaign import Built
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NOT_SAMPLED
 from sciagent.store.database import tables as t

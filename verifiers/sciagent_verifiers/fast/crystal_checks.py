@@ -27,7 +27,17 @@ from sciagent.domain.properties import (
     Property,
     properties,
 )
-from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
+from sciagent.verification.verifier_contract import (
+    Context,
+    Cost,
+    Finding,
+    Level,
+    PropertyAtLevel,
+    Refusal,
+    Settings,
+    Tier,
+    at,
+)
 from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements, scarcity, tolerance_factors
 from sciagent_verifiers.verifier_bases import CrystalVerifier, refusal_of_other_kind, refused
 

@@ -13,7 +13,7 @@ from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import SAFETY_ALERTS, Level, PropertyAtLevel, at
 from sciagent.domain.rung_position import Tier
-from sciagent.verification.contract import Context, Finding, Refusal, Settings
+from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings
 from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements
 from sciagent_verifiers.fast.hazards.crystal_hazards import (
     CrystalRule,

@@ -13,7 +13,7 @@ from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.properties import XRD_MATCH, XRD_RWP, XRD_UNEXPLAINED
 from sciagent.domain.series import MEDIA_TYPE
 from sciagent.errors import UsageError
-from sciagent.verification.contract import (
+from sciagent.verification.verifier_contract import (  # fmt: skip
     ArtifactFile,
     Context,
     Cost,
@@ -32,7 +32,7 @@ from sciagent.verification.contract import (
     Tier,
     Verifier,
     at,
-)  # fmt: skip
+)
 from sciagent_simulators.powder.measured_pattern import ENDINGS, PreparedPattern, prepared, read_pattern
 from sciagent_simulators.powder.powder_fit import FitLimits, PowderFit, fit, fitted_series
 from sciagent_simulators.powder.reflections import Reflections, lines_of, reflections_of

@@ -26,7 +26,17 @@ from sciagent.chemistry.normal_form import atoms_of
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import STRUCTURAL_ALERTS, properties
-from sciagent.verification.contract import Context, Cost, Finding, Level, PropertyAtLevel, Refusal, Settings, Tier, at
+from sciagent.verification.verifier_contract import (
+    Context,
+    Cost,
+    Finding,
+    Level,
+    PropertyAtLevel,
+    Refusal,
+    Settings,
+    Tier,
+    at,
+)
 from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements
 from sciagent_verifiers.fast.molecule_descriptors import descriptor_functions
 from sciagent_verifiers.verifier_bases import MoleculeVerifier, refused

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sciagent.verification.contract import Outcome, Reason, SimulatorError
+from sciagent.verification.verifier_contract import Outcome, Reason, SimulatorError
 
 
 @cache

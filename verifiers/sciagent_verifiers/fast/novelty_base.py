@@ -26,7 +26,7 @@ from sciagent.domain.properties import NEAREST_SIMILARITY, Level, PropertyAtLeve
 from sciagent.domain.rung_position import Tier
 from sciagent.errors import InputFileError
 from sciagent.inputs.environment_variables import cache_folder
-from sciagent.verification.contract import (
+from sciagent.verification.verifier_contract import (
     Context,
     Finding,
     Outcome,

@@ -12,7 +12,7 @@ from pydantic import Field
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.cost import Cost
-from sciagent.verification.contract import Refusal, StructureFile
+from sciagent.verification.verifier_contract import Refusal, StructureFile
 from sciagent_verifiers.fast.compounds.crystal_index import CrystalFile, CrystalIndex, crystal_index
 from sciagent_verifiers.fast.novelty_base import Neighbour, NoveltySettings, NoveltyVerifier
 from sciagent_verifiers.fast.reference_index import Fingerprint, ReferenceIndex, index_of

@@ -20,7 +20,7 @@ from typing import Any
 from sciagent.chemistry.molecule import MAX_CHARACTERS, MAX_HEAVY_ATOMS
 from sciagent.chemistry.molecule_files import read_structures
 from sciagent.chemistry.normal_form import normalise, parent, rdkit_messages
-from sciagent.verification.contract import StructureFile
+from sciagent.verification.verifier_contract import StructureFile
 from sciagent_verifiers.fast.novelty_base import Neighbour, ReferenceFolder
 
 FORMAT = 1  # increase it when the stored format changes

@@ -21,7 +21,7 @@ from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties import DIPOLE, GIBBS_FREE_ENERGY, SOLVATION_ENERGY
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SimulatorError
-from sciagent.verification.contract import Context, Finding, Property, Reason, Refusal
+from sciagent.verification.verifier_contract import Context, Finding, Property, Reason, Refusal
 from sciagent_simulators.conformer_search import (
     KCAL,
     AverageKind,

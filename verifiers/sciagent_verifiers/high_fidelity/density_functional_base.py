@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.normal_form import atoms_of
-from sciagent.verification.contract import Context, Level, Reason, Refusal, Settings, Tier
+from sciagent.verification.verifier_contract import Context, Level, Reason, Refusal, Settings, Tier
 from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds
 from sciagent_simulators.pyscf_engine import DftSettings
 from sciagent_simulators.solvents import PyscfSolvent, SolventModel

@@ -18,7 +18,7 @@ from sciagent.domain.evidence import ArtifactFile, Measured
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties import BAND_GAP, MAGNETIC_MOMENT, TOTAL_ENERGY
 from sciagent.errors import InvalidCandidateError, did_you_mean
-from sciagent.verification.contract import (
+from sciagent.verification.verifier_contract import (
     Context,
     Cost,
     Finding,

@@ -19,7 +19,16 @@ from sciagent.domain.properties import (
     VERTICAL_IP,
 )
 from sciagent.domain.quantities import Censoring
-from sciagent.verification.contract import Context, Cost, Finding, Level, Property, PropertyAtLevel, SimulatorError, at
+from sciagent.verification.verifier_contract import (
+    Context,
+    Cost,
+    Finding,
+    Level,
+    Property,
+    PropertyAtLevel,
+    SimulatorError,
+    at,
+)
 from sciagent_simulators.geometry import Geometry, bonds_of
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_ions import Ion, Relaxation, ion

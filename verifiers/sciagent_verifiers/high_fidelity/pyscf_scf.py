@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
-from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, at
+from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import single_point
 from sciagent_verifiers.high_fidelity.density_functional_base import DensityFunctional, DensityFunctionalSettings

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import SOLVATION_ENERGY
-from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, at
+from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.solvents import PyscfSolvent

@@ -13,7 +13,7 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import Measured
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
-from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel
+from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel
 from sciagent_simulators.geometry import Geometry, failure
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_relax import pyscf_hessian

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.verification.contract import Context, Cost, Finding, Tier
+from sciagent.verification.verifier_contract import Context, Cost, Finding, Tier
 from sciagent_simulators.conformer_search import KCAL, ensemble_of, with_defined_stereo
 from sciagent_simulators.programs.xtb import CREST, crest
 from sciagent_simulators.solvents import Solvation

@@ -13,7 +13,17 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import ArtifactFile
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
 from sciagent.errors import did_you_mean
-from sciagent.verification.contract import Context, Cost, Finding, Level, Property, PropertyAtLevel, Settings, Tier, at
+from sciagent.verification.verifier_contract import (
+    Context,
+    Cost,
+    Finding,
+    Level,
+    Property,
+    PropertyAtLevel,
+    Settings,
+    Tier,
+    at,
+)
 from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds
 from sciagent_simulators.programs.program_scf import (
     BEYOND,

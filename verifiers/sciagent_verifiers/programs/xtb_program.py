@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.verification.contract import Context, Cost, Finding, Level, Settings, Tier
+from sciagent.verification.verifier_contract import Context, Cost, Finding, Level, Settings, Tier
 from sciagent_simulators.programs.xtb import XTB, GfnLevel, xtb
 from sciagent_simulators.solvents import Model, Solvation, Solvent, unparametrised
 from sciagent_simulators.starting_geometry import GeometryProtocol

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.evidence import CLASS, UNCERTAINTY_KIND
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.verification.contract import (
+from sciagent.verification.verifier_contract import (  # fmt: skip
     ArtifactFile,
     Context,
     Cost,
@@ -36,7 +36,7 @@ from sciagent.verification.contract import (
     SimulatorError,
     Tier,
     Verifier,
-)  # fmt: skip
+)
 from sciagent_simulators.potentials.potential import (
     MP2020,
     UNCORRECTED,

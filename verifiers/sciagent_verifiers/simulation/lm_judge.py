@@ -29,7 +29,7 @@ from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE, Level, Prope
 from sciagent.domain.rung_position import Tier
 from sciagent.domain.safe_text import address_fault
 from sciagent.errors import SciagentError, UsageError
-from sciagent.verification.contract import Context, Finding, Refusal, Settings
+from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings
 from sciagent_verifiers.simulation import judge_votes
 from sciagent_verifiers.simulation.judge_votes import Rubric, RubricFile, described, margin, messages, score
 from sciagent_verifiers.verifier_bases import MoleculeVerifier

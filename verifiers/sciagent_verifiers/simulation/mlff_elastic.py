@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.properties import BULK_MODULUS, VOLUME_PER_ATOM
 from sciagent.errors import SimulatorError
-from sciagent.verification.contract import Context, Cost, Finding, PropertyAtLevel, at
+from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.potentials.potential import Potential
 from sciagent_simulators.potentials.relax_batches import STRAINS, Relaxed, StateFit, equations_of_state
 from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings

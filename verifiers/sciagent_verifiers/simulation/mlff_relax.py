@@ -27,7 +27,7 @@ from sciagent.domain.properties import (
     VOLUME_PER_ATOM,
 )  # fmt: skip
 from sciagent.errors import SimulatorError
-from sciagent.verification.contract import (
+from sciagent.verification.verifier_contract import (  # fmt: skip
     Context,
     Finding,
     Level,
@@ -35,7 +35,7 @@ from sciagent.verification.contract import (
     PropertyAtLevel,
     ReferenceFile,
     at,
-)  # fmt: skip
+)
 from sciagent_simulators.potentials.known_phases import (
     BINARIES,
     KnownPhases,

@@ -26,7 +26,7 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO
 from sciagent.errors import SimulatorError
-from sciagent.verification.contract import Context, Level, Property, Tier
+from sciagent.verification.verifier_contract import Context, Level, Property, Tier
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.low_conformers import ranks_that_matter, spread_over_searches
 from sciagent_simulators.solvents import Solvation

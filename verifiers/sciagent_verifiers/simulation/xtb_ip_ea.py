@@ -8,7 +8,16 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import ADIABATIC_EA, ADIABATIC_IP, VERTICAL_EA, VERTICAL_IP
-from sciagent.verification.contract import Context, Cost, Finding, Prior, Property, PropertyAtLevel, Settings, at
+from sciagent.verification.verifier_contract import (
+    Context,
+    Cost,
+    Finding,
+    Prior,
+    Property,
+    PropertyAtLevel,
+    Settings,
+    at,
+)
 from sciagent_simulators.geometry import Geometry, bonds_of
 from sciagent_simulators.solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol

@@ -9,7 +9,16 @@ from pydantic import Field
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
-from sciagent.verification.contract import Context, Cost, Finding, Prior, Property, PropertyAtLevel, Settings, at
+from sciagent.verification.verifier_contract import (
+    Context,
+    Cost,
+    Finding,
+    Prior,
+    Property,
+    PropertyAtLevel,
+    Settings,
+    at,
+)
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol

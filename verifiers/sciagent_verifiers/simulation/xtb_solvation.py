@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties import SOLVATION_ENERGY, Property
 from sciagent.errors import SimulatorError
-from sciagent.verification.contract import Context, Cost, Finding, Level, Prior, PropertyAtLevel, Settings, at
+from sciagent.verification.verifier_contract import Context, Cost, Finding, Level, Prior, PropertyAtLevel, Settings, at
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.solvents import Model, Solvation, Solvent, unparametrised
 from sciagent_simulators.starting_geometry import GeometryProtocol

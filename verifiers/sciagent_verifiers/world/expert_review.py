@@ -15,7 +15,7 @@ from sciagent.domain.outcomes import Outcome
 from sciagent.domain.properties import Level, Property, PropertyAtLevel, at, properties
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.verification.contract import ANY_KIND, Finding, Settings, WorldVerifier
+from sciagent.verification.verifier_contract import ANY_KIND, Finding, Settings, WorldVerifier
 
 GRADE = "expert_grade"
 Grade = Annotated[str, Field(min_length=1, max_length=60)]

@@ -20,7 +20,7 @@ from sciagent.domain.properties import DENSITY, Level, Property, PropertyAtLevel
 from sciagent.domain.quantities import check_possible, to_canonical
 from sciagent.domain.units import CELSIUS_TO_KELVIN, Conversion, logarithm_of, wavelength_of
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.verification.contract import ANY_KIND, Finding, ReferenceFile, Settings, WorldVerifier
+from sciagent.verification.verifier_contract import ANY_KIND, Finding, ReferenceFile, Settings, WorldVerifier
 
 MAX_QUANTITIES = 20
 

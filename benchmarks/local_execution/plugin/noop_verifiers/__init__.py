@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sciagent.domain.candidates import Candidate
 from sciagent.domain.properties import HEAVY_ATOMS
-from sciagent.verification.contract import (
+from sciagent.verification.verifier_contract import (
     Context,
     Cost,
     Finding,

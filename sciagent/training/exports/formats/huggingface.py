@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from sciagent.training.exports.export_source import DatasetFolder, write_split
+from sciagent.training.exports.dataset_folder import DatasetFolder, write_split
 from sciagent.training.task_splits import SPLITS
 
 USAGE = """

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sciagent.training.dataset_columns import schema
-from sciagent.training.exports.export_source import DatasetFolder, SplitTable, write_tables
+from sciagent.training.exports.dataset_folder import DatasetFolder, SplitTable, write_tables
 from sciagent.training.exports.formats.trl_sft import COLUMNS, conversations
 
 USAGE = """

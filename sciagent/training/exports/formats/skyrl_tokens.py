@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sciagent.training.exports.export_source import (
+from sciagent.training.exports.dataset_folder import (
     DatasetFolder,
     SplitTable,
     prompt_type,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.training.dataset_columns import EPISODE, TableColumn, schema
-from sciagent.training.exports.export_source import DatasetFolder, SplitTable, sequences, write_tables
+from sciagent.training.exports.dataset_folder import DatasetFolder, SplitTable, sequences, write_tables
 from sciagent.training.task_splits import Split
 
 COLUMNS = (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.training.dataset_columns import EPISODE, TableColumn
-from sciagent.training.exports.export_source import DatasetFolder, write_split
+from sciagent.training.exports.dataset_folder import DatasetFolder, write_split
 from sciagent.training.task_splits import SPLITS, Split
 
 HINTED = "rows: a failed answer with a hint"

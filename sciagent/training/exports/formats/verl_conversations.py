@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.training.dataset_columns import schema
-from sciagent.training.exports.export_source import DatasetFolder, SplitTable, plain_message, write_tables
+from sciagent.training.exports.dataset_folder import DatasetFolder, SplitTable, plain_message, write_tables
 from sciagent.training.exports.formats.trl_sft import COLUMNS, conversations
 from sciagent.training.task_splits import Split
 

@@ -9,7 +9,7 @@ from pymatgen.core import Element
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.properties import Property
-from sciagent.verification.contract import (
+from sciagent.verification.verifier_contract import (
     ArtifactFile,
     Context,
     Cost,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 from sqlalchemy.engine import Connection
 
-from sciagent.rewards.contract import RewardTerm, TermInputs, TermSettings, TurnOfEpisode
+from sciagent.rewards.reward_term_contract import RewardTerm, TermInputs, TermSettings, TurnOfEpisode
 
 
 class LongSettings(TermSettings):

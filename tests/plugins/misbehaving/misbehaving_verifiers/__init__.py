@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from sciagent.domain.properties import LOGP
-from sciagent.verification import contract
-from sciagent.verification.contract import (
+from sciagent.verification import verifier_contract
+from sciagent.verification.sandbox.messages import finding_to_wire
+from sciagent.verification.verifier_contract import (
     ArtifactFile,
     Context,
     Cost,
@@ -32,7 +33,6 @@ from sciagent.verification.contract import (
     Tier,
     Verifier,
 )
-from sciagent.verification.sandbox.messages import finding_to_wire
 
 LEVEL = Level("nonsense")
 
@@ -43,7 +43,7 @@ class Base(Verifier[Any]):
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
-        return contract.at(LEVEL, LOGP)
+        return verifier_contract.at(LEVEL, LOGP)
 
     def cost(self, candidate: Any) -> Cost:
         return Cost(core_seconds=0.001)
@@ -64,7 +64,7 @@ class Declares(Base):
 
     name = "bad.declares"
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         where: str = ""
         what: str = ""
 
@@ -115,7 +115,7 @@ class Noop(Base):
     def warm(cls) -> None:
         cls.warmed_in = os.getpid()
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         burn: float = 0.0
         refuse: str = ""
 
@@ -161,7 +161,7 @@ class Hang(Base):
 
     name = "bad.hang"
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         early: bool = False
         at: str = ""
 
@@ -181,7 +181,7 @@ class Memory(Base):
 
     name = "bad.memory"
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         how: str = "at_once"
 
     def one(self, candidate: Any, context: Context) -> Finding:
@@ -209,7 +209,7 @@ class Silent(Base):
 
     name = "bad.silent"
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         how: str = "os_exit"
 
     def verify(self, batch: Sequence[Any], context: Context) -> Iterator[Finding]:
@@ -231,7 +231,7 @@ class Rubbish(Base):
 
     name = "bad.rubbish"
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         pipes: bool = False
         forged: str = ""
         flood: int = 0
@@ -280,7 +280,7 @@ class Forks(Base):
 
     name = "bad.forks"
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         daemons: int = 3
         then_hang: bool = False
 
@@ -305,7 +305,7 @@ class NotConverged(Base):
 
     name = "bad.notconverged"
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         reason: str = "scf_not_converged"
 
     def one(self, candidate: Any, context: Context) -> Finding:
@@ -318,7 +318,7 @@ class NotConverged(Base):
 class Raises(Base):
     name = "bad.raises"
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         what: str = "ZeroDivisionError"
         early: bool = False
 
@@ -341,7 +341,7 @@ class Costly(Base):
     name = "bad.cost"
     tier = Tier.SIMULATION
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         how: str = "negative"
         at: str = ""
 
@@ -365,7 +365,7 @@ class NotFinite(Base):
 
     name = "bad.nan"
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         what: str = "nan"
 
     def one(self, candidate: Any, context: Context) -> Finding:
@@ -398,7 +398,7 @@ class Poison(Base):
 
     name = "bad.poison"
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         smiles: str
         early: bool = False
 
@@ -418,7 +418,7 @@ class Files(Base):
 
     name = "bad.files"
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         path: str = "out.txt"
         link_to: str = ""
         name: str = "out.txt"

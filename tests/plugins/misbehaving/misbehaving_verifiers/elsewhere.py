@@ -8,8 +8,8 @@ from importlib import metadata
 from typing import Any
 
 from misbehaving_verifiers import Base
-from sciagent.verification import contract
-from sciagent.verification.contract import Context, Finding, Tier
+from sciagent.verification import verifier_contract
+from sciagent.verification.verifier_contract import Context, Finding, Tier
 
 
 class Elsewhere(Base):
@@ -21,7 +21,7 @@ class Elsewhere(Base):
     requires = ("only-there",)
     engines = ("only-there",)
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         where: str = "there"
         poison: str = ""
 
@@ -44,7 +44,7 @@ class Absent(Base):
     name = "bad.absent"
     tier = Tier.SIMULATION
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         dies: bool = False
 
     @classmethod

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from misbehaving_verifiers import Base
-from sciagent.verification.contract import Context, Cost, Finding, Tier
+from sciagent.verification.verifier_contract import Context, Cost, Finding, Tier
 
 
 class OtherSpglib(Base):

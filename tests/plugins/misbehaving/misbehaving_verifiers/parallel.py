@@ -9,8 +9,8 @@ from typing import Any
 
 from misbehaving_verifiers import Base
 from sciagent.programs import interpreter
-from sciagent.verification import contract
-from sciagent.verification.contract import Context, Finding, SimulatorError, Tier
+from sciagent.verification import verifier_contract
+from sciagent.verification.verifier_contract import Context, Finding, SimulatorError, Tier
 from sciagent_simulators.programs.foreign_script import run_script
 
 JSON = interpreter("json", "JSON", "SCIAGENT_JSON", "every Python has it")
@@ -23,7 +23,7 @@ class Parallel(Base):
     name = "bad.parallel"
     tier = Tier.SIMULATION
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         ranks: int = 2
         seconds: float = 0.0
         hold: bool = False

@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 
 from misbehaving_verifiers import Base
-from sciagent.verification import contract
-from sciagent.verification.contract import Context, Cost, Finding, Tier
+from sciagent.verification import verifier_contract
+from sciagent.verification.verifier_contract import Context, Cost, Finding, Tier
 
 HELD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
 
@@ -25,7 +25,7 @@ class Remote(Base):
     name = "bad.remote"
     tier = Tier.SIMULATION
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         steps: int = 1
         seconds: float = 0.0
         hang_at: str = ""

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from misbehaving_verifiers import Base
-from sciagent.verification import contract
-from sciagent.verification.contract import Context, Cost, Finding, Tier
+from sciagent.verification import verifier_contract
+from sciagent.verification.verifier_contract import Context, Cost, Finding, Tier
 
 
 class Together(Base):
@@ -22,7 +22,7 @@ class Together(Base):
     tier = Tier.SIMULATION
     together = 8
 
-    class Settings(contract.Settings):
+    class Settings(verifier_contract.Settings):
         seconds: float = 0.0
         sleep: float = 0.0
         poison: str = ""

@@ -18,7 +18,7 @@ from sciagent.domain.candidates import candidate_key
 from sciagent.domain.outcomes import Reason
 from sciagent.domain.properties import Property
 from sciagent.errors import InvalidCandidateError
-from sciagent.verification.contract import (
+from sciagent.verification.verifier_contract import (
     Context,
     Cost,
     Finding,

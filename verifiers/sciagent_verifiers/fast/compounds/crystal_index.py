@@ -24,7 +24,7 @@ from sciagent.chemistry.crystals.files import ENDINGS, read_crystals
 from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.chemistry.crystals.prototypes import family, same
 from sciagent.errors import InvalidCandidateError
-from sciagent.verification.contract import ReferenceFile
+from sciagent.verification.verifier_contract import ReferenceFile
 from sciagent_verifiers.fast.novelty_base import Neighbour, ReferenceFolder
 
 FORMAT = 1  # increase it when the stored format, families or likeness change

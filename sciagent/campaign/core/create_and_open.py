@@ -1,0 +1,229 @@
+"""Creates, amends and opens campaigns of the ledger, from the spec as the ledger has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.built_campaign import Built, BuiltRung, build_rungs, check_derived
+from sciagent.campaign.core.calibrating import LedgerFits, fit_lines, fits_of
+from sciagent.campaign.core.product_libraries import unused_reactants
+from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
+from sciagent.domain.outcomes import Outcome
+from sciagent.domain.states import Standing
+from sciagent.errors import UsageError
+from sciagent.scheduling.rules.priced_settings import PricedSpec
+from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import jobs, spend
+from sciagent.verification.registry import Defined, defined, is_function, verifier_names
+
+
+class EntryKind(StrEnum):
+    """How a campaign was entered in the ledger."""
+
+    CREATED = "created"
+    AMENDED = "amended"
+    OPENED = "opened"
+
+
+@dataclass(frozen=True)
+class Entered:
+    """A campaign that was entered in the ledger, with all that its user is told before it runs."""
+
+    built: Built
+    entry: EntryKind
+    amendments: tuple[str, ...] = ()
+    """Changes to the stored campaign, as `path: old -> new`."""
+    fits: LedgerFits | None = field(default=None, repr=False)
+    """The calibrations, if entering it made them."""
+
+    @cached_property
+    def left_out(self) -> tuple[str, ...]:
+        """A sentence on each list of reactants of which the proposer's reaction cannot use some. Raises UsageError, or
+        InputFileError for a list that cannot be read."""
+        return tuple(unused_reactants(self.built.spec))
+
+    @cached_property
+    def calibrations(self) -> tuple[str, ...]:
+        """A sentence on each calibration on measured values, with its leave-one-out error. A driver that starts now
+        makes the same ones. Raises UsageError if one cannot be made."""
+        fits = self.fits
+        if fits is None:
+            with self.built.ledger.read() as connection:
+                fits = fits_of(connection, self.built.spec)
+        return tuple(fit_lines(self.built.spec, fits))
+
+
+def as_begun(spec: CampaignSpec, source: str, row: CampaignRow) -> CampaignSpec:
+    """Returns the spec with the defaults that its campaign began with. source: the text of the spec."""
+    if spec.identity_hash == row.identity_hash:
+        return spec
+    spec_of_stored_file = spec if source == row.source else stored_spec(row, candidates=False)
+    return spec.with_defaults_of(row.spec, spec_of_stored_file)
+
+
+def stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:
+    """Parses the stored spec. Raises UsageError if a rung is a function that is not defined in this process.
+
+    candidates: whether the proposer's files must exist.
+    """
+    known = verifier_names()
+    functions = [rung["verifier"] for rung in row.spec["ladder"] if is_function(rung["settings"])]
+    missing = [name for name in functions if name not in known]
+    if missing:
+        raise UsageError(
+            f'campaign "{row.name}" has the rung {missing[0]}, a function of a notebook or a script, which this '
+            "process does not have: go on where the function is defined, with run(); status, best, explain, report and "
+            "export work here"
+        )
+    name = f"{row.name} (as stored)"
+    base = Path(row.base)
+    if candidates:
+        return parse_spec(row.source, name, base)
+    return _for_people(row.source, name, base, known, tuple(defined().values()))
+
+
+@lru_cache(maxsize=32)
+def _for_people(
+    source: str, name: str, base: Path, verifiers: tuple[str, ...], functions: tuple[Defined, ...]
+) -> CampaignSpec:
+    """Parses a stored spec once: a server needs it for each page. verifiers, functions: all that the spec may name."""
+    return parse_spec(source, name, base, candidates=False)
+
+
+def create_or_open(
+    ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str = "run with an amended file"
+) -> Entered:
+    """Creates the campaign, or opens the stored campaign of that name. who, why: for the log of amendments.
+
+    Only the keys in `campaign_spec.AMENDABLE` may differ from the stored campaign; such changes are logged.
+    Raises UsageError with a diff of anything else.
+    """
+    entry = EntryKind.OPENED
+    amendments: list[str] = []
+    fits: LedgerFits | None = None
+    with ledger.begin() as connection:
+        row = campaigns.find(connection, spec.campaign)
+        spec = spec if row is None else as_begun(spec, source, row)
+        where = str(spec.base.resolve())
+        stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": where, "source": source}
+        check_derived(connection, spec)
+        if row is None:
+            if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
+                _require_campaign(connection, spec.scheduler.law.source)
+            entry = EntryKind.CREATED
+            fits = fits_of(connection, spec)
+            identity = spec.identity_hash
+            rungs = _rung_rows(spec)
+            row = campaigns.create(connection, name=spec.campaign, identity_hash=identity, rungs=rungs, **stated)
+        elif row.identity_hash != spec.identity_hash:
+            address = ledger.url.render_as_string(hide_password=True)
+            raise UsageError(
+                f'campaign "{spec.campaign}" is in {address} already, with another spec:\n'
+                f"  {spec.identity_diff(row.spec)}\n"
+                "Budget, goal.count, limits, resources and workers may change; for anything else give it a new name "
+                "(evidence is reused)."
+            )
+        elif row.spec_hash != spec.hash:
+            entry = EntryKind.AMENDED
+            amendments = spec.diff(row.spec)
+            old, new = json.loads(json.dumps([row.spec, stated["spec"]]))  # both with the types of JSON
+            changed_keys = [key for key in new if old.get(key) != new[key]]
+            changes = [(key, old.get(key), new[key]) for key in changed_keys]
+            campaigns.amend(connection, row, changes=changes, who=who, why=why, **stated)
+            _retry_limited(connection, row, new)
+            row = campaigns.get(connection, spec.campaign)
+        ladder = _stored_rungs(connection, row, spec)
+    return Entered(Built(ledger, row, spec, ladder), entry, tuple(amendments), fits)
+
+
+def _require_campaign(connection: Connection, name: str) -> None:
+    """Raises UnknownNameError if the ledger has no campaign of that name."""
+    campaigns.get(connection, name)
+
+
+def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:
+    """Builds the ladder with row ids and learnt costs. Raises UsageError if a verifier has changed since."""
+    rows = {r.name: r for r in campaigns.all_rungs(connection, row.id)}
+    for rung in spec.all_rungs:
+        verifier = rung.configured
+        stored = rows[rung.rung]
+        if (verifier.version, verifier.settings_hash) != (stored.verifier_version, stored.settings_hash):
+            raise UsageError(
+                f'rung "{rung.rung}": {rung.verifier} is now version {verifier.version}, with other settings or '
+                f"defaults than when the campaign began (version {stored.verifier_version}); "
+                "start a campaign of a new name"
+            )
+    ratios = {r.name: spend.cost_ratios(connection, *r.computation) for r in rows.values()}
+    built = build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
+    for each in built:
+        each.all_fits.update(rows[each.spec.rung].all_fits)
+    return built
+
+
+def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[str, Any]) -> None:
+    """Queues jobs again that exceeded a limit which was raised since. Such jobs have no evidence to supersede."""
+    outcome_of_limit = {"wall_seconds": Outcome.TIMEOUT, "memory_mb": Outcome.OUT_OF_MEMORY}
+    ladder = zip(campaigns.all_rungs(connection, row.id), row.spec["ladder"], canonical["ladder"], strict=True)
+    pending_again = {"standing": Standing.PENDING, "verdict": None, "reason": None, "detail": ""}
+    for rung, old, new in ladder:
+        outcomes = []
+        for limit, outcome in outcome_of_limit.items():
+            if new["limits"][limit] > old["limits"][limit]:
+                outcomes.append(outcome)
+        if not outcomes:
+            continue
+        candidate_ids = jobs.requeue(connection, row.id, rung.id, outcomes)
+        if rung.control:
+            continue  # a control changes no standing
+        for candidate_id in candidate_ids:
+            standings.update(connection, row.id, candidate_id, **pending_again)
+
+
+def open_stored(ledger: Ledger, name: str, who: str) -> Entered:
+    """Opens a stored campaign by name. Raises UnknownNameError, or SpecError if its files are missing."""
+    with ledger.read() as connection:
+        row = campaigns.get(connection, name)
+    return create_or_open(ledger, stored_spec(row), row.source, who)
+
+
+def open_campaign_for_people(ledger: Ledger, name: str) -> Built:
+    """Opens a stored campaign for a person's command; the proposer's files need not exist."""
+    with ledger.read() as connection:
+        return open_within(connection, ledger, name)
+
+
+def open_within(connection: Connection, ledger: Ledger, name: str) -> Built:
+    """Opens a stored campaign like `open_campaign_for_people`, in a transaction that is open already.
+
+    If many readers each wanted a second connection, they would wait for each other.
+    """
+    row = campaigns.get(connection, name)
+    spec = as_begun(stored_spec(row, candidates=False), row.source, row)
+    return Built(ledger, row, spec, _stored_rungs(connection, row, spec))
+
+
+def _rung_rows(spec: CampaignSpec) -> Sequence[Mapping[str, Any]]:
+    return [
+        {
+            "position": position,
+            "name": rung.rung,
+            "verifier": rung.configured.name,
+            "verifier_version": rung.configured.version,
+            "tier": str(rung.tier),
+            "settings": rung.configured.settings.model_dump(mode="json"),
+            "settings_hash": rung.configured.settings_hash,
+            "gate": {} if rung.control else {k: [w.low, w.high] for k, w in rung.window_gates().items()},
+            "control": rung.control,
+        }
+        for position, rung in enumerate(spec.all_rungs)
+    ]

@@ -1,0 +1,364 @@
+"""Runs verifiers for a person outside of a driver: `sciagent verify`, `sciagent calc`, and the fast rungs of added
+candidates.
+
+`verify` runs one candidate up a ladder, and `calc` one verifier on molecules, both without a campaign. The ledger keeps
+the evidence.
+
+The fast rungs of a campaign run in the person's own process for candidates that the person adds, and before a
+promotion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sciagent.campaign.core.built_campaign import Built, BuiltRung, built_ladder, built_rungs, check_engines, prepare
+from sciagent.campaign.core.calibrating import fits_of
+from sciagent.campaign.core.record_and_settle import answer_of, known_or_run, log_blocked, run_directly
+from sciagent.campaign.core.verdicts import Answer, place
+from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.rungs import RungSpec
+from sciagent.campaign.people.find_candidate import FoundCandidate
+from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
+from sciagent.chemistry.molecule_files import StructureRecord
+from sciagent.chemistry.subjects.base import Subject
+from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.domain.answers.shown_values import (
+    CalculatedCandidate,
+    LadderAnswer,
+    PropertyValue,
+    RungAnswer,
+    ShownValue,
+)
+from sciagent.domain.candidates import MOLECULE_KIND, smiles_of
+from sciagent.domain.directives import Verb
+from sciagent.domain.display_units import Units, in_chosen_units
+from sciagent.domain.evidence import Finding
+from sciagent.domain.outcomes import Outcome, Verdict
+from sciagent.domain.properties import properties
+from sciagent.domain.proposer_interfaces import ProposalIn
+from sciagent.domain.quantities import conversion_factor
+from sciagent.domain.rung_calibration import calibrated
+from sciagent.domain.states import Standing
+from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
+from sciagent.execution.worker.read_claimed_jobs import scratch_of
+from sciagent.store.campaign_state import directives, standings, watermarks
+from sciagent.store.campaign_state.campaigns import log_event, new_owner
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.results import candidates, evidence
+from sciagent.store.results.evidence import RecordedEvidence
+from sciagent.verification.availability import entry
+from sciagent.verification.registry import verifier_class
+from sciagent.verification.sandbox.host import Worker
+from sciagent.verification.verifier_contract import ANY_KIND
+
+MAX_TEXT = 4000  # characters kept of a text that could not be read, or that the safety screen refused
+MAX_LOGGED_TEXT = 500  # characters kept of a text that is logged without the safety screen
+
+
+def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") -> LadderAnswer:
+    """Returns the ladder's answers on a candidate. Evidence in the ledger is reused; new evidence is recorded there.
+
+    given: the candidate in any notation. A candidate that the safety screen refuses goes no further, and the refusal
+    is logged. If the spec turns the screen off, the spec's reason is logged. who: name of the person, for the log.
+    """
+    try:
+        candidate = spec.standardisation.apply(given).candidate
+    except InvalidCandidateError as error:
+        # the text becomes no candidate, so the answer repeats the text itself
+        about = {"kind": spec.subject, "text": given[:MAX_TEXT], "reason": error.reason, "detail": error.detail}
+        return LadderAnswer(key=None, verdict=Verdict.FAIL, rungs=(), **about)
+    with ledger.begin() as connection:
+        fits = fits_of(connection, spec)
+        candidate_id = candidates.enter(connection, [candidate])[candidate.key]
+        if not spec.safety.screen:
+            payload = {"key": candidate.key, "text": given[:MAX_LOGGED_TEXT], "reason": spec.safety.reason, "who": who}
+            log_event(connection, None, "safety_off", payload)
+    ladder = built_ladder(spec, fits)
+    for rung in ladder.rungs:
+        check_engines(rung)
+    prepare(ladder.rungs)
+    answers: list[Answer] = []
+    rows: list[RungAnswer] = []
+    with Worker(scratch_of(ledger.artifacts)) as worker:
+        for rung in ladder.rungs:
+            result, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
+            rows.append(_row(rung, result, core_seconds, ladder.spec.chosen_units()))
+            answers.append(answer_of(rung, result))
+            current_place = place(ladder.rules, ladder.objectives, answers)
+            if current_place.standing is not Standing.OPEN:
+                break
+    verdict = current_place.verdict or Verdict.PASS
+    reason = current_place.reason
+    detail = current_place.detail
+    if verdict is Verdict.NOT_APPLICABLE:
+        # the last rung refused the candidate: if a refusal drops it, the answer is the same as a failed gate
+        verdict = Verdict.FAIL if ladder.rules[current_place.position].drop_on_refusal else Verdict.INCONCLUSIVE
+        if ladder.rungs[current_place.position].verifier.name == spec.screen:
+            blocked = {"key": candidate.key, "text": given[:MAX_TEXT], "reason": reason or "", "detail": detail}
+            with ledger.begin() as connection:
+                log_blocked(connection, None, **blocked, operation="verify")
+    return LadderAnswer(
+        key=candidate.key,
+        kind=candidate.kind,
+        text=candidate.text,
+        formula=candidate.formula,
+        smiles=smiles_of(candidate.kind, candidate.text),
+        drawn_from=ladder.subject.notation(candidate),
+        verdict=verdict,
+        reason=reason,
+        detail=detail,
+        rungs=tuple(rows),
+    )
+
+
+def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None, units: Units) -> RungAnswer:
+    """Returns a rung's answer. core_seconds: cost of the run; None for reused evidence."""
+    judgement = answer_of(rung, result).judgement
+    shown = in_chosen_units(calibrated(result.measured, rung.fits), units)
+    return RungAnswer(
+        rung=rung.spec.rung,
+        tier=rung.rules.tier,
+        outcome=result.outcome,
+        **judgement._asdict(),
+        reused=core_seconds is None,
+        core_seconds=round(core_seconds or 0.0, 3),
+        values={measured.property: ShownValue.of(measured) for measured in shown},
+    )
+
+
+def rungs_for(
+    verifier: str, settings: Mapping[str, Any], folder: Path, molecules: Iterable[StructureRecord] = ()
+) -> tuple[BuiltRung, ...]:
+    """Returns the safety screen and the verifier as rungs that are ready to run.
+
+    folder: where relative paths in the settings start. molecules: the molecules to calculate; their charges choose the
+    defaults of settings that are not stated, so that all molecules have one level of theory. Raises UsageError for an
+    unknown verifier or bad settings.
+    """
+    subject = subject_for(verifier)
+    stated_rungs: list[dict[str, Any]] = []
+    if subject.screen not in (verifier, None):
+        stated_rungs.append({"verifier": subject.screen})
+    stated_rungs.append({"verifier": verifier, "settings": dict(settings)})
+    try:
+        rungs = [RungSpec.model_validate(rung, context={"base": folder}) for rung in stated_rungs]
+    except ValidationError as error:
+        raise UsageError("; ".join(_message(verifier, fault) for fault in error.errors())) from None
+    *screens, rung = rungs  # the safety screen, unless the verifier is the screen or the subject has none
+    rung_for_molecules = rung.for_charges(_charges(subject, molecules))
+    return built_rungs([*screens, rung_for_molecules])
+
+
+def subject_for(verifier: str) -> Subject:
+    """Returns the subject whose candidates a verifier takes; molecules for one that takes all.
+
+    Raises UsageError for an unknown verifier."""
+    kind = verifier_class(verifier).kind
+    return subject_of(MOLECULE_KIND if kind == ANY_KIND else kind)
+
+
+def _charges(subject: Subject, records: Iterable[StructureRecord]) -> set[int]:
+    """Returns the net charges of the structures that can be read."""
+    charges = set()
+    for record in records:
+        with suppress(InvalidCandidateError):
+            charges.add(subject.read(record.text).charge)
+    return charges
+
+
+def _message(verifier: str, fault: Any) -> str:
+    """Returns the message on a mistake in the settings. fault: one of pydantic's descriptions of mistakes."""
+    path = [str(step) for step in fault["loc"] if step != "settings"]
+    place = ".".join(path)
+    if fault["type"] != "extra_forbidden":
+        return f"{place or verifier}: {fault['msg'].removeprefix('Value error, ')}"
+    known = [setting["name"] for setting in entry(verifier, {})["settings"]]
+    return f'{verifier} has no setting "{place}"{did_you_mean(place, known)}; it takes: {", ".join(known) or "none"}'
+
+
+def check_units(rung: BuiltRung, units: Units) -> None:
+    """Raises UsageError for a property that the rung does not measure, and UnitError for a unit it does not take."""
+    measured = {item.property.name for item in rung.verifier.measures}
+    for name, unit in units.items():
+        if name not in measured:
+            raise UsageError(f'{rung.verifier.name} does not measure "{name}"{did_you_mean(name, sorted(measured))}')
+        if properties()[name].conversion(unit) is None:
+            conversion_factor(unit, properties()[name])  # raises UnitError
+
+
+def structures_of(
+    texts: Iterable[str],
+    file: Path | None = None,
+    column: str | None = None,
+    keep: Sequence[str] | None = None,
+    subject: Subject | None = None,
+) -> Iterator[StructureRecord]:
+    """Yields structures that are given as texts, then the structures of a file.
+
+    column, keep: as in `Subject.records`. subject: None means molecules.
+    """
+    yield from (StructureRecord(number, text) for number, text in enumerate(texts))
+    if file is not None:
+        yield from (subject or subject_of(MOLECULE_KIND)).records(file, column, keep=keep)
+
+
+def calculate(
+    ledger: Ledger,
+    rungs: Sequence[BuiltRung],
+    molecules: Iterable[StructureRecord],
+    units: Units | None = None,
+    who: str = "",
+    worker: Worker | None = None,
+) -> Iterator[CalculatedCandidate]:
+    """Yields the verifier's answer on each molecule. Evidence in the ledger is reused, new evidence is recorded there.
+
+    rungs: as `rungs_for` returns them. worker: a process that has started already; by default a new one, which ends
+    with the last molecule. A molecule that the safety screen refuses is not calculated, and the refusal is logged.
+    Names from a file are stored.
+    """
+    for rung in rungs:
+        check_engines(rung)
+    prepare(rungs)
+    with ExitStack() as leaving:
+        if worker is None:
+            worker = Worker(scratch_of(ledger.artifacts), preload=[rung.verifier.name for rung in rungs])
+            leaving.enter_context(worker)
+        for molecule in molecules:
+            yield _calculated(ledger, worker, rungs, molecule, units or {}, who)
+
+
+def _calculated(
+    ledger: Ledger, worker: Worker, rungs: Sequence[BuiltRung], molecule: StructureRecord, units: Units, who: str
+) -> CalculatedCandidate:
+    """Returns the answer of the last rung on a molecule, or of the first rung without a value."""
+    text = molecule.text
+    subject = subject_for(rungs[-1].verifier.name)
+    given = {field: (name,) for field, name in molecule.names.items()}
+    try:
+        candidate = subject.read(text)
+    except InvalidCandidateError as error:
+        why = molecule.fault or error.detail
+        return CalculatedCandidate(text=text, names=given, outcome=Outcome.REFUSED, reason=error.reason, detail=why)
+    with ledger.begin() as connection:
+        candidate_id = candidates.enter(connection, [candidate])[candidate.key]
+        candidates.enter_names(connection, None, [(candidate_id, molecule.names)])
+    for rung in rungs:
+        answer, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
+        if answer.outcome is not Outcome.OK:
+            break
+    if rung.verifier.name == subject.screen and answer.outcome is Outcome.REFUSED:
+        blocked = {"key": candidate.key, "text": text, "reason": str(answer.reason), "detail": answer.detail}
+        with ledger.begin() as connection:
+            log_blocked(connection, None, **blocked, operation="calc", who=who)
+    return CalculatedCandidate(
+        text=text,
+        names=given,
+        key=candidate.key,
+        smiles=smiles_of(candidate.kind, candidate.text),
+        structure=candidate.text,
+        formula=candidate.formula,
+        outcome=answer.outcome,
+        reason=answer.reason,
+        detail=answer.detail,
+        reused=core_seconds is None,
+        core_seconds=round(core_seconds or 0.0, 3),
+        values=tuple(PropertyValue.of(measured) for measured in in_chosen_units(answer.measured, units)),
+    )
+
+
+BATCH = 100  # candidates per transaction
+
+
+@dataclass(frozen=True)
+class AddedCandidate:
+    """The result of adding one structure."""
+
+    text: str
+    """The structure as the person wrote it."""
+    status: str
+    """`new`, `duplicate` or `refused`."""
+    key: str | None
+    """Key of the candidate; None if the structure was refused."""
+    standing: str | None
+    """Standing of the candidate in the campaign; None if the structure was refused."""
+    reason: str | None
+    """Reason why the structure was refused or the candidate dropped."""
+    detail: str
+    """Details of the reason."""
+
+
+def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterator[AddedCandidate]:
+    """Parses a person's proposals, runs the fast rungs on them and writes them to the ledger with the person's name and
+    reason, `BATCH` at a time. A driver may run at the same time."""
+    prepare(built.fast)
+    proposals = iter(given)
+    with Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast]) as worker:
+        while True:
+            batch = list(islice(proposals, BATCH))
+            if not batch:
+                return
+            bench = CampaignWorkbench(built, worker, new_owner())
+            answers = bench.propose(batch)
+            with built.ledger.begin() as connection:
+                watermarks.lock(connection, built.row.id)
+                bench.commit(connection, None)
+                keys = [answer.key for answer in answers if answer.key]
+                ids = candidates.ids_of(connection, keys)
+                unique_keys = list(dict.fromkeys(keys))
+                for key in unique_keys:
+                    directives.write(connection, built.row.id, Verb.ADD, who, why, candidate_id=ids[key])
+                rows = {key: standings.get(connection, built.row.id, id_) for key, id_ in ids.items()}
+            for proposal, answer in zip(batch, answers, strict=True):
+                if answer.key:
+                    row = rows[answer.key]
+                else:  # the structure was refused, and the campaign has no candidate for it
+                    row = {"standing": None, "reason": answer.reason, "detail": answer.detail}
+                yield AddedCandidate(
+                    text=proposal.text,
+                    status=answer.status,
+                    key=answer.key,
+                    standing=row["standing"],
+                    reason=row["reason"],
+                    detail=row["detail"] or "",
+                )
+
+
+def complete_fast(built: Built, named: FoundCandidate, who: str) -> str:
+    """Runs the fast rungs that did not run because an earlier rung dropped the candidate.
+
+    Returns the safety screen's reason for a block, which is logged; an empty text if the screen blocks nothing. Raises
+    UsageError if a rung cannot decide.
+    """
+    results: dict[int, Finding | RecordedEvidence] = {}
+    with built.ledger.read() as connection:
+        candidate = candidates.load(connection, [named.id])[named.id]
+        for rung in built.fast:
+            known = evidence.find_reusable(connection, [named.id], rung.verifier.computation)
+            if named.id in known:
+                results[rung.id] = known[named.id]
+    missing = [rung for rung in built.fast if rung.id not in results]
+    if missing:
+        prepare(missing)
+        with Worker(built.scratch(), preload=[rung.verifier.name for rung in missing]) as worker:
+            for rung in missing:
+                finding = run_directly(built.ledger, worker, rung, candidate, named.id, built.row.id).finding
+                if not finding.outcome.rule.is_evidence:
+                    why = f"{finding.reason}: {finding.detail}"
+                    raise UsageError(f"{named}: {rung.spec.rung} could not say whether it may be promoted: {why}")
+                results[rung.id] = finding
+    screens = [results[rung.id] for rung in built.fast if rung.verifier.name == built.subject.screen]
+    if not screens or screens[0].outcome is not Outcome.REFUSED:
+        return ""
+    screen = screens[0]
+    stated = {"key": named.key, "text": named.text, "reason": str(screen.reason), "detail": screen.detail}
+    with built.ledger.begin() as connection:
+        log_blocked(connection, built.row.id, **stated, asked="promote", who=who)
+    return f"{screen.reason}: {screen.detail}"

@@ -1,0 +1,166 @@
+"""`sciagent gc`: shows files that are no longer needed, and removes them with --delete.
+
+`sciagent db upgrade | check | backup`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.filesize import decimal
+
+from sciagent.api.terminal import Line
+from sciagent.cli import options
+from sciagent.cli.shared import Exit, open_ledger, put, put_answer, say
+from sciagent.errors import UsageError
+from sciagent.inputs.environment_variables import ledger_address, user
+
+if TYPE_CHECKING:
+    from sciagent.campaign.people.remove_unneeded_files import Waste
+
+
+KINDS = {
+    "unnamed": "artifact files that no evidence names",
+    "partial": "writes that were killed half way",
+    "old": "artifact files of old evidence (hits keep theirs)",
+    "worker": "scratch folders of dead workers",
+    "foreign": "scratch folders that another host has left for a week",
+    "checkpoint": "checkpoints of jobs that are over",
+}
+MAX_SHOWN = 1000  # items of a list
+FEW_FILES = 10  # up to this many unnamed files are removed without --mine
+
+
+def gc(
+    keep_days: float | None = typer.Option(None, min=0, help="Remove artifact files of older evidence, too."),
+    delete: bool = typer.Option(False, "--delete", help="Remove it; default: only show what would go."),
+    reason: str = typer.Option("", "--reason", "-r", help="Why; it is kept with each file of evidence."),
+    mine: bool = typer.Option(
+        False,
+        "--mine",
+        help="Confirm that no other ledger uses the artifact folder, though most of its files are unnamed.",
+    ),
+    show: bool = typer.Option(False, "--list", help="Show each file and folder."),
+    ledger: options.Ledger = None,
+    as_who: options.Who = None,
+    json: options.Json = False,
+) -> None:
+    """Clear up: artifact files that no evidence names, scratch folders of dead workers, checkpoints of finished jobs.
+
+    Evidence is never removed. A file that goes for its age is noted with who, when and why, and explain says so.
+    Nothing younger than an hour is touched, so a campaign may run meanwhile.
+    """
+    from sciagent.campaign.people import remove_unneeded_files
+    from sciagent.store.campaign_state import directives
+
+    opened = open_ledger(ledger)
+    waste_items, n_named, n_unnamed = remove_unneeded_files.find_waste(opened, keep_days)
+    sizes = dict[str, list[int]]()  # in bytes, by kind
+    for kind in KINDS:
+        sizes[kind] = [waste.size for waste in waste_items if waste.kind == kind]
+    total = sum(map(sum, sizes.values()))
+    n_unnamed_waste = len(sizes["unnamed"])  # a file younger than an hour is unnamed, but no waste
+    is_mostly_unnamed = n_unnamed_waste > max(FEW_FILES, n_named)
+    if delete and not mine and is_mostly_unnamed:
+        raise UsageError(
+            f"{n_unnamed_waste} of {n_named + n_unnamed} files in {opened.artifacts.root} are named by no row of this "
+            "ledger: another ledger may keep its files there. If none does, say so with --mine"
+        )
+    removed = 0
+    removed_bytes = 0
+    if delete:
+        default_reason = "cleared up" if keep_days is None else f"cleared up after {keep_days:g} days"
+        why = directives.checked_reason(reason or default_reason)
+        removed, removed_bytes = remove_unneeded_files.remove_waste(opened, waste_items, as_who or user(), why)
+        note = f"removed {removed} of {len(waste_items)}, {decimal(removed_bytes)}"
+    else:
+        would_go = f"{decimal(total)} would go; nothing was removed. Remove it with --delete"
+        note = would_go if waste_items else "there is nothing to clear up"
+    answer: dict[str, Any] = {
+        "deleted": delete,
+        "removed": removed,
+        "removed_bytes": removed_bytes,
+        "bytes": total,
+        "kinds": {kind: {"n": len(kind_sizes), "bytes": sum(kind_sizes)} for kind, kind_sizes in sizes.items()},
+        "artifacts": {"named": n_named, "unnamed": n_unnamed},
+        "items": _items(waste_items),
+    }
+    lines = list(_totals(sizes))
+    if show:
+        lines += _listed(waste_items)
+    put_answer(answer, json, map(Line, lines), note)
+
+
+def _totals(sizes: Mapping[str, Sequence[int]]) -> Iterator[str]:
+    """Yields a line for each kind of waste that was found. sizes: in bytes, by kind."""
+    for kind, kind_sizes in sizes.items():
+        if kind_sizes:
+            yield f"{len(kind_sizes):>7}  {decimal(sum(kind_sizes)):>9}  {KINDS[kind]}"
+
+
+def _items(waste_items: Sequence[Waste]) -> list[Mapping[str, str | int]]:
+    shown = waste_items[:MAX_SHOWN]
+    return [{"kind": w.kind, "path": str(w.path), "bytes": w.size, "why": w.why} for w in shown]
+
+
+def _listed(waste_items: Sequence[Waste]) -> Iterator[str]:
+    for waste in waste_items[:MAX_SHOWN]:
+        yield f"  {waste.path}  {decimal(waste.size)}  {waste.why}"
+    if len(waste_items) > MAX_SHOWN:
+        yield f"  and {len(waste_items) - MAX_SHOWN} more"
+
+
+app = typer.Typer(help="The ledger's schema.", no_args_is_help=True)
+
+
+def _engine(address: str | None) -> Any:
+    from sciagent.store.database.engine import connect, ledger_url
+
+    return connect(ledger_url(ledger_address(address)))
+
+
+@app.command()
+def upgrade(ledger: options.Ledger = None) -> None:
+    """Bring the ledger to this version's schema. A SQLite file is copied first."""
+    from sciagent.store.database import migrate
+
+    engine = _engine(ledger)
+    before = migrate.current(engine)
+    copy = migrate.upgrade(engine)
+    put(f"{before or 'empty'} -> {migrate.current(engine)}")
+    if copy:
+        say(f"a copy from before is at {copy}")
+
+
+@app.command(epilog="Example: sciagent db backup ledger.2026-11-22.dump")
+def backup(
+    file: Path = typer.Argument(help="Where it goes; refused if it is there."), ledger: options.Ledger = None
+) -> None:
+    """Copy the ledger as it is at this moment, while campaigns run. Copy the folder of artifacts afterwards.
+
+    SQLite: a database file. PostgreSQL: an archive for pg_restore, made by pg_dump.
+    """
+    from sciagent.store.database.engine import ledger_url
+    from sciagent.store.database.migrate import back_up
+
+    back_up(ledger_url(ledger_address(ledger)), file)
+    put(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
+
+
+@app.command()
+def check(ledger: options.Ledger = None, json: options.Json = False) -> None:
+    """Show the revision of the ledger, and compare it with the tables of this version; exit code 1 if they differ."""
+    from sciagent.store.database import migrate
+
+    engine = _engine(ledger)
+    at = migrate.current(engine)
+    need = migrate.head()
+    differences = migrate.differences(engine) if at == need else [f"at {at}, needs {need}"]
+    answer = {"ok": not differences, "differences": differences, "current": at, "needed": need}
+    lines = [f"current {at or 'none'}, needed {need}", *(differences or ["the ledger is as it should be"])]
+    put_answer(answer, json, map(Line, lines))
+    if differences:
+        raise typer.Exit(Exit.FAILED)

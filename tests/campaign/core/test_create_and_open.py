@@ -1,0 +1,108 @@
+"""A campaign is entered once: the answer says how, and what its user is told before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sciagent import Campaign
+from sciagent.api import campaign as campaign_module
+from sciagent.campaign.core import calibrating, create_and_open
+from sciagent.campaign.core.create_and_open import Entered, EntryKind, create_or_open, open_stored
+from sciagent.campaign.file import campaign_spec
+from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.campaign.people.importing import import_file
+from sciagent.campaign.people.verify_and_calculate import verify_one
+from sciagent.domain.display_units import Column
+from sciagent.domain.properties import Level
+from sciagent.store.database.ledger import Ledger
+from tests.support.typed import told
+
+AMIDES = """
+campaign: amides
+subject: molecule
+objectives: [{property: logp, min: -9}]
+ladder: [{verifier: molecule.checks}]
+goal: {kind: hits, count: 5}
+budget: {proposals: 4}
+proposer:
+  kind: enumerate
+  reaction: '[C:1](=[O:2])[OX2H1].[NX3;H2,H1;!$(NC=O):3]>>[C:1](=[O:2])[N:3]'
+  reactants: {1: ['CC(=O)O acetic acid', CCO ethanol], 2: [CN]}
+scheduler: {kind: exhaustive}
+"""
+
+
+def entered(ledger: Ledger, folder: Path, text: str = AMIDES) -> Entered:
+    return create_or_open(ledger, parse_spec(text, base=folder), text, "ann")
+
+
+def test_it_is_created_opened_or_amended_and_reactants_that_cannot_react_are_named(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    first = entered(ledger, tmp_path)
+    assert (first.entry, first.amendments, first.calibrations) == (EntryKind.CREATED, (), ())
+    left_out = ("reactant 1: 1 left out, without the group that the reaction needs there: ethanol",)
+    assert first.left_out == left_out
+    again = entered(ledger, tmp_path)
+    assert (again.entry, again.amendments, again.left_out) == (EntryKind.OPENED, (), left_out)
+    richer = entered(ledger, tmp_path, AMIDES.replace("proposals: 4", "proposals: 5"))
+    assert (richer.entry, richer.amendments) == (EntryKind.AMENDED, ("budget.proposals: 4 -> 5",))
+    assert richer.built.row.id == first.built.row.id
+    assert open_stored(ledger, "amides", "ann").entry is EntryKind.OPENED
+
+
+def test_the_calibrations_are_those_of_the_values_that_were_imported(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "lab.csv"
+    file.write_text("smiles,logp\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 10)))
+    import_file(ledger, file, columns=[Column("logp", "logp")], level=Level("experiment"))
+    plain = AMIDES.replace("amides", "fits").replace("min: -9", "min: -9, calibrate: {from: measured, kind: offset}")
+    uncalibrated = parse_spec(AMIDES, base=tmp_path)
+    for n in range(1, 10):
+        verify_one(ledger, uncalibrated, "C" * n)
+    made = entered(ledger, tmp_path, plain)
+    monkeypatch.setattr(create_and_open, "fits_of", None)  # those of the creation are not made again
+    [line] = made.calibrations
+    assert line.startswith("logp of molecule_checks")
+    monkeypatch.setattr(create_and_open, "fits_of", calibrating.fits_of)
+    assert entered(ledger, tmp_path, plain).calibrations == (line,)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the functions that enter a campaign or validate a file, once for each call."""
+    called: list[str] = []
+
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def count(*given: Any, **named: Any) -> Any:
+            called.append(function.__name__)
+            return function(*given, **named)
+
+        return count
+
+    once = counted(create_or_open)
+    monkeypatch.setattr(create_and_open, "create_or_open", once)
+    monkeypatch.setattr(campaign_module, "create_or_open", once)
+    monkeypatch.setattr(campaign_spec, "validated", counted(campaign_spec.validated))
+    return called
+
+
+def test_a_run_reads_and_enters_its_campaign_once(tmp_path: Path, calls: list[str]) -> None:
+    (tmp_path / "amides.yaml").write_text(AMIDES, encoding="utf-8")
+    url = str(tmp_path / "amides.db")
+    shown = told("run", str(tmp_path / "amides.yaml"), "--ledger", url, "--no-report")
+    assert "starting amides: " in shown and "reactant 1: 1 left out" in shown
+    assert calls == ["validated", "create_or_open"]
+    calls.clear()
+    assert "going on with amides: " in told("resume", "amides", "--ledger", url, "--no-report")
+    assert calls == ["validated", "create_or_open"]
+    calls.clear()
+    with Campaign.from_yaml(tmp_path / "amides.yaml", url) as campaign:
+        campaign.run(progress=False)
+    assert calls == ["validated", "create_or_open"]
+    campaign.ledger.close()
