@@ -25,6 +25,7 @@ from sciagent.cli import (
     init_schema_plan,
     jobs,
     lab,
+    mcp_server,
     models,
     person_serve_audit,
     policy_and_evaluate,
@@ -203,7 +204,7 @@ PANELS: dict[str, tuple[Listed, ...]] = {
     "Agents": (
         Listed(campaign_views.trace, "Show what a model read and called", "trace quickstart_llm 1"),
         Listed(models.models, "Language models on this machine", "models smollm2"),
-        Listed(models.mcp, "Serve a campaign's tools over MCP", "mcp quickstart --http 8765"),
+        Listed(mcp_server.mcp, "Serve a campaign's tools over MCP", "mcp quickstart --http 8765"),
         Listed(models.serve_model, "Serve a local model by vLLM", "serve-model smollm2 --port 8000"),
         Listed(models.adapters, "LoRA adapters of a served model", "adapters policy-1 ./adapter"),
     ),
