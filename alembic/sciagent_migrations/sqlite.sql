@@ -209,10 +209,11 @@ CREATE TABLE candidate_name (
 	id INTEGER NOT NULL, 
 	candidate_id INTEGER NOT NULL, 
 	campaign_id INTEGER, 
+	row_hash VARCHAR(16) NOT NULL, 
 	field VARCHAR(60) NOT NULL, 
 	text VARCHAR(200) NOT NULL, 
 	CONSTRAINT pk_candidate_name PRIMARY KEY (id), 
-	CONSTRAINT uq_candidate_name_candidate_id_campaign_id_field_text UNIQUE (candidate_id, campaign_id, field, text), 
+	CONSTRAINT uq_candidate_name_candidate_id_campaign_id_row_hash_field UNIQUE (candidate_id, campaign_id, row_hash, field), 
 	CONSTRAINT fk_candidate_name_candidate_id FOREIGN KEY(candidate_id) REFERENCES candidate (id), 
 	CONSTRAINT fk_candidate_name_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id)
 );

@@ -252,7 +252,7 @@ class CandidateRow:
     in_seeds: bool
     """Whether a seed file contains the candidate."""
     names: Names = field(default_factory=dict)
-    """Names and remarks in input files, by column."""
+    """Names and remarks in input files, by column; every column has a text for each row, in the same order."""
     drawn_from: str = ""
     """Notation from which it is drawn."""
     values: tuple[MeasuredValue, ...] = ()

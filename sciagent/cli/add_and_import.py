@@ -114,7 +114,7 @@ def import_(
     revise: str | None = typer.Option(None, metavar="WHY", help="Supersede values that changed, and why."),
     replicate: bool = typer.Option(False, help="Keep values that differ from those of other files beside them."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Check the file; write nothing."),
-    keep: list[str] | None = typer.Option(None, help="A column that becomes a name of the molecules. Repeat it."),
+    keep: list[str] | None = typer.Option(None, help="A column that stays with the molecules as a remark. Repeat it."),
     campaign: str | None = typer.Option(None, "--campaign", "-c", help="With --rung: the campaign."),
     rung: str | None = typer.Option(
         None, metavar="LABEL", help="Old values are answers of this rung of a campaign, which people do."

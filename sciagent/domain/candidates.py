@@ -5,7 +5,8 @@ A name is an identifier, a supplier or a catalogue number, for example.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Protocol, runtime_checkable
 
 MOLECULE_KIND = "molecule"
@@ -66,7 +67,15 @@ def candidate_key(kind: str, identity: str, charge: int, multiplicity: int) -> s
 
 
 Names = Mapping[str, tuple[str, ...]]
-"""{field: its texts, oldest first}. A candidate that stands twice in a file has two texts."""
+"""{field: its texts, one for each row of the files that names the candidate, oldest row first}.
+
+A field is a column of the campaign's files, or `imported.COLUMN` for a column of another file with values. The texts at
+one place of all columns belong to one row; so do those of all `imported.` columns. An empty cell is MISSING.
+"""
+MISSING = "n/a"
+"""Stands for an empty cell of a row, where another row of the candidate has a text in the same column."""
+IMPORTED_PREFIX = "imported."
+"""Beginning of the fields of files with values. They are remarks, and never replace the campaign's own names."""
 IDENTIFIERS = ("id", "identifier", "name", "title", "compound", "compound_id", "molecule_id", "cas", "catalogue_number")
 """Headers of columns that hold a molecule's name, in order of preference; so does any header that ends in `_id`."""
 
@@ -88,30 +97,83 @@ def identifier_columns(header: Sequence[str], structure: str = "") -> tuple[str,
     return ()
 
 
+def names_from_rows(rows: Iterable[Mapping[str, str]]) -> Names:
+    """Returns the texts of rows of files by field, all of the same length.
+
+    rows: {field: text} of each row, without empty cells. A row whose texts all stand in another row is left out.
+    """
+    different_rows = _different_rows(rows)
+    fields = dict.fromkeys(field for row in different_rows for field in row)
+    return {field: tuple(row.get(field, MISSING) for row in different_rows) for field in fields}
+
+
+def _different_rows(rows: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """Returns the rows that say something that no other row says, each once."""
+    rows_by_content: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
+    for row in rows:
+        rows_by_content.setdefault(frozenset(row.items()), row)
+    parts_of_rows = set()  # what rows with more fields say in the fields of a shorter row
+    for fields in {frozenset(row) for row in rows_by_content.values()}:
+        for row in rows_by_content.values():
+            if fields < row.keys():
+                parts_of_rows.add(frozenset((field, row[field]) for field in fields))
+    return [row for content, row in rows_by_content.items() if content not in parts_of_rows]
+
+
+def name_rows(names: Names) -> list[dict[str, str]]:
+    """Returns {field: text} of each row: first the rows of the campaign's files, then those of files with values."""
+    own = {field: texts for field, texts in names.items() if not field.startswith(IMPORTED_PREFIX)}
+    imported = {field: texts for field, texts in names.items() if field.startswith(IMPORTED_PREFIX)}
+    rows = []
+    for columns in (own, imported):
+        # the lengths differ only if a campaign's own column has such a name
+        for texts in zip_longest(*columns.values(), fillvalue=MISSING):
+            rows.append(dict(zip(columns, texts, strict=True)))
+    return rows
+
+
 def identifier_text(names: Names) -> str:
-    """Returns the texts of the field that looks like an identifier, else of the first field; empty without names."""
+    """Returns the different texts of the field that looks like an identifier, else of the first field.
+
+    Empty without names.
+    """
     if not names:
         return ""
-    field = _identifier(list(names))
-    return "; ".join(names[field])
+    texts = dict.fromkeys(names[_identifier(list(names))])
+    present = tuple(text for text in texts if text != MISSING)
+    return _cell(present or (MISSING,))
 
 
 def name_cells(names: Names, fields: Sequence[str]) -> dict[str, str]:
     """Returns the names as cells of a table: `name` for the identifier, and `name.FIELD` for each other field.
 
-    fields: the fields of the campaign's names. A candidate that stands twice in a file has both texts in one cell.
+    fields: the fields of the campaign's names. The cells of a candidate with several rows have a text for each row, in
+    the same order.
     """
     if not fields:
         return {}
-    cells = {"name": identifier_text(names)}
     identifier = _identifier(fields)
+    cells = {"name": _cell(names.get(identifier, ()))}
     for field in fields:
         if field != identifier:
-            cells[f"name.{field}"] = "; ".join(names.get(field, ()))
+            cells[f"name.{field}"] = _cell(names.get(field, ()))
     return cells
 
 
+def _cell(texts: Sequence[str]) -> str:
+    """Returns the texts with semicolons between them. Of several texts, one with a semicolon stands in quotes."""
+    if len(texts) == 1:
+        return texts[0]
+    return "; ".join(f'"{text}"' if ";" in text else text for text in texts)
+
+
 def _identifier(fields: Sequence[str]) -> str:
-    """Returns the first field that looks like an identifier, else the first field."""
-    identifiers = identifier_columns(fields)
-    return identifiers[0] if identifiers else fields[0]
+    """Returns the first field that looks like an identifier, else the first field.
+
+    A field of a file with values counts only if all fields are of such files.
+    """
+    own = [field for field in fields if not field.startswith(IMPORTED_PREFIX)]
+    fields_by_column = {field.removeprefix(IMPORTED_PREFIX): field for field in own or fields}
+    columns = list(fields_by_column)
+    identifiers = identifier_columns(columns) or columns
+    return fields_by_column[identifiers[0]]

@@ -22,6 +22,7 @@ from sciagent.domain.answers.explanation import (
     RungStory,
 )
 from sciagent.domain.answers.shown_values import EvidenceValue, PropertyValue
+from sciagent.domain.candidates import name_rows
 from sciagent.domain.quantities import named_value_text
 from sciagent.domain.safe_text import Paragraph, one_line
 from sciagent.report.parts.wording import diagnostics_line
@@ -97,8 +98,8 @@ def _refused(answer: RefusedText) -> Iterator[Paragraph]:
 
 def _identity(answer: Explanation, full: bool) -> Iterator[Paragraph]:
     yield Paragraph(answer.text, depth=0)
-    if answer.names:
-        yield Paragraph("; ".join(f"{field}: {', '.join(texts)}" for field, texts in answer.names.items()))
+    for row in name_rows(answer.names):
+        yield Paragraph("; ".join(f"{field}: {text}" for field, text in row.items()))
     charge = f", charge {answer.charge:+d}" if answer.charge else ""
     spin = f", multiplicity {answer.multiplicity}" if answer.multiplicity != 1 else ""
     yield Paragraph(f"{answer.formula}{charge}{spin}, {answer.atoms} atoms")

@@ -92,7 +92,7 @@ def test_best_names_the_molecules_and_values_have_the_unit(typed: Typed) -> None
     assert speaks_of_no_other_unit(text) and "ETH-1; ETH-2" in text and "SALT-7" in text
     assert "\t-5.010\t0.200\t" in text  # the measured value and its uncertainty, as they were typed
     first = typed.data("best", "desk")[0]
-    assert first["names"] == {"id": ["ETH-1", "ETH-2"], "supplier": ["Acme", "Bolt"], "code": ["LAB-1"]}
+    assert first["names"] == {"id": ["ETH-1", "ETH-2"], "supplier": ["Acme", "Bolt"], "imported.code": ["LAB-1"]}
     assert first["values"]["solvation_free_energy"]["unit"] == UNIT == first["imported"][0]["unit"]
     assert first["values"]["solvation_free_energy"]["value"] == pytest.approx(-5.0, abs=0.5)
 
@@ -132,7 +132,7 @@ def test_every_export_has_names_and_units(desk: Path, typed: Typed, tmp_path: Pa
     rows = list(csv.DictReader(files["csv"].open()))
     ethanol = rows[0]
     assert ethanol["name"] == "ETH-1; ETH-2" and ethanol["name.supplier"] == "Acme; Bolt"
-    assert ethanol["name.code"] == "LAB-1" and float(ethanol[column]) == pytest.approx(-5.0, abs=0.5)
+    assert ethanol["name.imported.code"] == "LAB-1" and float(ethanol[column]) == pytest.approx(-5.0, abs=0.5)
     assert "[eV]" not in files["csv"].read_text() and {row["name"] for row in rows} >= {"MET-4", "RAD-5"}
     line = json.loads(files["jsonl"].read_text().splitlines()[0])
     assert line["names"]["id"] == ["ETH-1", "ETH-2"] and line["values"]["gfn1"]["solvation_free_energy"]["unit"] == UNIT

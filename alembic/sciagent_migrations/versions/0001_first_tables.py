@@ -311,9 +311,10 @@ def tables() -> None:
         "candidate_name",
         reference("candidate_id", "candidate"),
         reference("campaign_id", "campaign", nullable=True),
+        needed("row_hash", sa.String(16)),
         needed("field", sa.String(60)),
         needed("text", sa.String(200)),
-        unique=(("candidate_id", "campaign_id", "field", "text"),),
+        unique=(("candidate_id", "campaign_id", "row_hash", "field"),),
     )
     index("ix_candidate_name_text", "candidate_name", "text")
 

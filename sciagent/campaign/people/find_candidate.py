@@ -105,7 +105,7 @@ def _matches(
         candidate_id = candidates.ids_of(connection, [read.key]).get(read.key)
         if candidate_id is not None:
             return [FoundCandidate(candidate_id, read.key, read.text)]
-    found = candidates.find(connection, name)
+    found = candidates.find(connection, name, None if row is None else row.id)
     # where the text that people read is a notation, `read` is the candidate with this text
     kinds = [subject.name for subject in _subjects(row) if not subject.texts_are_notations]
     if not found and read is None and kinds:

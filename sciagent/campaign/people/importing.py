@@ -69,7 +69,7 @@ class _Row(NamedTuple):
     key: EvidenceKey
     measured: tuple[Measured, ...]
     names: Mapping[str, str]
-    """Names of the candidate, by column."""
+    """Texts of the columns that stay with the candidate as remarks, by column."""
     cost: Cost
     """Cost of the values of the row, as the file states it."""
 
@@ -104,10 +104,11 @@ def import_file(
 
     subject: kind of candidate that a row is about. structure: the column with the structures; None: the column that the
     subject usually has. revise: reason for which a differing value supersedes the old value. replicate: whether a value
-    that differs from the value of another file is kept beside it instead. keep: columns whose texts become names of the
-    molecules; None: the column that looks like an identifier. ph: the values were measured on the dominant protonation
-    states at this pH; None: on the structures as they are. costs: {resource: amount, or column with the amount of each
-    row}; the cost of each recorded row is kept as an attempt that counts towards no campaign's spend.
+    that differs from the value of another file is kept beside it instead. keep: columns whose texts stay with the
+    molecules as remarks and never replace their names; None: the column that looks like an identifier. ph: the values
+    were measured on the dominant protonation states at this pH; None: on the structures as they are. costs: {resource:
+    amount, or column with the amount of each row}; the cost of each recorded row is kept as an attempt that counts
+    towards no campaign's spend.
 
     Raises InputFileError, with the first faults, and writes nothing if a row is faulty and skip_bad is False.
     """

@@ -208,7 +208,7 @@ class CandidateName(StructureText):
     key: str
     """Key of the candidate, 64 hexadecimal digits."""
     names: Names
-    """Its names and remarks in input files, by column; a candidate that stands twice in a file has two texts."""
+    """Its names and remarks in input files, by column; every column has a text for each row, in the same order."""
 
     @property
     def label(self) -> str:

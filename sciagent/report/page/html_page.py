@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
+from sciagent.domain.candidates import name_rows
 from sciagent.domain.evidence import file_of
 from sciagent.errors import UsageError
 from sciagent.report.analysis import audit, guard_charts, ladder, objective_charts, proposers, rejections, summary
@@ -189,7 +190,7 @@ def environment() -> Environment:
         "now": lambda: datetime.now(UTC),
     }
     templates.filters |= {"when": lambda moment: moment.strftime("%Y-%m-%d %H:%M:%S UTC")}
-    templates.filters |= {"source": Markup, "file_of": file_of}
+    templates.filters |= {"source": Markup, "file_of": file_of, "name_rows": name_rows}
     templates.filters |= dict(inspect.getmembers(wording, inspect.isfunction))
     return templates
 

@@ -124,14 +124,16 @@ candidate_alias = table(
     UniqueConstraint("text_hash", "notation"),
 )
 
-# names and remarks from the columns of an input file; campaign_id: None for names from an import of values
+# names and remarks from the columns of an input file; campaign_id: None for names from a file with values;
+# row_hash: of the texts of the row of the file, the same for all its columns
 candidate_name = table(
     "candidate_name",
     references("candidate"),
     references("campaign", nullable=True),
+    needed(String(16), "row_hash"),
     needed(String(60), "field"),
     needed(String(200), "text"),
-    UniqueConstraint("candidate_id", "campaign_id", "field", "text"),
+    UniqueConstraint("candidate_id", "campaign_id", "row_hash", "field"),
     Index("ix_candidate_name_text", "text"),
 )
 

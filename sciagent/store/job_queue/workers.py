@@ -176,7 +176,8 @@ def running_jobs(connection: Connection, limit: int = 1000, campaign_id: int | N
     a = t.attempt.c
     n = t.candidate_name.c
     of_campaign = sa.or_(n.campaign_id.is_(None), n.campaign_id == j.campaign_id)
-    first_name = sa.select(n.text).where(n.candidate_id == j.candidate_id, of_campaign).order_by(n.id).limit(1)
+    own_first = (n.campaign_id.is_(None), n.id)  # names of a file with values count only without others
+    first_name = sa.select(n.text).where(n.candidate_id == j.candidate_id, of_campaign).order_by(*own_first).limit(1)
     query = (
         sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at, a.holds)
         .add_columns(first_name.correlate(t.job).scalar_subquery())

@@ -15,7 +15,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.base import CandidateColumns, Subject
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.candidates import Candidate, Names
+from sciagent.domain.candidates import IMPORTED_PREFIX, Candidate, Names, names_from_rows
+from sciagent.domain.evidence import content_hash
 from sciagent.domain.safe_text import storable
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, insert_or_ignore
@@ -23,6 +24,7 @@ from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
 
 MAX_ALIAS = 4096  # characters of a text that is stored as an alias
+ROW_HASH_DIGITS = 16  # digits that tell the rows of one candidate apart
 _MAX_MATCHES = 20  # candidates that a search returns
 _MIN_KEY_DIGITS = 6  # a beginning of a key with at least this number of digits identifies a candidate
 _CANDIDATE_COLUMNS = ("key", "kind", "text", "identity", "inchikey", "formula", "charge", "multiplicity", "n_atoms")
@@ -127,9 +129,13 @@ def notations(connection: Connection, subject: Subject, texts: Mapping[int, str]
     return {id_: subject.notation_of(texts[id_], payload) for id_, payload in _payloads(connection, texts)}
 
 
-def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]]:
+def find(connection: Connection, text: str, campaign_id: int | None = None) -> list[sa.Row[tuple[int, str, str]]]:
     """(id, key, text) of candidates, at most 20: the key begins with `text` (6 digits or more), or the InChIKey, a
-    notation or a name in an input file equals it."""
+    notation or a name in an input file equals it.
+
+    A name in a file of the campaign goes before all other names. campaign_id: None for the files of all campaigns; the
+    names in files with values then come last.
+    """
     query = sa.select(t.candidate.c.id, t.candidate.c.key, t.candidate.c.text).limit(_MAX_MATCHES)
     exact: list[sa.Row[tuple[int, str, str]]] = list(connection.execute(query.where(t.candidate.c.key == text)))
     if exact:
@@ -138,8 +144,11 @@ def find(connection: Connection, text: str) -> list[sa.Row[tuple[int, str, str]]
     alias = t.candidate_alias.c
     via_alias = connection.execute(sa.select(alias.candidate_id).where(alias.text_hash == _digest(text))).scalars()
     name = t.candidate_name.c
-    named = sa.select(name.candidate_id).where(name.text == storable(text)).limit(_MAX_MATCHES)
-    via_name = connection.execute(named).scalars()
+    named = sa.select(name.candidate_id).where(name.text == storable(text)).distinct().limit(_MAX_MATCHES)
+    is_own = name.campaign_id.is_not(None) if campaign_id is None else name.campaign_id == campaign_id
+    via_name = list(connection.execute(named.where(is_own)).scalars())
+    if not via_name:
+        via_name = list(connection.execute(named).scalars())
     ids = {*via_alias, *via_name}
     condition = sa.or_(t.candidate.c.inchikey == storable(text), t.candidate.c.id.in_(ids))
     if len(text) >= _MIN_KEY_DIGITS and all(c in "0123456789abcdef" for c in text):
@@ -168,57 +177,91 @@ def find_by_text(
 def enter_names(
     connection: Connection, campaign_id: int | None, given: Iterable[tuple[int, Mapping[str, str]]]
 ) -> None:
-    """Stores the names of candidates; names that are stored already are skipped.
+    """Stores the names of candidates; a row with the same texts as a stored one is skipped.
 
-    given: (candidate id, {field: text}) for each row of the file. campaign_id: None for an import of values; such names
-    are shown in every campaign.
+    given: (candidate id, {field: text}) for each row of the file. campaign_id: None for a file with values; such names
+    are shown in every campaign, as remarks.
     """
-    rows: dict[tuple[int, str, str], None] = {}  # the keys are distinct rows, in order; the values mean nothing
+    rows: dict[tuple[int, str], dict[str, str]] = {}  # by candidate id and hash
     for id_, names in given:
-        for field, text in names.items():
-            if text:
-                rows[(id_, field, storable(text))] = None
+        row = {field: storable(text) for field, text in names.items() if text}
+        if row:
+            rows[id_, _row_hash(row)] = row
     # the unique constraint that makes the insert skip known names ignores rows without a campaign
     if campaign_id is None:
-        known = _name_rows(connection, sorted({id_ for id_, _, _ in rows}), campaign_ids=())
-        rows = {row: None for row in rows if row not in known}
-    new = [{"campaign_id": campaign_id, "candidate_id": id_, "field": field, "text": text} for id_, field, text in rows]
+        ids = sorted({id_ for id_, _ in rows})
+        known = {(stored.candidate_id, stored.row_hash) for stored in _name_cells(connection, ids, campaign_ids=())}
+        rows = {key: row for key, row in rows.items() if key not in known}
+    new: list[dict[str, Any]] = []
+    for (id_, row_hash), row in rows.items():
+        alike = {"campaign_id": campaign_id, "candidate_id": id_, "row_hash": row_hash}
+        new.extend({**alike, "field": field, "text": text} for field, text in row.items())
     insert_or_ignore(connection, t.candidate_name, new)
 
 
+def _row_hash(row: Mapping[str, str]) -> str:
+    """Returns 16 hexadecimal digits, which are the same for rows with the same texts. row: {field: text}."""
+    return content_hash(dict(row))[:ROW_HASH_DIGITS]
+
+
 def names_of(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]) -> dict[int, Names]:
-    """Returns {candidate id: names} for the candidates that have names in these campaigns or from an import."""
-    names: dict[int, dict[str, tuple[str, ...]]] = {}
-    for id_, field, text in _name_rows(connection, ids, campaign_ids):
-        fields = names.setdefault(id_, {})
-        fields[field] = (*fields.get(field, ()), text)
-    return dict(names)
+    """Returns {candidate id: names} for the candidates that have names in these campaigns or from a file with values.
+
+    A row of a file with values is left out if it is also a row of a campaign's file, or only repeats one name.
+    """
+    own: dict[int, dict[str, dict[str, str]]] = {}  # {candidate id: {hash: row}}
+    imported: dict[int, dict[str, dict[str, str]]] = {}
+    for cell in _name_cells(connection, ids, campaign_ids):
+        rows_by_candidate = imported if cell.campaign_id is None else own
+        rows = rows_by_candidate.setdefault(cell.candidate_id, {})
+        rows.setdefault(cell.row_hash, {})[cell.field] = cell.text
+    names: dict[int, Names] = {}
+    for id_ in own | imported:
+        own_rows = own.get(id_, {})
+        own_texts = {text for row in own_rows.values() for text in row.values()}
+        remarks = []
+        for row_hash, row in imported.get(id_, {}).items():
+            repeats_a_name = len(row) == 1 and own_texts.issuperset(row.values())
+            if row_hash not in own_rows and not repeats_a_name:
+                remarks.append({f"{IMPORTED_PREFIX}{field}": text for field, text in row.items()})
+        names[id_] = {**names_from_rows(own_rows.values()), **names_from_rows(remarks)}
+    return names
 
 
 def name_fields(connection: Connection, campaign_id: int) -> list[str]:
-    """Returns the fields of the names that the candidates of a campaign have, the oldest first."""
+    """Returns the fields of `names_of` that the candidates of a campaign have: the campaign's own, the oldest first,
+    then those of files with values."""
     cc = t.campaign_candidate.c
     c = t.candidate_name.c
-    query = (
-        sa.select(c.field, sa.func.min(c.id).label("first"))
-        .join(t.campaign_candidate, sa.and_(cc.candidate_id == c.candidate_id, cc.campaign_id == campaign_id))
-        .where(sa.or_(c.campaign_id.is_(None), c.campaign_id == campaign_id))
-        .group_by(c.field)
-        .order_by("first")
+    own = t.candidate_name.alias().c
+    other = t.candidate_name.alias().c
+    has_more_texts = sa.exists().where(
+        other.candidate_id == c.candidate_id,
+        other.campaign_id.is_(None),
+        other.row_hash == c.row_hash,
+        other.field != c.field,
     )
-    return [field for field, _ in connection.execute(query)]
+    of_campaign = (own.candidate_id == c.candidate_id, own.campaign_id == campaign_id)
+    is_own_row = sa.exists().where(*of_campaign, own.row_hash == c.row_hash)
+    repeats_a_name = sa.and_(~has_more_texts, sa.exists().where(*of_campaign, own.text == c.text))
+    is_imported = c.campaign_id.is_(None)
+    query = (
+        sa.select(c.field, is_imported.label("imported"), sa.func.min(c.id).label("first"))
+        .join(t.campaign_candidate, sa.and_(cc.candidate_id == c.candidate_id, cc.campaign_id == campaign_id))
+        .where(sa.or_(c.campaign_id == campaign_id, sa.and_(is_imported, ~is_own_row, ~repeats_a_name)))
+        .group_by(c.field, is_imported)
+        .order_by("imported", "first")
+    )
+    return [f"{IMPORTED_PREFIX}{field}" if imported else field for field, imported, _ in connection.execute(query)]
 
 
-def _name_rows(
-    connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]
-) -> dict[tuple[int, str, str], None]:
-    """Returns the distinct (candidate id, field, text) of names as the keys of a dictionary, the oldest first."""
+def _name_cells(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]) -> list[sa.Row[Any]]:
+    """Returns (id, candidate id, campaign id, hash of the row, field, text) of names, the oldest first."""
     c = t.candidate_name.c
-    query = sa.select(c.id, c.candidate_id, c.field, c.text).where(
+    query = sa.select(c.id, c.candidate_id, c.campaign_id, c.row_hash, c.field, c.text).where(
         among(connection, c.candidate_id, ids), sa.or_(c.campaign_id.is_(None), c.campaign_id.in_(campaign_ids))
     )
-    rows = sorted(connection.execute(query), key=lambda row: row.id)
-    return {(id_, field, text): None for _, id_, field, text in rows}
+    return sorted(connection.execute(query), key=lambda cell: cell.id)
 
 
 _C = t.candidate.c

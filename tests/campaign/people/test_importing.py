@@ -8,6 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.people.importing import ImportReport, import_file
+from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.candidates import identifier_text
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties import Level
 from sciagent.domain.quantities import Censoring
@@ -16,6 +18,7 @@ from sciagent.report.explaining import explain
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import episodes_and_costs
+from sciagent.store.results import candidates
 from tests.support import rows
 
 LEVEL = Level("experiment", phase="gas")
@@ -183,6 +186,19 @@ def test_a_file_that_is_not_utf8_says_where(ledger: Ledger, file: Path) -> None:
 def test_a_file_that_is_not_there(ledger: Ledger, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         import_file(ledger, tmp_path / "nowhere.csv", columns=[GAP], level=LEVEL)
+
+
+def test_an_identifier_stays_with_the_molecule_as_a_remark(ledger: Ledger, file: Path) -> None:
+    with ledger.begin() as connection:
+        campaign = rows.campaign(connection)
+        ethanol = next(iter(candidates.enter(connection, [parse_molecule("CCO")]).values()))
+        candidates.enter_names(connection, campaign.id, [(ethanol, {"name": "ethanol"})])
+    text = "id,smiles,gap\n77,OCC,3.1\n"
+    run(ledger, file, text)
+    run(ledger, file, text)
+    with ledger.read() as connection:
+        names = candidates.names_of(connection, [ethanol], [campaign.id])[ethanol]
+    assert names == {"name": ("ethanol",), "imported.id": ("77",)} and identifier_text(names) == "ethanol"
 
 
 def test_a_changed_value_is_refused_without_a_reason(ledger: Ledger, file: Path) -> None:

@@ -120,4 +120,4 @@ def test_the_safety_screen_stops_a_molecule_and_its_name_is_kept(local: Ledger, 
     assert answer.outcome == "refused" and not answer.values and answer.detail
     with local.begin() as connection:
         (id_,) = candidates.enter(connection, [parse_molecule(answer.smiles)]).values()
-        assert candidates.names_of(connection, [id_], ()) == {id_: {"name": ("TNT",)}}
+        assert candidates.names_of(connection, [id_], ()) == {id_: {"imported.name": ("TNT",)}}
