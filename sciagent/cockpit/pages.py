@@ -13,7 +13,6 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.people import steering
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
-from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.cockpit.cached_figures import Figures
 from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.directives import Verb
@@ -29,7 +28,7 @@ from sciagent.store.views import ledger_overview
 from sciagent.store.views.candidates import candidates_in_order, hits_best_first
 from sciagent.web.app import Feature
 from sciagent.web.route_rules import Pages, RouteRule
-from sciagent.web.shared_page_parts import WebSite, campaign_of, redirect_to, site_of, texts, visitor
+from sciagent.web.shared_page_parts import WebSite, campaign_of, notation_of, redirect_to, site_of, texts, visitor
 
 PAGE = 24  # campaigns, candidates or tasks on a page
 LARGEST = 2**31 - 1  # largest integer of PostgreSQL
@@ -115,7 +114,7 @@ def candidate_list(
         else:
             listed = candidates_in_order(connection, row, after, PAGE + 1)
             next_after = listed[PAGE - 1].seq if len(listed) > PAGE else -1
-    notation = subject_of(row.spec["subject"]).words.notation
+    notation = notation_of(row.spec["subject"])
     more = next_after if len(listed) > PAGE else None
     return site.page(
         request,

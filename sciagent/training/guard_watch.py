@@ -18,7 +18,6 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.rewards.guard_report import CheckedCandidate, CheckedEpisode, EpisodeReader, payoff_of
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.reward_term_contract import Settlement
-from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.learning.reward_versions import RewardRow
 from sciagent.training.settings import GuardSettings
 from sciagent.training.stopping_guards import (
@@ -123,7 +122,7 @@ def episode_facts(
 def has_promises(built: Built, spec: RewardSpec) -> bool:
     """Returns whether a law promises rewards that a lot can check."""
     scheduler = built.spec.scheduler
-    draws_lots = scheduler.knows_chance or isinstance(scheduler, PricedSpec)  # the audit of `priced` draws, too
+    draws_lots = scheduler.knows_chance or scheduler.kind == "priced"  # the audit of `priced` draws, too
     return spec.unsettled == "posterior" and draws_lots
 
 

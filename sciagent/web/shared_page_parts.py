@@ -28,7 +28,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from sciagent import __version__
-from sciagent.chemistry.subjects.registry import drawn
+from sciagent.chemistry.subjects.registry import drawn, subject_of
 from sciagent.domain.people import Right
 from sciagent.domain.properties import properties
 from sciagent.domain.units import unit_words
@@ -245,6 +245,11 @@ class Drawable(Protocol):
 def drawing(shown: Drawable) -> Markup:
     """Returns a drawing of a candidate; empty if it cannot be drawn."""
     return Markup(drawn(shown.kind, shown.drawn_from or shown.text))
+
+
+def notation_of(kind: str) -> str:
+    """Returns what the notation of a candidate is called, such as SMILES. kind: name of the subject."""
+    return subject_of(kind).words.notation
 
 
 def _day(at: datetime | None) -> str:
