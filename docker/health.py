@@ -23,7 +23,7 @@ def ledger(worker: bool) -> str | None:
     from sciagent.inputs.environment_variables import ledger_address
     from sciagent.store.database import migrate
     from sciagent.store.database.engine import connect, ledger_url, read_only, sqlite_path
-    from sciagent.store.job_queue import workers
+    from sciagent.store.job_queue import workers_and_capacity
 
     try:
         engine = connect(ledger_url(ledger_address()))
@@ -35,7 +35,7 @@ def ledger(worker: bool) -> str | None:
             return f"the ledger is at revision {revision or 'none'}, this sciagent needs {migrate.HEAD}"
         if worker:
             with read_only(engine) as connection:
-                hosts = {alive.host for alive in workers.alive(connection)}
+                hosts = {alive.host for alive in workers_and_capacity.alive(connection)}
             if socket.gethostname() not in hosts:
                 return "no worker of this host has spoken to the ledger lately"
     except (SciagentError, SQLAlchemyError, OSError) as error:

@@ -33,7 +33,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import SimulatorError, UnknownNameError, UsageError
 from sciagent.inputs.environment_variables import engines_file, path
 

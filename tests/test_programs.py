@@ -15,11 +15,11 @@ import pytest
 
 from sciagent.errors import SimulatorError
 from sciagent.programs import find
-from sciagent.verification import availability
-from sciagent.verification.availability import declared_programs
-from sciagent.verification.registry import verifier_class
+from sciagent.verification import declarations_and_availability
+from sciagent.verification.declarations_and_availability import declared_programs
 from sciagent.verification.sandbox.host import START_SECONDS
 from sciagent.verification.sandbox.zygote import IMPORT_SECONDS
+from sciagent.verification.verifier_registry import verifier_class
 from sciagent_simulators.periodic.gpaw_calculation import GPAW
 from sciagent_simulators.programs.gaussian import GAUSSIAN
 from sciagent_simulators.programs.orca import ORCA
@@ -147,7 +147,7 @@ def test_a_program_is_known_by_the_verifier_that_declares_it(tmp_path: Path, mon
         monkeypatch.setenv("ACME_ABACUS", str(file))
         checks = {check["what"]: check for check in data("doctor")}
         assert checks["program abacus"] == {"what": "program abacus", "state": "ok", "detail": f"2.1, {file}"}
-        [entry] = availability.entry("acme.beads", {})["programs"]
+        [entry] = declarations_and_availability.entry("acme.beads", {})["programs"]
         assert (entry["title"], entry["version"], entry["path"]) == ("Abacus", "2.1", str(file))
         [answer] = data("calc", "acme.beads", "CCO")
         [value] = answer["values"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
-from sciagent.store.database.column_types import Json, Text, UtcDateTime
 from sciagent.store.database.engine import connect, ledger_url
+from sciagent.store.database.table_building_blocks import Json, Text, UtcDateTime
 from sciagent.store.database.tables import metadata
 
 _RENDERED = {UtcDateTime: "sa.DateTime(timezone=True)", Text: "sa.Text()", Json: "JSON"}

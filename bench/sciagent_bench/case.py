@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sciagent.errors import UsageError
+from sciagent.scheduling.aims_and_payoff import Aim, Aims
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.law.similarity import Similarity
-from sciagent.scheduling.payoff import Aim, Aims
 from sciagent_bench.families import family
 from sciagent_bench.known_rungs import NOTHING, KnownRungs
 from sciagent_bench.replay_once import Truth

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from sciagent.api.terminal import plain_table, show
 from sciagent.cli import options
-from sciagent.cli.shared import put_json, say
+from sciagent.cli.output_and_structures import put_json, say
 from sciagent.errors import UnknownNameError, UsageError
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -159,7 +159,7 @@ def _over_tables(
 ) -> None:
     """Runs every table of a file, and compares the schedulers with the last one over all tables."""
     from sciagent_bench.case import OfTable
-    from sciagent_bench.collection import compared, read_collection
+    from sciagent_bench.several_tables import compared, read_collection
 
     specs = read_collection(path)
     for name in _listed(only or ""):

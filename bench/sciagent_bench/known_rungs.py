@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sciagent.scheduling.payoff import Aim
+from sciagent.scheduling.aims_and_payoff import Aim
 
 SIGNS = {"max": 1, "min": -1}
 

@@ -8,9 +8,9 @@ from importlib.util import find_spec
 
 from sciagent.domain.rung_position import PaidIndex
 from sciagent.errors import UsageError
+from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.candidate_pool import Buyer
 from sciagent.scheduling.law.similarity import Similarity
-from sciagent.scheduling.payoff import Aims
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.scheduling.rules.random import Random

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from ase.data import atomic_numbers, chemical_symbols
 
-from sciagent.chemistry.fingerprint import structure_of
+from sciagent.chemistry.fingerprints_and_families import structure_of
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.law.similarity import OF_TRAITS, GrowingTanimoto, Similarity, radial
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sciagent.errors import UnknownNameError
-from sciagent.scheduling.payoff import Aims
+from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent_bench.case import Case
 from sciagent_bench.replay_once import simulate
 from sciagent_bench.replay_score import MARKS, Curve, recall, summarised
-from sciagent_bench.rivals.hindsight import hindsight
+from sciagent_bench.rivals.hindsight_thresholds import hindsight
 from sciagent_bench.schedulers import SCHEDULERS, Facts
 
 Source = Callable[[int], Case]  # the case of a seed

@@ -24,8 +24,8 @@ from typing import Any
 from sciagent.agent.conversation import opening
 from sciagent.agent.messages import Message, PolicyClient, Sampling
 from sciagent.agent.policies.endpoint import EndpointPolicy
-from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.tools.carry_out_calls import Toolbox
+from sciagent.agent.policies.local_model import LocalPolicy
+from sciagent.agent.tools.toolbox import Toolbox
 
 TOKENS = 64
 SEEN = "Best so far:\n" + "\n".join(f"#{n} {'c1ccccc1' if n % 2 else 'c1ccncc1'}C#N gap 4.{n} eV" for n in range(1, 9))

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
-from sciagent.chemistry.crystals.prototypes import decorated
+from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
 from sciagent_simulators.potentials.potential import load_potential
 from sciagent_simulators.potentials.relax_batches import StateFit, equations_of_state, relax

@@ -60,7 +60,7 @@ def perovskite(a_site: str, b_site: str, anion: str, a: float) -> Any:
 
 def compounds() -> list[dict[str, str]]:
     """Returns the rows of the table of known perovskites that are computed."""
-    from sciagent_simulators.periodic.k_points import in_first_release, is_open
+    from sciagent_simulators.periodic.k_points_and_elements import in_first_release, is_open
 
     with gzip.open(KNOWN, "rt", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if float(row["exp_label"]) == 1]
@@ -107,9 +107,9 @@ def in_order() -> Iterator[dict[str, str]]:
 
 def find_stability() -> None:
     """Writes the energies above the known phases, by the rung `relax` of the campaign."""
-    from sciagent.chemistry.crystals.prototypes import decorated
-    from sciagent.verification.registry import verifier_class
+    from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
     from sciagent.verification.verifier_contract import Context
+    from sciagent.verification.verifier_registry import verifier_class
 
     rows = sorted(in_order(), key=lambda row: row["compound"])
     crystals = [decorated("perovskite", [row[site] for site in "ABX"]) for row in rows]

@@ -32,7 +32,7 @@ from ase.build import bulk
 from ase.eos import EquationOfState
 
 from sciagent_simulators.periodic.gpaw_calculation import PROTOCOLS, Bands, Protocol, compute
-from sciagent_simulators.periodic.k_points import SEMICORE
+from sciagent_simulators.periodic.k_points_and_elements import SEMICORE
 
 GPA = 160.2177  # eV/angstrom**3
 SOLIDS: dict[str, tuple[str, float, float, float | None]] = {

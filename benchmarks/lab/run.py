@@ -15,7 +15,7 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 
 import numpy as np
 
-from sciagent.scheduling.law.prior_relations import Hint
+from sciagent.scheduling.law.hints import Hint
 from sciagent_bench.case import Case, OfTable
 from sciagent_bench.lab.lab_trial import LabTrial, run_lab, summary_of
 from sciagent_bench.lab.replay import InFlight, Laboratory

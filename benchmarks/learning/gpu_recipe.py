@@ -29,7 +29,7 @@ from sqlalchemy import func, select
 
 from sciagent.agent.policies import batch_decoding
 from sciagent.agent.policies.batched_policies import InProcessPolicy
-from sciagent.agent.policies.local import LocalPolicy
+from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.inputs.environment_variables import user

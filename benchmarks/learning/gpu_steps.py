@@ -27,12 +27,12 @@ from accelerate.state import AcceleratorState
 
 from sciagent.agent.messages import EpisodeQuestion, Message, Sampled, Sampling
 from sciagent.agent.policies import batch_decoding
-from sciagent.agent.policies.local import InMemoryPolicy, LocalPolicy
+from sciagent.agent.policies.local_model import InMemoryPolicy, LocalPolicy
 from sciagent.training.learner import micro_batches
 from sciagent.training.learner import training_step as steps
 from sciagent.training.learner.learner_rows import TrainingRow
 from sciagent.training.learner.micro_batches import divided, micro_batch
-from sciagent.training.learner.model_loading import load
+from sciagent.training.learner.trained_models import load
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.live.sampling_engines import LearnersPolicy, identity_of_model
 from sciagent.training.settings import LearnerConstants, LearnerSettings

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sciagent.cli.policy_and_evaluate import interval_text
 from sciagent.errors import UsageError
-from sciagent.training.evaluation.arm_comparison import compared
+from sciagent.training.evaluation.arm_figures import compared
 from sciagent.training.evaluation.evaluation_answers import (
     ArmDifference,
     EvaluatedArm,

@@ -18,7 +18,7 @@ from agreement import agreement, keep, table
 from scipy.stats import spearmanr
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.properties import SOLVATION_ENERGY
+from sciagent.domain.properties_and_levels import SOLVATION_ENERGY
 from sciagent.domain.quantities import conversion_factor
 from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare

@@ -23,9 +23,9 @@ import pandas as pd
 
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement, Unsettled
 from sciagent.rewards.turn_rewards import worth
+from sciagent.scheduling.aims_and_payoff import Aims, data_for_law
 from sciagent.scheduling.array_types import Array, Mask
 from sciagent.scheduling.law.stacked_law import Stack, mixture
-from sciagent.scheduling.payoff import Aims, data_for_law
 
 HERE = Path(__file__).parent
 TABLE = HERE.parent / "scheduling" / "qm9_s4000_xtb.csv.gz"

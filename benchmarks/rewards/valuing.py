@@ -23,7 +23,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.domain.quantities import Quantity
 from sciagent.rewards.candidate_states import answers_as_of, states
 from sciagent.rewards.episode_rewards import valuations

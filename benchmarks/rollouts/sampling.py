@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.rollouts.lockstep import MOLECULES, TEXT
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
-from sciagent.agent.policies.local import LocalPolicy
+from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec

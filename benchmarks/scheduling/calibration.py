@@ -29,7 +29,7 @@ FAMILIES = ("informative", "worthless-middle", "weak", "flat", "heavy-tails", "h
 def cases() -> dict[str, Any]:
     """By name, a case for each seed."""
     from sciagent_bench.case import OfFamily, OfTable
-    from sciagent_bench.collection import read_collection
+    from sciagent_bench.several_tables import read_collection
 
     tables = read_collection(HERE / "tables.yaml")
     return {name: OfTable(table.case(HERE)) for name, table in tables.items()} | {
@@ -62,8 +62,8 @@ def covered_at_random(source: Any, seed: int, answers: int) -> tuple[float, floa
     """Share of the truths in their intervals: of all that were not drawn, and of the best twentieth of them."""
     import numpy as np
 
+    from sciagent.scheduling.aims_and_payoff import Aims, data_for_law
     from sciagent.scheduling.law.stacked_law import Stack, foretell
-    from sciagent.scheduling.payoff import Aims, data_for_law
 
     case = source(seed)
     rng = np.random.default_rng(seed)
@@ -88,8 +88,8 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
     import numpy as np
 
     from sciagent.domain.rung_position import PaidIndex
+    from sciagent.scheduling.aims_and_payoff import Aims
     from sciagent.scheduling.law.stacked_law import foretell
-    from sciagent.scheduling.payoff import Aims
     from sciagent.scheduling.rules.priced import Priced
     from sciagent_bench.replay_once import simulate
 

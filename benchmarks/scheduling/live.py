@@ -100,8 +100,8 @@ def case(path: Path = TABLE) -> Any:
     """A `Case` of the replay."""
     import numpy as np
 
-    from sciagent.scheduling.law.prior_relations import Hint
-    from sciagent.scheduling.payoff import Aim, Aims
+    from sciagent.scheduling.aims_and_payoff import Aim, Aims
+    from sciagent.scheduling.law.hints import Hint
     from sciagent_bench.case import Case
     from sciagent_bench.replay_once import Truth
     from sciagent_bench.structure_similarity import of_identifiers

@@ -26,15 +26,15 @@ from typing import Any
 import numpy as np
 
 from sciagent.domain.rung_position import PaidIndex
+from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent.scheduling.payoff import Aims
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case import Case
 from sciagent_bench.case_changes import without
-from sciagent_bench.collection import TableSpec, read_collection
 from sciagent_bench.replay_once import Replay, Truth, simulate
 from sciagent_bench.replay_score import Curve, summarised
+from sciagent_bench.several_tables import TableSpec, read_collection
 from sciagent_bench.trial import run_all
 
 HERE = Path(__file__).parent

@@ -26,15 +26,15 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving import local_jobs
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.candidates import Candidate, candidate_key
-from sciagent.domain.properties import HOMO_LUMO_GAP
+from sciagent.domain.candidate_and_names import Candidate, candidate_key
+from sciagent.domain.properties_and_levels import HOMO_LUMO_GAP
 from sciagent.execution.worker.local_pool import Completed, Jobs, LocalPool
 from sciagent.execution.worker.read_claimed_jobs import ClaimedJob
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import execute_many
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import ids_of_names
-from sciagent.verification import registry
+from sciagent.verification import verifier_registry
 from sciagent.verification.sandbox.host import HostResult, Request
 from sciagent.verification.verifier_contract import (
     Context,
@@ -165,7 +165,7 @@ def _answer(job: ClaimedJob) -> HostResult:
 def invented() -> Iterator[None]:
     """The verifiers are registered, and the driver's pool answers."""
     points = {one.name: _Point(one) for one in (Cheap, Middle, Dear)}
-    with patch.object(registry, "_points", lambda: points), patch.object(local_jobs, "LocalPool", Answering):
+    with patch.object(verifier_registry, "_points", lambda: points), patch.object(local_jobs, "LocalPool", Answering):
         yield
 
 

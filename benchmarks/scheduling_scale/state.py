@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.similarity import Similarity
-from sciagent.scheduling.payoff import Aims
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.structure_similarity import Overlap
 

@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sciagent.report.parts.charts import COLOURS, SETTINGS
+from sciagent.report.parts.outcome_charts import COLOURS, SETTINGS
+from sciagent.scheduling.aims_and_payoff import Aim, Aims
 from sciagent.scheduling.dynamic_programme import PRICES, STOP, TERMINAL, Programme, U, solve_left
 from sciagent.scheduling.law.answer_transforms import TruthTransform, between
 from sciagent.scheduling.law.gaussian_chain import Chain, Similarity
-from sciagent.scheduling.law.prior_relations import UNTIL, Hint, hint_rows
-from sciagent.scheduling.payoff import Aim, Aims
+from sciagent.scheduling.law.hints import UNTIL, Hint, hint_rows
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case import Case, OfTable, Reordered
 from sciagent_bench.replay_once import Replay, Truth, simulate

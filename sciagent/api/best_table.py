@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Self
 from rich.table import Table
 from sqlalchemy.engine import Connection
 
-from sciagent.api import html
-from sciagent.api.tables import Cells, ResultTable, plain_records
+from sciagent.api import notebook_html
+from sciagent.api.notebook_tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal import records_table
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.shown_values import BestCandidate, ImportedValue, LimitMargin, ShownValue
-from sciagent.domain.candidates import name_cells
+from sciagent.domain.candidate_and_names import name_cells
 from sciagent.domain.objectives import UTILITY_FLOOR
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import SciagentError
 from sciagent.report.parts.wording import missed_property
 from sciagent.report.status_best_trace import best
@@ -137,7 +137,7 @@ def _cells(
     if with_level:
         level = _levels(candidate, properties).replace("//", f"{before_geometry}//")
     imported = {value.property: value for value in candidate.imported}
-    cells: dict[str, Any] = {"name": candidate.name, candidate.column: html.cell(candidate)}
+    cells: dict[str, Any] = {"name": candidate.name, candidate.column: notebook_html.cell(candidate)}
     for name in properties:
         cells[name] = candidate.values.get(name)
         if name in measured:

@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sciagent.api.notebook_tables import ResultTable, heading, plain_cells
 from sciagent.api.open_ledger import LedgerLike, open_ledger
-from sciagent.api.tables import ResultTable, heading, plain_cells
 from sciagent.campaign.people.verify_and_calculate import calculate, check_units, rungs_for, structures_of, subject_for
 from sciagent.domain.answers.shown_values import CalculatedCandidate
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.inputs.environment_variables import user
 
 MAX_SIDE_BY_SIDE = 4  # properties that stand side by side in a terminal

@@ -20,25 +20,25 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 from sqlalchemy.engine import Connection
 
-from sciagent.api import displayed_answers, html
+from sciagent.api import displayed_answers, notebook_html
 from sciagent.api.best_table import BestTable, best_of
 from sciagent.api.displayed_answers import CandidateRow, candidates_of
+from sciagent.api.notebook_tables import ResultQuery, ResultTable
 from sciagent.api.progress import Progress, view_of
-from sciagent.api.tables import ResultQuery, ResultTable
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import Entered, create_or_open, open_campaign_for_people, open_stored
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
 from sciagent.campaign.file.subject_and_safety import is_reason
 from sciagent.campaign.people import steering
-from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.candidate_and_names import MOLECULE_KIND
 from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import file_of
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import Censoring, value_text
 from sciagent.errors import SpecError, UsageError
-from sciagent.execution.backends import executor_of
+from sciagent.execution.executors import executor_of
 from sciagent.inputs import environment_variables
-from sciagent.report.parts.candidates import properties_of_spec
+from sciagent.report.parts.best_candidates import properties_of_spec
 from sciagent.report.status_best_trace import status
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -47,7 +47,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import IMPORT_VERIFIER
 from sciagent.store.views import campaign_counts, value_pages
 from sciagent.store.views.value_pages import LedgerValue, ValueFilter
-from sciagent.verification import registry
+from sciagent.verification import verifier_registry
 
 if TYPE_CHECKING:
     from sciagent.api.running import Drive
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from sciagent.campaign.people.verify_and_calculate import AddedCandidate
     from sciagent.domain.answers.reward_guards import ShownGuards
     from sciagent.domain.answers.shown_values import CalculatedCandidate
-    from sciagent.report.export.parquet import ArrowRows
+    from sciagent.report.export.parquet_tables import ArrowRows
     from sciagent.rewards.reward_spec import RewardSpec
     from sciagent.training.environment.environment import Environment, EnvironmentLimits
     from sciagent.training.evaluation.evaluation_answers import ListedPolicy, ShownPolicy
@@ -179,14 +179,14 @@ class LedgerView:
         return f"Ledger({self.url!r})\n{self.campaigns()!r}"
 
     def _repr_html_(self) -> str:
-        return html.box(html.heading(f"Ledger {self.url}")) + self.campaigns()._repr_html_()
+        return notebook_html.box(notebook_html.heading(f"Ledger {self.url}")) + self.campaigns()._repr_html_()
 
 
 def _arrow(connection: Connection, wanted: ValueFilter) -> ArrowRows:
     """Returns the values as Arrow columns."""
     import pyarrow as pa
 
-    from sciagent.report.export.parquet import ArrowRows
+    from sciagent.report.export.parquet_tables import ArrowRows
 
     types = {  # of the columns that are no texts
         "value": pa.float64(),
@@ -244,7 +244,7 @@ def yaml_of(keys: Mapping[str, Any]) -> str:
 
 def check_executor(spec: CampaignSpec, executor: str) -> None:
     """Raises UsageError if a rung is a function of this process but its jobs would run in other processes."""
-    local = [rung.rung for rung in spec.all_rungs if rung.verifier in registry.defined()]
+    local = [rung.rung for rung in spec.all_rungs if rung.verifier in verifier_registry.defined()]
     if local and executor != "local":
         raise UsageError(
             f'executor="{executor}": {", ".join(local)} is a function of this process, which workers elsewhere do not '
@@ -520,7 +520,7 @@ class Campaign:
         candidate: a notation such as SMILES or the text of a CIF, the text that `best` shows, its name, at least 6
         digits of its key, its InChIKey, or a refused text. Raises UsageError if the ledger has no such candidate.
         """
-        from sciagent.report.explaining import explain_named
+        from sciagent.report.explain_candidate import explain_named
 
         return displayed_answers.ExplainedCandidate(explain_named(self._store, candidate, self.name))
 
@@ -599,9 +599,11 @@ class Campaign:
     def _repr_html_(self) -> str:
         with self._store.read() as connection:
             if campaigns.find(connection, self.name) is None:
-                return html.box(html.heading(self.name), html.paragraph("not in a ledger yet", soft=True))
-        paragraphs = [html.paragraph(f"amended: {line}") for line in self.amended]
-        amendments = html.box(*paragraphs) if paragraphs else ""
+                return notebook_html.box(
+                    notebook_html.heading(self.name), notebook_html.paragraph("not in a ledger yet", soft=True)
+                )
+        paragraphs = [notebook_html.paragraph(f"amended: {line}") for line in self.amended]
+        amendments = notebook_html.box(*paragraphs) if paragraphs else ""
         return self.status()._repr_html_() + amendments
 
     def _row(self) -> CampaignRow:

@@ -14,18 +14,18 @@ from typing import Any
 from rich.table import Table
 from sqlalchemy.engine import Connection
 
-from sciagent.api import html
+from sciagent.api import notebook_html
 from sciagent.api.best_table import levels_text
-from sciagent.api.tables import ResultQuery
+from sciagent.api.notebook_tables import ResultQuery
 from sciagent.api.terminal import records_table, text_of
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.shown_values import LadderAnswer, PropertyValue, ShownValue, StructureText
-from sciagent.domain.answers.status import CampaignCounts, Status
-from sciagent.domain.candidates import Names, identifier_text, name_cells
+from sciagent.domain.answers.status_and_comparison import CampaignCounts, Status
+from sciagent.domain.candidate_and_names import Names, identifier_text, name_cells
 from sciagent.domain.safe_text import Paragraph
 from sciagent.domain.states import CampaignState
 from sciagent.report.explanation_text import paragraphs
-from sciagent.report.export import parquet
+from sciagent.report.export import parquet_tables
 from sciagent.report.parts import export_rows
 from sciagent.report.parts.export_rows import Entry
 from sciagent.store.campaign_state import campaigns
@@ -54,8 +54,10 @@ def rung_table(status: CampaignCounts) -> Table:
 
 def status_html(status: CampaignCounts) -> str:
     """Returns HTML with one line per rung, the budget, and the reason of the campaign's end."""
-    remarks = [html.paragraph(line, soft=True) for line in _remarks(status)]
-    return html.table(_rungs(status), _title(status)) + html.box(html.paragraph(budget_line(status)), *remarks)
+    remarks = [notebook_html.paragraph(line, soft=True) for line in _remarks(status)]
+    return notebook_html.table(_rungs(status), _title(status)) + notebook_html.box(
+        notebook_html.paragraph(budget_line(status)), *remarks
+    )
 
 
 def _title(status: CampaignCounts) -> str:
@@ -171,7 +173,7 @@ class LadderResult(LadderAnswer):
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        return html.box(html.structure_of(self), html.paragraphs(self.paragraphs()))
+        return notebook_html.box(notebook_html.structure_of(self), notebook_html.paragraphs(self.paragraphs()))
 
 
 class ExplainedCandidate:
@@ -188,7 +190,9 @@ class ExplainedCandidate:
         return text_of(*paragraphs(self.answer))
 
     def _repr_html_(self) -> str:
-        return html.box(html.structure_of(self.answer), html.paragraphs(paragraphs(self.answer)))
+        return notebook_html.box(
+            notebook_html.structure_of(self.answer), notebook_html.paragraphs(paragraphs(self.answer))
+        )
 
 
 @dataclass(frozen=True)
@@ -206,7 +210,7 @@ class WrittenReport:
 
     def _repr_html_(self) -> str:
         name = escape(str(self.path))
-        return html.box(f'<p>report: <a href="{escape(self.path.as_posix())}" target="_blank">{name}</a></p>')
+        return notebook_html.box(f'<p>report: <a href="{escape(self.path.as_posix())}" target="_blank">{name}</a></p>')
 
 
 class MeasuredValue(PropertyValue):
@@ -284,8 +288,8 @@ def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> Result
     def count(connection: Connection) -> int:
         return campaign_counts.n_candidates(connection, campaigns.get(connection, name).id)
 
-    def arrow(connection: Connection) -> parquet.ArrowRows:
-        return parquet.candidate_rows(connection, campaigns.get(connection, name))
+    def arrow(connection: Connection) -> parquet_tables.ArrowRows:
+        return parquet_tables.candidate_rows(connection, campaigns.get(connection, name))
 
     brief = partial(_brief, properties=properties)
     return ResultQuery(f"Candidates of {name}", store, page, count, arrow, brief, record=_record)
@@ -308,7 +312,7 @@ def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
     structure = StructureText(kind=row.kind, text=row.text, drawn_from=row.drawn_from)
     return {
         "name": identifier_text(row.names),
-        structure.column: html.cell(structure),
+        structure.column: notebook_html.cell(structure),
         **values,
         "level": levels_text(values),
         "stands": stands,

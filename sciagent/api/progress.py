@@ -16,18 +16,18 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from sciagent.api import html
+from sciagent.api import notebook_html
 from sciagent.api.best_table import BestTable, objectives_of
 from sciagent.api.displayed_answers import budget_line, rung_table, status_html
 from sciagent.api.terminal import Line, Part, raise_interrupt, show, wrapped
-from sciagent.domain.answers.status import CampaignCounts
+from sciagent.domain.answers.status_and_comparison import CampaignCounts
 from sciagent.domain.safe_text import ago
 from sciagent.report.campaigns_at_work import time_left
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue.workers import RunningJob, running_jobs
+from sciagent.store.job_queue.workers_and_capacity import RunningJob, running_jobs
 from sciagent.store.views import campaign_counts
 
 REFRESH_INTERVAL_SECONDS = 1.0  # between two updates of a live table
@@ -203,10 +203,12 @@ class NotebookProgress(Progress):
         parts = [status_html(status)]
         if self._has_ended:
             answer = self._answer()
-            parts.append(html.box(html.paragraph(answer)) if isinstance(answer, str) else answer._repr_html_())
+            parts.append(
+                notebook_html.box(notebook_html.paragraph(answer)) if isinstance(answer, str) else answer._repr_html_()
+            )
         if self._notes:
-            paragraphs = [html.paragraph(text, soft=True) for text in self._notes[-MAX_SHOWN_NOTES:]]
-            parts.append(html.box(*paragraphs))
+            paragraphs = [notebook_html.paragraph(text, soft=True) for text in self._notes[-MAX_SHOWN_NOTES:]]
+            parts.append(notebook_html.box(*paragraphs))
         shown = HTML("".join(parts))
         if self._handle is None:
             self._handle = display(shown, display_id=True)

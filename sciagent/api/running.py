@@ -115,9 +115,9 @@ def evaluate(
     file for the curves, .png or .svg. tell: called with each campaign that has ended, the number that have ended, and
     the number of all. Raises SpecError with all mistakes of the file, and UsageError.
     """
-    from sciagent.training.evaluation.arm_comparison import check_plot, draw
-    from sciagent.training.evaluation.evaluating import Evaluation
+    from sciagent.training.evaluation.arm_figures import check_plot, draw
     from sciagent.training.evaluation.evaluation_spec import load_evaluation
+    from sciagent.training.evaluation.run_evaluation import Evaluation
 
     path = Path(file)
     chart = None if plot is None else Path(plot)

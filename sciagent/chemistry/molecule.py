@@ -19,8 +19,8 @@ from types import NoneType
 from typing import Any, Literal
 
 from sciagent.chemistry.normal_form import rdkit_messages
-from sciagent.domain.candidates import candidate_key
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.candidate_and_names import candidate_key
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import InvalidCandidateError
 
 MAX_CHARACTERS = 2000

@@ -12,8 +12,8 @@ import typer
 from sciagent.api.terminal import Line
 from sciagent.cli import options
 from sciagent.cli.lab import next_step
-from sciagent.cli.shared import Exit, open_ledger, pairs, put, put_answer, say, structures
-from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.cli.output_and_structures import Exit, open_ledger, pairs, put, put_answer, say, structures
+from sciagent.domain.candidate_and_names import MOLECULE_KIND
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 
@@ -158,7 +158,7 @@ def import_(
     if not method:
         raise UsageError("say how the values were obtained: --method experiment, or --campaign and --rung")
     from sciagent.campaign.people.importing import import_file
-    from sciagent.domain.properties import Level
+    from sciagent.domain.properties_and_levels import Level
 
     report = import_file(
         open_ledger(ledger, create=True),
@@ -233,7 +233,7 @@ def _load_old_values(
 def value_columns(values: list[str], uncertainties: list[str]) -> list[Any]:
     """Returns the columns that --value and --uncertainty name. Raises UsageError."""
     from sciagent.domain.display_units import Column
-    from sciagent.domain.properties import properties
+    from sciagent.domain.properties_and_levels import properties
 
     uncertainty_by_column = pairs("--uncertainty", uncertainties, "COLUMN=NUMBER or COLUMN=COLUMN")
     columns = []

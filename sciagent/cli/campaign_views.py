@@ -16,7 +16,7 @@ from rich.table import Table
 
 from sciagent.api.terminal import Line, Part, on_terminal, plain_table, records_table
 from sciagent.cli import options
-from sciagent.cli.shared import (
+from sciagent.cli.output_and_structures import (
     Exit,
     candidate_text,
     open_ledger,
@@ -32,7 +32,7 @@ from sciagent.domain.safe_text import Paragraph
 
 if TYPE_CHECKING:
     from sciagent.chemistry.subjects.base import Words
-    from sciagent.domain.answers.status import CampaignCounts, Comparison, Status
+    from sciagent.domain.answers.status_and_comparison import CampaignCounts, Comparison, Status
 
 
 MAX_SHOWN = 1500  # characters of a text; --json prints all
@@ -142,7 +142,7 @@ def explain(
     If it waits in a priced campaign: its chance of a hit, whether it is worth its cost, and what would be run next. A
     text that was proposed and refused is explained, too.
     """
-    from sciagent.report.explaining import explain_named
+    from sciagent.report.explain_candidate import explain_named
     from sciagent.report.explanation_text import paragraphs
 
     answer = explain_named(open_ledger(ledger), candidate_text(candidate), campaign)
@@ -282,7 +282,7 @@ def compare(
 
     Values stand side by side only where the same calculation gave them.
     """
-    from sciagent.report.comparing import compare as compared
+    from sciagent.report.compare_campaigns import compare as compared
     from sciagent.store.campaign_state import campaigns
 
     with open_ledger(ledger).read() as connection:

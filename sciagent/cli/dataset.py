@@ -13,13 +13,13 @@ import typer
 
 from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared import open_ledger, plural, put_answer
+from sciagent.cli.output_and_structures import open_ledger, plural, put_answer
 from sciagent.cli.training_options import settings_of, with_options
 from sciagent.domain.safe_text import Paragraph
 from sciagent.training.settings import DatasetKind, DatasetSettings
 
 if TYPE_CHECKING:
-    from sciagent.training.dataset_results import BuiltDataset, ExportedDataset
+    from sciagent.training.dataset_answers import BuiltDataset, ExportedDataset
 
 CLEAR_LINE = "\r\x1b[K"  # moves the cursor of a terminal to the start of the line, and empties the line
 app = typer.Typer(help="Data sets for training from the episodes of campaigns.", no_args_is_help=True)
@@ -58,7 +58,7 @@ def build(
 
     All episodes of a goal are in one split. Episodes that were made to evaluate a model are left out.
     """
-    from sciagent.report.export.crate import licence
+    from sciagent.report.export.ro_crate import licence
     from sciagent.training.dataset_building import build as build_dataset
 
     command = shlex.join(["sciagent", *sys.argv[1:]])

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from sciagent.cli import options
-from sciagent.cli.shared import LogFormat, LogFormatOption, end_at_once, open_ledger, say, set_up
+from sciagent.cli.output_and_structures import LogFormat, LogFormatOption, end_at_once, open_ledger, say, set_up
 from sciagent.errors import UsageError
 
 
@@ -32,8 +32,8 @@ def dispatcher(
     from sciagent.api.terminal import each_signal
     from sciagent.campaign.driving.dispatcher import Host
     from sciagent.cli.workers import TIERS
-    from sciagent.execution.backends import executor_of
-    from sciagent.store.job_queue.workers import NewWorker
+    from sciagent.execution.executors import executor_of
+    from sciagent.store.job_queue.workers_and_capacity import NewWorker
 
     set_up(log_format)
     opened = open_ledger(ledger, create=True)

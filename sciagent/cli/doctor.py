@@ -19,7 +19,7 @@ import typer
 from sciagent import programs
 from sciagent.api.terminal import Line, records_table
 from sciagent.cli import options
-from sciagent.cli.shared import Exit, plural, put_answer
+from sciagent.cli.output_and_structures import Exit, plural, put_answer
 from sciagent.errors import SciagentError, SimulatorError, UsageError
 from sciagent.inputs.environment_variables import ledger_address
 
@@ -107,7 +107,7 @@ def _packages() -> Iterator[Check]:
 
 def _properties() -> Iterator[Check]:
     """Yields faults only: a rejected definition of a property, or a package whose properties do not load."""
-    from sciagent.domain.properties import properties
+    from sciagent.domain.properties_and_levels import properties
 
     for clash in properties().clashes:
         yield Check(f"property {clash.set_aside.name}", "broken", str(clash))
@@ -116,7 +116,7 @@ def _properties() -> Iterator[Check]:
 
 
 def _verifiers() -> Iterator[Check]:
-    from sciagent.verification.availability import catalogue
+    from sciagent.verification.declarations_and_availability import catalogue
 
     entries = catalogue(samples={})  # without costs of examples
     for entry in sorted(entries, key=itemgetter("name")):
@@ -144,7 +144,7 @@ def _proposers() -> Iterator[Check]:
 
 def _programs() -> Iterator[Check]:
     """Yields the external programs that the installed verifiers declare. A missing one is no fault."""
-    from sciagent.verification.availability import declared_programs
+    from sciagent.verification.declarations_and_availability import declared_programs
 
     for program in declared_programs():
         try:
@@ -240,7 +240,7 @@ def check_site(profile: Path, seconds: float, memory: int, cores: int, gpus: int
     seconds: wall time; memory: in MB; cores, gpus: of the example job. Raises typer.Exit if something does not fit.
     """
     from sciagent.execution.slurm import profile_check
-    from sciagent.execution.slurm.site import Need, load_site
+    from sciagent.execution.slurm.site_profile import Need, load_site
 
     site = load_site(profile)
     result = profile_check.check(site, Need(seconds, memory_mb=memory, cores=cores, gpus=gpus))

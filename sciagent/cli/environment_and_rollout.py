@@ -17,7 +17,7 @@ import typer
 
 from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared import Exit, plural, put, put_answer, say, say_upgraded
+from sciagent.cli.output_and_structures import Exit, plural, put, put_answer, say, say_upgraded
 from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
 

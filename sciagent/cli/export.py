@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from sciagent.cli import options
-from sciagent.cli.shared import open_ledger, say
+from sciagent.cli.output_and_structures import open_ledger, say
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 
@@ -74,7 +74,7 @@ def export(
     csv and xlsx have the names, the objectives and what became of each candidate; --columns all adds all other values.
     """
     from sciagent.api.open_ledger import pick_campaign
-    from sciagent.report.export.crate import author, licence, write_crate
+    from sciagent.report.export.ro_crate import author, licence, write_crate
 
     ending = output.suffix.lower() if output else ""
     chosen = format or ENDINGS.get(ending, Format.CSV)
@@ -162,7 +162,7 @@ def _write(
     artifacts: ArtifactStore, connection: Connection, row: CampaignRow, wanted: Wanted, path: Path | None
 ) -> str:
     """Writes a file. Returns what was written. path: None means stdout, for a text format only."""
-    from sciagent.report.export import parquet
+    from sciagent.report.export import parquet_tables
     from sciagent.report.export.spreadsheets import write_csv, write_excel
     from sciagent.report.export.structure_files import write_ase, write_cif, write_sdf
     from sciagent.report.parts.export_rows import write_jsonl
@@ -176,9 +176,9 @@ def _write(
         return f"{write_excel(connection, row, path, columns, hits)} {what}"
     if path and chosen is Format.PARQUET:
         if of_proposals:
-            rows = parquet.proposal_rows(connection, row)
+            rows = parquet_tables.proposal_rows(connection, row)
         else:
-            rows = parquet.candidate_rows(connection, row, hits)
+            rows = parquet_tables.candidate_rows(connection, row, hits)
         return f"{rows.write(path)} {what}"
     output = path.open("w", encoding="utf-8", newline="") if path else nullcontext(sys.stdout)
     with output as file:

@@ -14,7 +14,7 @@ from rich.filesize import decimal
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared import Exit, open_ledger, put, put_answer, say
+from sciagent.cli.output_and_structures import Exit, open_ledger, put, put_answer, say
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import ledger_address, user
 

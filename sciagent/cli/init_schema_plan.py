@@ -18,7 +18,7 @@ import typer
 
 from sciagent.api.terminal import Line, Part, plain_table, records_table
 from sciagent.cli import options
-from sciagent.cli.shared import open_ledger, put, put_answer, put_json
+from sciagent.cli.output_and_structures import open_ledger, put, put_answer, put_json
 from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.inputs.environment_variables import ledger_address
@@ -92,14 +92,14 @@ def schema(
 
         put_json(recipe_schema())
     else:
-        from sciagent.domain.answers import explanation, plan, shown_values, status
+        from sciagent.domain.answers import explanation, plan, shown_values, status_and_comparison
 
         answers: dict[SchemaOf, Any] = {
-            SchemaOf.STATUS: status.Status,
+            SchemaOf.STATUS: status_and_comparison.Status,
             SchemaOf.BEST: list[shown_values.BestCandidate],
             SchemaOf.PLAN: plan.Plan,
-            SchemaOf.AUDIT: status.AuditReport,
-            SchemaOf.COMPARE: status.Comparison,
+            SchemaOf.AUDIT: status_and_comparison.AuditReport,
+            SchemaOf.COMPARE: status_and_comparison.Comparison,
             SchemaOf.EXPLAIN: explanation.Explanation | explanation.RefusedText,
             SchemaOf.CALC: list[shown_values.CalculatedCandidate],
         }

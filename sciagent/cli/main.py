@@ -30,13 +30,13 @@ from sciagent.cli import (
     person_serve_audit,
     policy_and_evaluate,
     rewards,
-    run,
+    run_and_resume,
     steering,
     top,
-    verifiers,
+    verifiers_and_calc,
     workers,
 )
-from sciagent.cli.shared import Exit, put, say
+from sciagent.cli.output_and_structures import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
 START = "Start: sciagent run campaigns/quickstart.yaml   All commands: sciagent --all"
@@ -165,19 +165,23 @@ PANELS: dict[str, tuple[Listed, ...]] = {
             init_schema_plan.init, "Make a folder with a campaign", "init my-dyes --template quickstart --name my-dyes"
         ),
         Listed(init_schema_plan.plan, "Estimate the results of the budget", "plan campaigns/quickstart.yaml"),
-        Listed(run.run, "Run a campaign file, or continue it", "run campaigns/quickstart.yaml --ledger my.db"),
+        Listed(
+            run_and_resume.run, "Run a campaign file, or continue it", "run campaigns/quickstart.yaml --ledger my.db"
+        ),
         Listed(campaign_views.status, "Show rungs, hits, cost and budget", "status quickstart --json"),
         Listed(campaign_views.best, "Show the best candidates", "best quickstart -n 5 --json"),
         Listed(campaign_views.report, "Write the report, one HTML file", "report quickstart --output quickstart.html"),
         Listed(steering.pause, "Start no new jobs until resumed", PAUSE),
-        Listed(run.resume, "Continue a stopped or paused campaign", "resume quickstart"),
+        Listed(run_and_resume.resume, "Continue a stopped or paused campaign", "resume quickstart"),
         Listed(steering.stop, "End a campaign; running jobs finish", STOP),
         Listed(steering.amend, "Change budget, goal or workers", AMEND),
         Listed(campaign_views.compare, "Show two campaigns side by side", "compare quickstart quickstart-wide"),
     ),
     "Candidates": (
         Listed(
-            verifiers.calc, "Run one verifier on candidates", "calc xtb.singlepoint CCO c1ccccc1O --set solvent=water"
+            verifiers_and_calc.calc,
+            "Run one verifier on candidates",
+            "calc xtb.singlepoint CCO c1ccccc1O --set solvent=water",
         ),
         Listed(campaign_views.verify, "Send a candidate up a ladder", VERIFY),
         Listed(campaign_views.explain, "Explain the state of a candidate", EXPLAIN),
@@ -193,7 +197,7 @@ PANELS: dict[str, tuple[Listed, ...]] = {
     "Data": (
         Listed(export.export, "Write candidates and values to a file", "export quickstart -o quickstart.csv"),
         Listed(add_and_import.import_, "Import values from a CSV as evidence", IMPORT),
-        Listed(verifiers.verifiers, "List what can be computed, and how", "verifiers xtb.singlepoint"),
+        Listed(verifiers_and_calc.verifiers, "List what can be computed, and how", "verifiers xtb.singlepoint"),
         Listed(init_schema_plan.schema, "Print the keys of a campaign file", "schema > campaign.schema.json"),
         Listed(
             gc_and_db.gc, "Remove files that are not needed", "gc --keep-days 90 --delete --reason 'the disk is full'"

@@ -16,7 +16,7 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared import pairs, put, put_answer, say
+from sciagent.cli.output_and_structures import pairs, put, put_answer, say
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,16 +50,16 @@ def serve_model(
 
     Prints what to write into a campaign once it answers, and runs until it is interrupted.
     """
-    from sciagent.agent.serving import served_adapters, server
+    from sciagent.agent.serving import served_adapters, vllm_server
     from sciagent.inputs.environment_variables import cache_folder
 
-    if host not in server.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
+    if host not in vllm_server.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
         raise UsageError(f"others reach {host}: set VLLM_API_KEY to a key that clients must give")
     folders = pairs("--lora", lora or (), "NAME=FOLDER")
     other_options = tuple(more or ())
-    to_serve = server.model_to_serve(model)
+    to_serve = vllm_server.model_to_serve(model)
     # a card holds the name of a served model and the hashes of its weights
-    base = server.base_card(to_serve, other_options)
+    base = vllm_server.base_card(to_serve, other_options)
     adapters = dict[str, Path]()
     cards = [base] if base.base_sha256 else []  # a model without a known hash has no card
     for name, folder in folders.items():
@@ -67,9 +67,9 @@ def serve_model(
         card = served_adapters.adapter_card(name, adapter_folder, base)
         cards.append(card)
         adapters[card.name] = adapter_folder
-    interpreter = server.find_vllm(python.expanduser())
-    free_port = server.free_port(host, port)
-    chosen = server.Options(
+    interpreter = vllm_server.find_vllm(python.expanduser())
+    free_port = vllm_server.free_port(host, port)
+    chosen = vllm_server.Options(
         port=free_port,
         host=host,
         dtype=dtype,
@@ -81,15 +81,15 @@ def serve_model(
         trainable=trainable,
         more=other_options,
     )
-    call = server.arguments(interpreter, to_serve, chosen)
-    environment = server.environment(interpreter, chosen)
+    call = vllm_server.arguments(interpreter, to_serve, chosen)
+    environment = vllm_server.environment(interpreter, chosen)
     reachable_host = host if chosen.is_private else "127.0.0.1"
     url = f"http://{reachable_host}:{chosen.port}"
     log_file = log or cache_folder() / f"serving-{chosen.port}.log"
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(0))  # leaves the `with` below, which ends vLLM
     say(f"{interpreter.package} {interpreter.version} loads {to_serve.folder}; what it prints: {log_file}")
-    with server.VllmServer(call, environment, url, log_file.absolute()) as running:
+    with vllm_server.VllmServer(call, environment, url, log_file.absolute()) as running:
         running.wait_until_up()
         for card in cards:
             served_adapters.keep_card(card)
@@ -225,7 +225,7 @@ def _add_model(what: str, name: str | None) -> None:
 def _add_random_model(
     name: str, texts: list[Path], hidden_size: int, layers: int, vocabulary: int, context: int, seed: int
 ) -> None:
-    from sciagent.training.learner.model_loading import check_extra
+    from sciagent.training.learner.trained_models import check_extra
     from sciagent.training.random_models import ModelShape, add_random_model
 
     check_extra()

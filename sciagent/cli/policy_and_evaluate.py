@@ -13,7 +13,7 @@ import typer
 
 from sciagent.api.terminal import Line, Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared import Exit, open_ledger, put_answer, say
+from sciagent.cli.output_and_structures import Exit, open_ledger, put_answer, say
 from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
 

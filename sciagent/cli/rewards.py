@@ -13,7 +13,7 @@ import typer
 
 from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared import open_ledger, plural, put_answer
+from sciagent.cli.output_and_structures import open_ledger, plural, put_answer
 from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
 

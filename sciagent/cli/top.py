@@ -20,7 +20,7 @@ from rich.text import Text
 
 from sciagent.api.terminal import Records, records_table
 from sciagent.cli import options
-from sciagent.cli.shared import open_ledger, plural, put_answer
+from sciagent.cli.output_and_structures import open_ledger, plural, put_answer
 from sciagent.cli.workers import EXAMPLE_ADDRESS, serve_ledger_metrics, short_owner
 from sciagent.domain.safe_text import ago
 from sciagent.errors import LedgerAwayError, UsageError
@@ -28,7 +28,7 @@ from sciagent.errors import LedgerAwayError, UsageError
 if TYPE_CHECKING:
     from sciagent.report.campaigns_at_work import CachedQueries, Frame, Watched
     from sciagent.store.database.ledger import Ledger
-    from sciagent.store.job_queue.workers import RunningJob
+    from sciagent.store.job_queue.workers_and_capacity import RunningJob
     from sciagent.store.views.ledger_overview import Failure, Queue
 
 MAX_TROUBLES = 2  # warnings that are shown in full

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from sciagent.api.terminal import Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.shared import Exit, open_ledger, plural, put, put_answer, say
+from sciagent.cli.output_and_structures import Exit, open_ledger, plural, put, put_answer, say
 from sciagent.cli.training_options import settings_of, with_options
 from sciagent.domain.safe_text import Paragraph
 from sciagent.errors import UsageError
@@ -139,7 +139,7 @@ def recipe(
     run was stopped.
     """
     from sciagent.api.terminal import each_signal, raise_interrupt
-    from sciagent.training.learner.model_loading import check_extra
+    from sciagent.training.learner.trained_models import check_extra
     from sciagent.training.recipes.recipe_file import load_recipe
 
     spec = load_recipe(file)
@@ -369,7 +369,7 @@ def hindsight(
 
 
 def _train(settings: TrainingSettings, ledger: str | None, json: bool) -> None:
-    from sciagent.training.learner.model_loading import check_extra
+    from sciagent.training.learner.trained_models import check_extra
 
     check_extra()
     from sciagent.training.learner.training_run import processes, train
@@ -388,7 +388,7 @@ def _train_live(settings: LiveSettings, address: str | None, json: bool) -> None
     from threading import Event
 
     from sciagent.api.terminal import each_signal, raise_interrupt
-    from sciagent.training.learner.model_loading import check_extra
+    from sciagent.training.learner.trained_models import check_extra
 
     check_extra()
     from sciagent.training.learner.training_run import processes

@@ -19,14 +19,23 @@ import typer
 
 from sciagent.api.terminal import Line
 from sciagent.cli import options
-from sciagent.cli.shared import LogFormat, LogFormatOption, end_at_once, open_ledger, plural, put_answer, say, set_up
+from sciagent.cli.output_and_structures import (
+    LogFormat,
+    LogFormatOption,
+    end_at_once,
+    open_ledger,
+    plural,
+    put_answer,
+    say,
+    set_up,
+)
 from sciagent.domain import states
 from sciagent.domain.safe_text import ago
 from sciagent.domain.states import CORES, GPU, in_words
 from sciagent.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
-    from sciagent.store.job_queue.workers import RunningJob, WorkerRow
+    from sciagent.store.job_queue.workers_and_capacity import RunningJob, WorkerRow
     from sciagent.store.views.ledger_overview import Queue
 
 
@@ -122,7 +131,7 @@ def worker(
     from sciagent.execution.polling_worker import PollingWorker
     from sciagent.execution.worker.read_claimed_jobs import scratch_of
     from sciagent.store.job_queue.leases import LEASE_SECONDS
-    from sciagent.store.job_queue.workers import NewWorker
+    from sciagent.store.job_queue.workers_and_capacity import NewWorker
 
     set_up(log_format)
     memory = memory_mb or int(psutil.virtual_memory().total / 1e6)
@@ -160,8 +169,8 @@ def worker(
     if executor == "celery":
         if metrics_port is not None:
             raise UsageError("--metrics-port is for --executor ledger")
-        from sciagent.execution.backends import broker_url
         from sciagent.execution.celery.worker import serve
+        from sciagent.execution.executors import broker_url
 
         serve(opened, broker_url(broker), new, scratch_folder)
         return
@@ -222,7 +231,7 @@ def workers(
     if undo:
         raise UsageError("--undo belongs to --drain WORKER")
     from sciagent.store.database.engine import db_now
-    from sciagent.store.job_queue import workers as store
+    from sciagent.store.job_queue import workers_and_capacity as store
     from sciagent.store.views import ledger_overview
 
     with open_ledger(ledger).read() as connection:
@@ -250,7 +259,7 @@ def workers(
 
 
 def _drain(worker: str, undo: bool, ledger: str | None, json: bool) -> None:
-    from sciagent.store.job_queue import workers as store
+    from sciagent.store.job_queue import workers_and_capacity as store
 
     with open_ledger(ledger).begin() as connection:
         known = {row.name: row for row in store.alive(connection)}

@@ -19,13 +19,13 @@ from sciagent.domain.directives import Verb
 from sciagent.domain.people import Right
 from sciagent.domain.states import Standing
 from sciagent.errors import UsageError
-from sciagent.report.explaining import explain_named
+from sciagent.report.explain_candidate import explain_named
 from sciagent.report.explanation_text import paragraphs
 from sciagent.store.campaign_state import directives
 from sciagent.store.lab import tasks
 from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import ledger_overview
-from sciagent.store.views.candidates import candidates_in_order, hits_best_first
+from sciagent.store.views.report_candidates import candidates_in_order, hits_best_first
 from sciagent.web.app import Feature
 from sciagent.web.route_rules import Pages, RouteRule
 from sciagent.web.shared_page_parts import WebSite, campaign_of, notation_of, redirect_to, site_of, texts, visitor

@@ -11,7 +11,7 @@ from typing import Any
 
 from sciagent.domain.evidence import Measured
 from sciagent.domain.objectives import Window
-from sciagent.domain.properties import properties
+from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Quantity, from_canonical
 
 Units = Mapping[str, str]

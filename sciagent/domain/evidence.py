@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sciagent.domain.cost import Cost
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import Level
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 
 NO_INPUTS = ""

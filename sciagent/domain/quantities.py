@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from sciagent.domain.properties import Property
+from sciagent.domain.properties_and_levels import Property
 from sciagent.domain.units import factor_between, unit_words
 from sciagent.errors import UnitError, did_you_mean
 

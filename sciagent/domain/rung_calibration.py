@@ -9,7 +9,7 @@ from enum import StrEnum
 from statistics import stdev
 
 from sciagent.domain.evidence import Measured
-from sciagent.domain.properties import Level, properties
+from sciagent.domain.properties_and_levels import Level, properties
 from sciagent.domain.quantities import Quantity, from_canonical, to_canonical
 
 FEWEST = 8

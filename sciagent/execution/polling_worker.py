@@ -14,7 +14,7 @@ from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionE
 from sciagent.execution.worker.presence_and_leases import LeaseRenewer, Presence
 from sciagent.execution.worker.worker_slot import Runner, retry_while_away
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 
 log = logging.getLogger(__name__)
 IDLE_SECONDS = (0.05, 1.0)  # pause between polls of an idle slot: shortest and longest

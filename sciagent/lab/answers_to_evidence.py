@@ -20,7 +20,7 @@ from sciagent.campaign.core.record_and_settle import Settling, is_verdict_due, s
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Computation, Finding
 from sciagent.domain.lab_messages import LabAnswer
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, SciagentError, UsageError
 from sciagent.lab.claims_and_vials import (

@@ -20,7 +20,7 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.domain.cost import Cost
 from sciagent.domain.lab_messages import read_code
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.errors import UsageError, WrongVialError
 from sciagent.store.campaign_state import campaigns, watermarks

@@ -16,11 +16,11 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.record_and_settle import settle_again
 from sciagent.chemistry.molecule_files import check_columns, csv_fault
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.display_units import Column
 from sciagent.domain.evidence import EvidenceKey, Measured
 from sciagent.domain.lab_messages import LabAnswer
-from sciagent.domain.properties import properties
+from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.states import JobState, Standing
 from sciagent.errors import InputFileError, UsageError, did_you_mean
 from sciagent.inputs.open_input import open_input

@@ -17,8 +17,8 @@ from decimal import Decimal
 from typing import Any
 
 from sciagent.domain.lab_messages import NOT_OBTAINED, LabAnswer
-from sciagent.domain.outcomes import Reason
-from sciagent.domain.properties import Property, properties
+from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.properties_and_levels import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.safe_text import cut
 from sciagent.domain.units import unit_words

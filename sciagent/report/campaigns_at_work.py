@@ -14,13 +14,14 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.status import CampaignCounts, RungCounts
+from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
 from sciagent.domain.safe_text import duration, range_of
 from sciagent.domain.states import JobState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import db_now
-from sciagent.store.job_queue import job_lists, workers
-from sciagent.store.job_queue.workers import ResourceUse, RunningJob, WorkerRow, summed_use, use_by_worker
+from sciagent.store.job_queue import job_lists
+from sciagent.store.job_queue import workers_and_capacity as workers
+from sciagent.store.job_queue.workers_and_capacity import ResourceUse, RunningJob, WorkerRow, summed_use, use_by_worker
 from sciagent.store.views import campaign_counts, ledger_overview
 from sciagent.store.views.ledger_overview import DrivenCampaign, Failure, Queue
 

@@ -22,7 +22,7 @@ from sciagent.domain.answers.explanation import (
     RungStory,
 )
 from sciagent.domain.answers.shown_values import EvidenceValue, PropertyValue
-from sciagent.domain.candidates import name_rows
+from sciagent.domain.candidate_and_names import name_rows
 from sciagent.domain.quantities import named_value_text
 from sciagent.domain.safe_text import Paragraph, one_line
 from sciagent.report.parts.wording import diagnostics_line

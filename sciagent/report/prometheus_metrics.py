@@ -24,7 +24,7 @@ from sciagent.errors import LedgerError
 from sciagent.report.campaigns_at_work import CachedQueries
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import job_lists, workers
+from sciagent.store.job_queue import job_lists, workers_and_capacity
 from sciagent.store.views import campaign_counts, ledger_overview
 
 
@@ -110,10 +110,10 @@ def _workers(connection: Connection) -> list[Metric]:
     has = _gauge("worker_resource", "What it has: cores, gpu and others.", *labels, "resource")
     used = _gauge("worker_resource_used", "What its jobs hold of that.", *labels, "resource")
     now = db_now(connection)
-    all_running = workers.running_jobs(connection)
-    all_alive = workers.alive(connection)
+    all_running = workers_and_capacity.running_jobs(connection)
+    all_alive = workers_and_capacity.alive(connection)
     busy = Counter(job.worker for job in all_running)
-    in_use = workers.use_by_worker(all_alive, all_running)
+    in_use = workers_and_capacity.use_by_worker(all_alive, all_running)
     for worker in all_alive:
         label_values = [worker.name, worker.host, worker.executor]
         slots.add_metric(label_values, worker.slots)

@@ -9,18 +9,18 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.shown_values import BestCandidate, ImportedValue, LimitMargin, RungValue
-from sciagent.domain.answers.status import Status
+from sciagent.domain.answers.status_and_comparison import Status
 from sciagent.domain.evidence import at_highest_rung
 from sciagent.domain.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError
-from sciagent.report.analysis import proposers
+from sciagent.report.analysis import proposers_compared
 from sciagent.report.parts import margins_to_limits, rung_agreement
 from sciagent.report.parts.margins_to_limits import contradiction
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts
-from sciagent.store.views.candidates import (
+from sciagent.store.views.report_candidates import (
     EvidenceAnswer,
     best_candidates,
     calibrations_by_rung,
@@ -29,7 +29,7 @@ from sciagent.store.views.candidates import (
     pooled_by_rung,
     rung_answers,
 )
-from sciagent.store.views.episodes import EpisodeOutcome, episode_outcomes, episode_proposals
+from sciagent.store.views.report_episodes import EpisodeOutcome, episode_outcomes, episode_proposals
 
 CHUNK = 500  # episodes whose outcomes are read by one query
 DECIDED = (Standing.SETTLED, Standing.DROPPED)
@@ -45,12 +45,13 @@ def status(connection: Connection, row: CampaignRow) -> Status:
     counts = campaign_counts.counts(connection, row)
     is_priced = row.spec["scheduler"]["kind"] == "priced"
     if is_priced:
-        from sciagent.report.analysis import audit, ladder  # slow to import
+        from sciagent.report.analysis import audit_results  # slow to import
+        from sciagent.report.analysis import ladder_figures as ladder
     return Status(
         **dict(counts),
-        audit=audit.audit(connection, row) if is_priced else None,
+        audit=audit_results.audit(connection, row) if is_priced else None,
         value=ladder.value_of_rungs(connection, row) if is_priced else None,
-        proposers=proposers.results(connection, row),
+        proposers=proposers_compared.results(connection, row),
         opinions=rung_agreement.judge_agreements(connection, row),
     )
 

@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.proposing.prediction_scores import crps, read_predictions
-from sciagent.chemistry.fingerprint import Features
+from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.domain.evidence import at_highest_rung
 from sciagent.rewards.candidate_states import answers_as_of, beginnings
@@ -27,7 +27,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.candidate_subsets import CandidatePart
 from sciagent.store.learning import rollout_groups
-from sciagent.store.learning.episodes_and_costs import EpisodeTurn
+from sciagent.store.learning.reward_inputs import EpisodeTurn
 from sciagent.store.results import candidates
 
 

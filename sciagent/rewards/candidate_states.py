@@ -23,18 +23,18 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign import Built, BuiltRung, with_derived
 from sciagent.campaign.core.record_and_settle import answer_of
 from sciagent.campaign.core.same_structure import known_likenesses
-from sciagent.campaign.core.verdicts import Answer, Place, place
-from sciagent.domain.outcomes import Verdict
+from sciagent.campaign.core.verdicts_and_places import Answer, Place, place
+from sciagent.domain.outcomes_and_verdicts import Verdict
 from sciagent.domain.states import Standing
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
-from sciagent.scheduling.audit import lots
+from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.candidate_subsets import CandidatePart
 from sciagent.store.learning import rollout_groups
-from sciagent.store.learning.episodes_and_costs import EpisodeRow, EpisodeTurn
+from sciagent.store.learning.reward_inputs import EpisodeRow, EpisodeTurn
 from sciagent.store.results import evidence, laws_and_audit_log, pooled_replicates
 
 IDS_PER_READ = 2000

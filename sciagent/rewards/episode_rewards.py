@@ -31,8 +31,8 @@ from sciagent.rewards.turn_rewards import (
     worth,
 )
 from sciagent.rewards.unanswered_values import RewardLaw, expectations
-from sciagent.store.learning import episodes_and_costs
-from sciagent.store.learning.episodes_and_costs import EpisodeRow, EpisodeTurn
+from sciagent.store.learning import reward_inputs
+from sciagent.store.learning.reward_inputs import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.reward_versions import RewardRow
 from sciagent.store.results import candidates
 
@@ -154,9 +154,9 @@ class CandidateFacts:
         calibrating = set[tuple[str, str]]()
         for rung in rungs_as_of(built, connection, as_of):
             calibrating.update((name, fit.measured_level) for name, fit in rung.fits.items())
-        self._costs = episodes_and_costs.costs_of(connection, built.row.id, paid, ids, as_of, imported=calibrating)
+        self._costs = reward_inputs.costs_of(connection, built.row.id, paid, ids, as_of, imported=calibrating)
         inline = [rung.verifier.computation for rung in built.fast if rung.spec.inline]
-        self._inline_costs = episodes_and_costs.of_computations(connection, inline, ids, as_of)
+        self._inline_costs = reward_inputs.of_computations(connection, inline, ids, as_of)
         self._key_and_families: dict[int, tuple[str, tuple[str, ...]]] = {}
         self.notations: dict[int, str] = {}
         """Notations of the candidates, by id."""
@@ -242,10 +242,10 @@ def _episodes(
     only: Collection[int] | None,
 ) -> list[_Episode]:
     """Returns the episodes with their rewards; the episodes of a group stand one after the other."""
-    rows = episodes_and_costs.episodes(connection, built.row.id, as_of, only)
+    rows = reward_inputs.episodes(connection, built.row.id, as_of, only)
     if not rows:
         raise UsageError(f'campaign "{built.row.name}" has no episodes of a model; rewards are given to its turns')
-    turns = episodes_and_costs.turns_of(connection, [row.id for row in rows], as_of)
+    turns = reward_inputs.turns_of(connection, [row.id for row in rows], as_of)
     episodes_with_turns = [(row, turns[row.id]) for row in rows]
     facts = CandidateFacts(built, connection, episodes_with_turns, spec, law, as_of)
     inputs = TermInputs(

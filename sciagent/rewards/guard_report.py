@@ -19,7 +19,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built, control_score, is_drawn
-from sciagent.chemistry.fingerprint import Features
+from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.domain.answers.reward_guards import (
     ControlCheck,
     GuardEstimate,
@@ -29,7 +29,7 @@ from sciagent.domain.answers.reward_guards import (
     RewardGuards,
     ShownGuards,
 )
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.rewards.candidate_states import Lot, Lots, states
 from sciagent.rewards.guard_statistics import (
     Array,
@@ -44,10 +44,10 @@ from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.rewards.turn_rewards import price_of
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes_and_costs, policies
+from sciagent.store.learning import policies_and_roles, reward_inputs
 from sciagent.store.learning import reward_versions as rewards
-from sciagent.store.learning.episodes_and_costs import EpisodeRow, EpisodeTurn
-from sciagent.store.learning.policies import NamedPolicy
+from sciagent.store.learning.policies_and_roles import NamedPolicy
+from sciagent.store.learning.reward_inputs import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.reward_versions import RewardRow
 from sciagent.store.results import candidates, evidence, pooled_replicates
 
@@ -316,7 +316,7 @@ class EpisodeReader:
 
     def read(self, ids: Sequence[int]) -> dict[int, CheckedEpisode]:
         """Returns the episodes by id. ids: ids of episodes that have rewards."""
-        turns = episodes_and_costs.turns_of(self._connection, ids, self._as_of)
+        turns = reward_inputs.turns_of(self._connection, ids, self._as_of)
         new_ids = set[int]()
         for turn in chain.from_iterable(turns.values()):
             for proposal in turn.proposals:
@@ -414,7 +414,7 @@ def guards(
     rows: the rewards of a version. spec, as_of: its description and its watermark.
     """
     reading = _Reading(built, connection, rows, spec, as_of)
-    for groups in _batches(episodes_and_costs.episodes(connection, built.row.id, as_of, reading.rewards)):
+    for groups in _batches(reward_inputs.episodes(connection, built.row.id, as_of, reading.rewards)):
         reading.add(groups)
     tallies = sorted(reading.tallies.values(), key=lambda tally: tally.first)
     sizes = [tally.new for tally in tallies if tally.new >= LEAST_PROPOSALS]
@@ -476,7 +476,7 @@ class _Reading:
         ids = [row.id for row in chain.from_iterable(groups)]
         subject = self._built.subject
         checked = self._reader.read(ids)
-        named = policies.of_episodes(self._connection, ids)
+        named = policies_and_roles.of_episodes(self._connection, ids)
         for group in groups:
             features_by_policy: dict[NamedPolicy, list[Features]] = {}
             for row in group:

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import gammaln
 
-from sciagent.chemistry.fingerprint import Features
+from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.chemistry.subjects.base import Subject
 
 Array = NDArray[np.float64]

@@ -28,7 +28,7 @@ from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes_and_costs as episodes
+from sciagent.store.learning import reward_inputs as episodes
 from sciagent.store.learning import reward_versions
 from sciagent.store.learning import rollout_groups as groups
 from sciagent.store.learning.reward_versions import RewardRow, RewardVersionRow

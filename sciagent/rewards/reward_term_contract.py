@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from sciagent.errors import LedgerAwayError, UnknownNameError, UsageError
-from sciagent.verification.registry import OURS, installed
+from sciagent.verification.verifier_registry import OURS, installed
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
     from sciagent.campaign.core.built_campaign import Built
-    from sciagent.store.learning.episodes_and_costs import EpisodeRow, EpisodeTurn
+    from sciagent.store.learning.reward_inputs import EpisodeRow, EpisodeTurn
 
 GROUP = "sciagent.reward_terms"
 RESERVED_PARTS = ("evidence", "cost")

@@ -18,15 +18,15 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.pricing.ledger_pool import CENSORING_SIGNS, ObservationSchema, observation_schema
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.rung_position import PaidIndex
 from sciagent.rewards.candidate_states import IDS_PER_READ, answers_as_of
+from sciagent.scheduling.aims_and_payoff import Aims, Bounds, Errors, data_for_law, expected_answers
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.dynamic_programme import FLOOR
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.similarity import GrowingStructures, Order, Similarity, order_of, smallest_hashes
 from sciagent.scheduling.law.stacked_law import Law, Stack, mixture
-from sciagent.scheduling.payoff import Aims, Bounds, Errors, data_for_law, expected_answers
 from sciagent.store.database import tables as t
 from sciagent.store.results import candidates
 

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.rung_position import PaidIndex
+from sciagent.scheduling.aims_and_payoff import Aim, Aims, Payoff, share_told, to_u
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.dynamic_programme import (
@@ -39,7 +40,6 @@ from sciagent.scheduling.dynamic_programme import (
 )
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.gaussian_chain import Chain, Forecast
-from sciagent.scheduling.payoff import Aim, Aims, Payoff, share_told, to_u
 
 Plans = dict[int, tuple[Array, list[list[Programme]]]]
 """By the code of a set of seen and open rungs: levels of u, and for each level its programmes."""

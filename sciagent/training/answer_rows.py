@@ -24,9 +24,16 @@ from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.quantities import Censoring
 from sciagent.rewards.reward_term_contract import Settlement
 from sciagent.training.dataset_columns import EPISODE, JUDGED, TURN, Cells, TableColumn, best_of, chat, turn_cells
-from sciagent.training.hindsight import CandidateVerdict, NoHint, NotRelabelled, hint_of, relabelled_prompt, verdicts
+from sciagent.training.hindsight_lessons import (
+    CandidateVerdict,
+    NoHint,
+    NotRelabelled,
+    hint_of,
+    relabelled_prompt,
+    verdicts,
+)
 from sciagent.training.read_turns import AnsweredTurn, RecordedEpisode, TrainingCampaign
-from sciagent.training.task_splits import ScaffoldLimit
+from sciagent.training.task_splits_and_scaffold_limit import ScaffoldLimit
 
 DRAWS = 512
 """Number of values that stand for the distribution of a property: its quantiles at (i + 1/2) / DRAWS."""

@@ -22,16 +22,17 @@ from sqlalchemy.engine import Connection
 
 from sciagent import __version__
 from sciagent.errors import UsageError
-from sciagent.report.export.parquet import ArrowRows, evidence_rows, table_metadata
+from sciagent.report.export.parquet_tables import ArrowRows, evidence_rows, table_metadata
 from sciagent.store.campaign_state import campaigns as campaign_rows
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_versions
-from sciagent.store.learning.episodes_and_costs import EpisodeRow
+from sciagent.store.learning.reward_inputs import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training import answer_rows
 from sciagent.training.answer_rows import Selection
+from sciagent.training.dataset_answers import BuiltDataset, check_empty
 from sciagent.training.dataset_columns import (
     EPISODE,
     TOKEN_COLUMNS,
@@ -41,10 +42,9 @@ from sciagent.training.dataset_columns import (
     rows_of,
     schema,
 )
-from sciagent.training.dataset_results import BuiltDataset, check_empty
 from sciagent.training.read_turns import EVALUATION, RecordedEpisode, TrainingCampaign
 from sciagent.training.settings import DatasetKind, DatasetSettings
-from sciagent.training.task_splits import SPLITS, ScaffoldLimit, Split, held_out_tasks
+from sciagent.training.task_splits_and_scaffold_limit import SPLITS, ScaffoldLimit, Split, held_out_tasks
 
 JSON_COLUMNS = ("message", "calls", "observations", "sampling", "cost")
 """Columns of a turn in the ledger that the table has as JSON texts."""

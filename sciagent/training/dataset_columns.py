@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages import Message
-from sciagent.agent.training_rows import CONTEXT, Row, calls_of, linearise
+from sciagent.agent.turns_to_training_rows import CONTEXT, Row, calls_of, linearise
 from sciagent.domain.evidence import Measured
 from sciagent.store.learning import reward_versions
-from sciagent.training.hindsight import CandidateVerdict
+from sciagent.training.hindsight_lessons import CandidateVerdict
 from sciagent.training.read_turns import AnsweredTurn, RecordedEpisode, SampledAnswers
 
 Cells = dict[str, object]

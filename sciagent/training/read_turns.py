@@ -18,17 +18,17 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.conversation import Episode, EpisodeLimits
 from sciagent.agent.messages import Message, from_json, to_json
 from sciagent.agent.skills import labels
-from sciagent.agent.training_rows import CONTEXT, Row, calls_of, schema_of
+from sciagent.agent.turns_to_training_rows import CONTEXT, Row, calls_of, schema_of
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.evidence import content_hash
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes_and_costs
-from sciagent.store.learning.episodes_and_costs import EpisodeRow
-from sciagent.store.learning.policies import tool_set_content
-from sciagent.store.views.episodes import EpisodeProposal, episode_proposals
+from sciagent.store.learning import reward_inputs
+from sciagent.store.learning.policies_and_roles import tool_set_content
+from sciagent.store.learning.reward_inputs import EpisodeRow
+from sciagent.store.views.report_episodes import EpisodeProposal, episode_proposals
 
 
 class SampledTokens(NamedTuple):
@@ -165,7 +165,7 @@ class TrainingCampaign:
 
     def episode_rows(self, connection: Connection) -> list[EpisodeRow]:
         """Returns the episodes. The episodes of a group follow each other."""
-        return episodes_and_costs.episodes(connection, self.built.row.id, self.as_of)
+        return reward_inputs.episodes(connection, self.built.row.id, self.as_of)
 
     def episode(self, connection: Connection, row: EpisodeRow) -> RecordedEpisode:
         """Returns an episode of the campaign with its opening."""

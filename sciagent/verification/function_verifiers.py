@@ -31,14 +31,14 @@ from pydantic import create_model
 
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Measured, text_hash
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import Level, Property, PropertyAtLevel, at, properties
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.properties_and_levels import Level, Property, PropertyAtLevel, at, properties
 from sciagent.domain.quantities import Quantity, to_canonical
 from sciagent.domain.rung_position import Tier
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.verification import registry
-from sciagent.verification.registry import CODE
+from sciagent.verification import verifier_registry
 from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings, Verifier
+from sciagent.verification.verifier_registry import CODE
 
 PLAIN_TYPES = (bool, int, float, complex, str, bytes, type(None))
 """Types of data whose values enter the fingerprint of a function."""
@@ -298,7 +298,7 @@ def _register(definition: Definition, pickled: bytes, where: str) -> type[Functi
     kind = _kind(definition, where)
     for prop in definition.properties:
         properties().add(prop, package)
-    registry.define(definition.name, registry.Defined(kind, package, pickled))
+    verifier_registry.define(definition.name, verifier_registry.Defined(kind, package, pickled))
     return kind
 
 

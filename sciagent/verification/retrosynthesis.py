@@ -13,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, ClassVar, Protocol
 
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.verification.registry import installed
+from sciagent.verification.verifier_registry import installed
 
 GROUP = "sciagent.retrosynthesis"
 MAX_REACTIONS = 100

@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from sciagent.domain.candidates import MOLECULE_KIND, Candidate
+from sciagent.domain.candidate_and_names import MOLECULE_KIND, Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Computation, EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.lab_messages import LabAnswer, LabForm
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import Level, Property, PropertyAtLevel, at
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.properties_and_levels import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_position import Tier
 from sciagent.errors import SimulatorError

@@ -30,7 +30,7 @@ from starlette.responses import StreamingResponse
 from sciagent import __version__
 from sciagent.chemistry.subjects.registry import drawn, subject_of
 from sciagent.domain.people import Right
-from sciagent.domain.properties import properties
+from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.units import unit_words
 from sciagent.errors import (
     AnswerChangedError,

@@ -54,9 +54,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent_simulators.geometry import Geometry, check, failure
-from sciagent_simulators.pyscf_excited import run_lowest, transition
+from sciagent_simulators.pyscf_excitations import run_lowest, transition
 from sciagent_simulators.scf_recovery import converge
 from sciagent_simulators.solvents import in_solvent
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE

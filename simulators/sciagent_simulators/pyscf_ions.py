@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check_bonds, failure, spin_fault
 from sciagent_simulators.pyscf_engine import DftResult, DftSettings, ground_state

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent_simulators.geometry import failure
 from sciagent_simulators.tblite_engine import HARTREE
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from sciagent.domain.evidence import seed_of
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent_simulators.geometry import Geometry, Positions, bonds_of, check, check_bonds, failure
 from sciagent_simulators.solvents import Solvation, Solvent
 

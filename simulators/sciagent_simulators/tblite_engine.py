@@ -23,7 +23,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check, check_bonds, failure
 from sciagent_simulators.solvents import Solvation, unparametrised

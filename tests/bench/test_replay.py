@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent.scheduling.payoff import Aims
+from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case import Case

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sciagent.errors import UnknownNameError
+from sciagent.scheduling.aims_and_payoff import Aim, Aims
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
-from sciagent.scheduling.payoff import Aim, Aims
 from sciagent_bench import trial
 from sciagent_bench.case import Case, OfFamily
 from sciagent_bench.replay_once import Truth

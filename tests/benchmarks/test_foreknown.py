@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from benchmarks.scheduling.foreknown import ARMS, HERE, RESULT, costs
-from sciagent_bench.collection import read_collection
+from sciagent_bench.several_tables import read_collection
 
 FOUND = json.loads(RESULT.read_text())
 

@@ -24,7 +24,7 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.editing.graph_edits import ANY
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.proposer_interfaces import MeasuredCandidate
 from sciagent.errors import UsageError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.scheduling.second import ARMS, HERE, RESULT, Campaign, limits, plans
-from sciagent_bench.collection import read_collection
+from sciagent_bench.several_tables import read_collection
 
 FOUND = json.loads(RESULT.read_text())
 

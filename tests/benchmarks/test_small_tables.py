@@ -10,8 +10,8 @@ import pytest
 from benchmarks.scheduling.calibration import HERE
 from sciagent_bench.case import OfTable
 from sciagent_bench.case_changes import Changed
-from sciagent_bench.collection import read_collection
 from sciagent_bench.replay_score import MARKS
+from sciagent_bench.several_tables import read_collection
 from sciagent_bench.trial import HINDSIGHT, Trial, run
 
 SEEDS = 4

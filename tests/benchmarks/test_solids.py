@@ -11,7 +11,7 @@ from ase.build import bulk
 
 from benchmarks.crystals import solids
 from sciagent_simulators.periodic.gpaw_calculation import PROTOCOLS, Bands, Protocol
-from sciagent_simulators.periodic.k_points import mesh_of
+from sciagent_simulators.periodic.k_points_and_elements import mesh_of
 
 FOUND = json.loads((Path(solids.__file__).parent / "solids.json").read_text(encoding="utf-8"))
 

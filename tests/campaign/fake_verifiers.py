@@ -10,8 +10,8 @@ from typing import Any, Literal
 import pytest
 
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
-from sciagent.domain.properties import DIPOLE, HOMO_LUMO_GAP, QED, SA_SCORE
-from sciagent.verification import registry
+from sciagent.domain.properties_and_levels import DIPOLE, HOMO_LUMO_GAP, QED, SA_SCORE
+from sciagent.verification import verifier_registry
 from sciagent.verification.verifier_contract import (
     Context,
     Cost,
@@ -139,7 +139,7 @@ safety:
 def make_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a file of seeds, while the fake verifiers are registered."""
     points = {loaded.name: Point(loaded) for loaded in (Scf, Checks, Lattice, Bench, MoleculeSafety)}
-    monkeypatch.setattr(registry, "_points", lambda: points)
+    monkeypatch.setattr(verifier_registry, "_points", lambda: points)
     (tmp_path / "seeds.csv").write_text("smiles\nCCO\n")
     return tmp_path
 

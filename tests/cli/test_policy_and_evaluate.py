@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies
+from sciagent.store.learning import policies_and_roles
 from tests.support.typed import data, told
 
 
@@ -17,9 +17,11 @@ def test_a_policy_is_listed_promoted_shown_and_rolled_back(tmp_path: Path, monke
     monkeypatch.delenv("SCIAGENT_LEDGER", raising=False)
     monkeypatch.setenv("SCIAGENT_MODELS", str(tmp_path / "models"))
     with Ledger(str(tmp_path / "sciagent.db")).begin() as connection:
-        old = policies.enter(connection, PolicyIdentity("old@1", IN_PROCESS, "1" * 64))
+        old = policies_and_roles.enter(connection, PolicyIdentity("old@1", IN_PROCESS, "1" * 64))
         recipe = {"training": "grpo", "steps": 60}
-        policies.enter(connection, PolicyIdentity("new@2", IN_PROCESS, "2" * 64), parent_id=old, recipe=recipe)
+        policies_and_roles.enter(
+            connection, PolicyIdentity("new@2", IN_PROCESS, "2" * 64), parent_id=old, recipe=recipe
+        )
     assert told("policy", "old", "--as", "production") == "production is old@1\n"
     why = ("--reason", "twice the hits")
     assert told("policy", "new", "--as", "production", *why) == "production is new@2; before, it was old@1\n"

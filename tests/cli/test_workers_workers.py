@@ -13,9 +13,9 @@ from sciagent.report.prometheus_metrics import LedgerCollector
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import offers, workers
+from sciagent.store.job_queue import offers, workers_and_capacity
 from sciagent.store.job_queue.jobs import Offer
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from tests.support.commands import Typed, typed  # noqa: F401
 from tests.support.waiting_jobs import claimed, six_jobs  # noqa: F401
 
@@ -30,8 +30,8 @@ def test_workers_say_who_lives_runs_what_and_which_queue_nobody_serves(
 ) -> None:
     one = claimed(ledger)
     with ledger.begin() as connection:
-        workers.register(connection, NewWorker("old:2:cd", "old", 2, "celery", ("high_fidelity",), 4))
-        workers.report_stopped(connection, "old:2:cd")
+        workers_and_capacity.register(connection, NewWorker("old:2:cd", "old", 2, "celery", ("high_fidelity",), 4))
+        workers_and_capacity.report_stopped(connection, "old:2:cd")
         long_ago = db_now(connection) - timedelta(hours=5)
         connection.execute(sa.update(t.worker).where(t.worker.c.name == "node7:1:ab").values(started_at=long_ago))
         offers.offer_many(connection, {1: Offer("high_fidelity", None, None)})
@@ -64,7 +64,7 @@ def test_a_worker_is_drained_and_takes_jobs_again(ledger: Ledger, six_jobs: Buil
 def test_what_workers_have_and_jobs_hold_is_shown(ledger: Ledger, six_jobs: Built, typed: Typed) -> None:  # noqa: F811
     able = NewWorker("gpu1:5:ef", "gpu1", 5, "ledger", ("simulation",), 4, None, 8, {"gpu": 2, "gaussian": 4})
     with ledger.begin() as connection:
-        workers.register(connection, able)
+        workers_and_capacity.register(connection, able)
         offers.restate_needs(connection, {six_jobs.paid[0].id: "cores=3 gaussian=1 gpu=1"})
         (one,) = offers.claim_next(connection, ["simulation"], "gpu1:5:ef/0", worker=able)
         offers.restate_needs(connection, {six_jobs.paid[0].id: "cores=9"})

@@ -14,7 +14,7 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.lab import tasks
 from sciagent.store.people import audit
 from tests.lab.conftest import drive
-from tests.lab.pages.test_tasks import shown
+from tests.lab.pages.test_task_pages import shown
 from tests.lab.test_answers_to_evidence import entry, place, task_ids
 from tests.support.served_pages import HOST, Browser, Serve
 

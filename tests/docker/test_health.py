@@ -18,8 +18,8 @@ import sqlalchemy as sa
 
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import workers
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue import workers_and_capacity
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from tests.docker.images import DOCKER
 
 
@@ -52,8 +52,10 @@ def test_a_ledger_at_the_revision_is_healthy_and_a_worker_while_it_speaks(
     assert ask("ledger", ledger=ledger_url) == (0, "")
     assert ask("worker", ledger=ledger_url)[0] == 1
     with ledger.begin() as connection:
-        workers.register(connection, NewWorker("one", socket.gethostname(), 1, "ledger", ("simulation",), 1))
-        workers.register(connection, NewWorker("two", "elsewhere", 1, "ledger", ("simulation",), 1))
+        workers_and_capacity.register(
+            connection, NewWorker("one", socket.gethostname(), 1, "ledger", ("simulation",), 1)
+        )
+        workers_and_capacity.register(connection, NewWorker("two", "elsewhere", 1, "ledger", ("simulation",), 1))
     assert ask("worker", ledger=ledger_url) == (0, "")
     with ledger.begin() as connection:
         long_ago = sa.func.datetime("now", "-1 hour") if connection.dialect.name == "sqlite" else sa.func.now()

@@ -9,7 +9,7 @@ import pytest
 from typer.main import get_command
 
 from sciagent.cli.main import LATE, PLUGINS, app, loaded
-from sciagent.cli.shared import Exit
+from sciagent.cli.output_and_structures import Exit
 from tests.docs.pages import ROOT, commands, mentioned
 
 CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")

@@ -30,7 +30,7 @@ def test_the_page_shows_what_is_printed(folder: Path) -> None:
         done = sciagent(folder, *command.removeprefix("$ sciagent ").split())
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == printed.strip(), command
-    code, _ = CODE.findall(PAGE)  # the other one is run by tests/training/environment/test_for_trl.py
+    code, _ = CODE.findall(PAGE)  # the other one is run by tests/training/environment/test_trl_environment.py
     card = (folder / "sft-trl" / "README.md").read_text(encoding="utf-8")
     assert CODE.findall(card) == [code]
 

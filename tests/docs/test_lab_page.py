@@ -32,7 +32,7 @@ def test_its_table_of_roles_is_that_of_the_code() -> None:
 
 @pytest.mark.parametrize("words", ["Register a vial", "There is no value", "Scan a vial", "one standard deviation"])
 def test_the_words_that_it_names_stand_on_the_pages(words: str) -> None:
-    from sciagent.lab.pages.tasks import MEANINGS
+    from sciagent.lab.pages.task_pages import MEANINGS
 
     assert words.lower() in TEXT.lower() or words == "Scan a vial"
     assert words in TEMPLATES or words in MEANINGS.values()

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from sciagent.execution.slurm.job_arrays import ElementState
-from sciagent.execution.slurm.site import Memory, Partition, SiteProfile, Wall, parse_site
+from sciagent.execution.slurm.site_profile import Memory, Partition, SiteProfile, Wall, parse_site
 from tests.docs.pages import ROOT, blocks
 
 PAGE = ROOT / "docs" / "operations.md"

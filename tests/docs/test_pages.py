@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.domain.outcomes import OUTCOME_RULES, Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import OUTCOME_RULES, Outcome, Reason
 from sciagent.store.database.tables import metadata
-from sciagent.verification.registry import provider, verifier_names
+from sciagent.verification.verifier_registry import provider, verifier_names
 from tests.docs.pages import PAGES, ROOT
 
 CONTRACTS = (ROOT / "docs" / "contracts.md").read_text(encoding="utf-8")

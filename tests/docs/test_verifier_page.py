@@ -12,9 +12,9 @@ import pytest
 
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.verification.registry import provider, verifier_class
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.verification.sandbox.host import Request, Worker
+from sciagent.verification.verifier_registry import provider, verifier_class
 from tests.docs.pages import ROOT, blocks, campaigns
 from tests.support.plugins import forget_registry, install
 

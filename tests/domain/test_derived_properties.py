@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sciagent.domain.derived_properties import DerivedProperty, Part, level_of, property_of, read_formula
-from sciagent.domain.properties import Level
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.rung_position import Position
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from sciagent.domain.candidates import candidate_key
+from sciagent.domain.candidate_and_names import candidate_key
 from sciagent.domain.evidence import EvidenceKey, Finding, canonical_json, content_hash
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 
 KEY = EvidenceKey("c" * 64, "xtb.singlepoint", "1", "5" * 64)
 

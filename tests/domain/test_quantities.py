@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sciagent.domain.properties import BUILT_IN, Property, properties
+from sciagent.domain.properties_and_levels import BUILT_IN, Property, properties
 from sciagent.domain.quantities import (
     Censoring,
     Quantity,

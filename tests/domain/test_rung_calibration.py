@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sciagent.domain.evidence import Measured
-from sciagent.domain.properties import Level, properties
+from sciagent.domain.properties_and_levels import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity, to_canonical
 from sciagent.domain.rung_calibration import CalibratedLevel, Fit, FitKind, calibrated, fitted
 

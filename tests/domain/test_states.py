@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import pytest
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.states import (
     ATTEMPT_TRANSITIONS,
     CAMPAIGN_TRANSITIONS,

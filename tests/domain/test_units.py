@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from sciagent.campaign.file import objectives_and_budget
 from sciagent.campaign.file.objectives_and_budget import ObjectiveSpec
-from sciagent.domain.properties import GROUP, Property, PropertyRegistry, check_conversions, properties
+from sciagent.domain.properties_and_levels import GROUP, Property, PropertyRegistry, check_conversions, properties
 from sciagent.domain.quantities import Censoring, Quantity, conversion_factor, from_canonical, to_canonical
 from sciagent.domain.units import CELSIUS_TO_KELVIN, Conversion, unit_words
 from sciagent.errors import UnitError

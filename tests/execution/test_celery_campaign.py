@@ -17,10 +17,10 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.driving.driver import Driver
-from sciagent.execution.backends import CeleryExecutor
+from sciagent.execution.executors import CeleryExecutor
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import workers
+from sciagent.store.job_queue import workers_and_capacity
 from tests.support.campaigns import environment
 from tests.support.elsewhere import counts, molecules, until, whole, written
 
@@ -30,7 +30,7 @@ import json, os, sys
 from pathlib import Path
 from sciagent.api.campaign import open_ledger
 from sciagent.execution.celery.worker import serve
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 said = json.loads(sys.argv[1])
 slots, more = said["slots"], {"resources": said.get("resources", {}), "cores": said.get("cores")}
 new = NewWorker(said["name"], "here", os.getpid(), "celery", tuple(said["queues"]), slots, **more)
@@ -107,7 +107,7 @@ def test_celery_workers_hold_what_they_said_they_have(ledger: Ledger, tmp_path: 
 
 def alive(ledger: Ledger) -> set[str]:
     with ledger.read() as connection:
-        return {one.name for one in workers.alive(connection)}
+        return {one.name for one in workers_and_capacity.alive(connection)}
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -131,5 +131,5 @@ def test_a_drained_worker_takes_nothing_new_until_it_may_again(ledger: Ledger, t
 def drain(ledger: Ledger, on: bool) -> None:
     """Returns when the worker has heard of it: it listens every few seconds."""
     with ledger.begin() as connection:
-        assert workers.drain(connection, "one", on)
+        assert workers_and_capacity.drain(connection, "one", on)
     time.sleep(12)

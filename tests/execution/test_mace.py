@@ -13,9 +13,9 @@ import pytest
 
 from sciagent import programs
 from sciagent.chemistry.crystal import crystal_from_structure
-from sciagent.verification.availability import unavailable
-from sciagent.verification.registry import verifier_class
+from sciagent.verification.declarations_and_availability import unavailable
 from sciagent.verification.sandbox.host import Limits, Request, Worker
+from sciagent.verification.verifier_registry import verifier_class
 from tests.support import bare_environments
 from tests.support.environments import interpreter, run
 from tests.support.plugins import PLUGINS, install, installed

@@ -16,8 +16,8 @@ from sciagent.errors import LedgerReplacedError, SchemaVersionError
 from sciagent.execution.polling_worker import PollingWorker
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import jobs, workers
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue import jobs, workers_and_capacity
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from sciagent.store.views import campaign_counts
 from tests.support.elsewhere import counts, driven, driver, molecules, running, until, whole, worker, working, written
 
@@ -32,7 +32,7 @@ def test_a_campaign_runs_on_workers_that_find_its_jobs_in_the_ledger(ledger: Led
         found = connection.execute(sa.select(t.attempt.c.owner, t.attempt.c.cost, t.attempt.c.job_id)).all()
         assert spent == pytest.approx(sum(cost.get("core_seconds", 0.0) for _, cost, _ in found))
         assert {owner.split("/")[0] for owner, _, job_id in found if job_id} == {"here"}
-        assert workers.alive(connection) == []
+        assert workers_and_capacity.alive(connection) == []
         n_seen = connection.execute(sa.select(sa.func.count()).select_from(t.cost_observation)).scalar_one()
         assert n_seen == 30
 
@@ -47,8 +47,8 @@ def test_the_worker_of_the_command_line_finishes_what_it_runs_and_says_goodbye(l
         )
         until(lambda: running(ledger))
         with ledger.read() as connection:
-            (row,) = workers.alive(connection)
-            (held,) = workers.running_jobs(connection)
+            (row,) = workers_and_capacity.alive(connection)
+            (held,) = workers_and_capacity.running_jobs(connection)
         assert (row.name, row.slots, row.queues) == ("bench-7", 1, ("simulation",))
         assert (held.owner, held.campaign, held.rung) == ("bench-7/0", "elsewhere", "remote")
         address = re.search(r"http://\S+", (tmp_path / "worker.log").read_text())
@@ -58,7 +58,7 @@ def test_the_worker_of_the_command_line_finishes_what_it_runs_and_says_goodbye(l
         assert process.wait(timeout=30) == 0
         until(lambda: one.step() or counts(ledger, t.job.c.state).get("done") == 1)
         with ledger.begin() as connection:
-            assert workers.alive(connection) == []
+            assert workers_and_capacity.alive(connection) == []
             assert jobs.queued(connection, built.row.id) == []
         one.abort()
         while one.step() is None:

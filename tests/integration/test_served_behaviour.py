@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.training_rows import behaviour_of, recorded_calls
+from sciagent.agent.policies.local_model import LocalPolicy
+from sciagent.agent.turns_to_training_rows import behaviour_of, recorded_calls
 from sciagent.store.campaign_state import proposer_trajectories as trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning.policies import tool_set_content
+from sciagent.store.learning.policies_and_roles import tool_set_content
 from tests.support import vllm
 from tests.support.campaigns import sciagent
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.cost import Cost
 from sciagent.domain.lab_messages import LabAnswer
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.states import CampaignState, JobState
 from sciagent.errors import UsageError
 from sciagent.lab import answers_to_evidence, claims_and_vials

@@ -7,7 +7,7 @@ from pathlib import Path
 from sciagent.report import candidate_history
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views.candidates import best_candidates
+from sciagent.store.views.report_candidates import best_candidates
 from tests.support.reported import dyes
 
 

@@ -16,7 +16,7 @@ from sciagent.rewards.publishing import RewardedEpisode, publish, show
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement, TermInputs, TermSettings, TurnOfEpisode
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning.episodes_and_costs import EpisodeRow, EpisodeTurn, ProposalRow
+from sciagent.store.learning.reward_inputs import EpisodeRow, EpisodeTurn, ProposalRow
 from tests.support.rewarded import XTB, Rewarded, rewarded
 
 PRICES = {"core_seconds": 0.001}

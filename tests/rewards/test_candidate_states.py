@@ -12,7 +12,7 @@ from sciagent.rewards.candidate_states import states
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
-from sciagent.scheduling.audit import lots
+from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
 from tests.support.rewarded import DFT, HIT, XTB, Rewarded, rewarded

@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.campaign.people.importing import import_file
 from sciagent.domain.display_units import Column
-from sciagent.domain.properties import Level
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.rung_calibration import Fit, FitKind
 from sciagent.rewards.publishing import publish, show
 from sciagent.store.campaign_state import watermarks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sciagent.rewards.candidate_states import Lot
 from sciagent.rewards.guard_report import PolicyTally, guards_of_tallies
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
-from sciagent.store.learning.policies import NamedPolicy
+from sciagent.store.learning.policies_and_roles import NamedPolicy
 
 
 def tally(name: str, confirmed: int, of: int = 20) -> PolicyTally:

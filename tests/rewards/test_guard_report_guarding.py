@@ -14,7 +14,7 @@ from sciagent.rewards import guard_report
 from sciagent.rewards.guard_report import guards, show_guards
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.reward_spec import RewardSpec
-from sciagent.scheduling.audit import lots
+from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_versions
 from tests.support.rewarded import DFT, HIT, MISS, XTB, Rewarded, rewarded

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.scheduling.audit import propensities
+from sciagent.scheduling.audit_of_dropped import propensities
 
 Array = NDArray[np.float64]
 

@@ -13,12 +13,12 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from sciagent.domain.rung_position import PaidIndex
+from sciagent.scheduling.aims_and_payoff import Aim, Aims
 from sciagent.scheduling.candidate_indices import MAX_RUNGS, CandidateGroup, groups
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.dynamic_programme import PRICES, TERMINAL, moves_of, solve_left, variances_left
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.gaussian_chain import Chain, Forecast
-from sciagent.scheduling.payoff import Aim, Aims
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]

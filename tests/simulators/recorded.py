@@ -15,7 +15,7 @@ from sciagent_simulators.programs import program_scf
 from sciagent_simulators.programs.gaussian import GAUSSIAN_SCF
 from sciagent_simulators.programs.orca import ORCA_SCF
 from sciagent_simulators.programs.program_scf import ProgramResult
-from sciagent_simulators.programs.running import ProgramOutput
+from sciagent_simulators.programs.run_program import ProgramOutput
 
 FOLDER = Path(__file__).parent / "recorded_programs"
 HARTREE = 27.211386245988

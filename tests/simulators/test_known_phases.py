@@ -139,7 +139,7 @@ def test_the_binary_hull_knows_what_is_stable(tmp_path: Path, monkeypatch: pytes
     CsCl lies 0.06 eV above its rock salt: the force field is wrong there, by more than PBE itself."""
     from pymatgen.io.ase import AseAtomsAdaptor
 
-    from sciagent.chemistry.crystals.prototypes import decorated
+    from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 
     monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path))
     potential = load_potential("chgnet-0.3.0")

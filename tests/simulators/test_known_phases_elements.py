@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent_simulators.periodic.k_points import VALENCE, in_first_release, is_open, open_shells
+from sciagent_simulators.periodic.k_points_and_elements import VALENCE, in_first_release, is_open, open_shells
 
 
 @pytest.mark.parametrize(

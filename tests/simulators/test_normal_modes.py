@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ase.build import molecule
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.tblite_engine import relax

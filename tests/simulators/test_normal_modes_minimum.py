@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, failure
 from sciagent_simulators.tblite_engine import relax

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.programs.xtb import ProgramOutput, read, run, xtb

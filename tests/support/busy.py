@@ -7,18 +7,18 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.states import AttemptState, CampaignState, JobState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, jobs, leases, offers, spend, workers
+from sciagent.store.job_queue import attempts, jobs, leases, offers, spend, workers_and_capacity
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from sciagent.store.job_queue.spend import Bill
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from tests.support import rows
 
 BUDGET = {"core_seconds": 100.0, "wall_minutes": 600}
@@ -29,8 +29,8 @@ def busy(ledger: Ledger, n: int = 24, names: Sequence[str] = ("redox-anolytes", 
     with ledger.begin() as connection:
         for name, slots in (("node07:41877:9f01ac", 4), ("node08:5120:77aa01", 2)):
             new = NewWorker(name, name.split(":")[0], 1, "ledger", ("simulation",), slots, 64000)
-            workers.register(connection, new)
-        workers.drain(connection, "node08:5120:77aa01")
+            workers_and_capacity.register(connection, new)
+        workers_and_capacity.drain(connection, "node08:5120:77aa01")
         for name in names:
             _campaign(connection, name, n)
     last = 0  # the campaign whose job was taken last: campaigns take turns

@@ -16,7 +16,7 @@ from typing import Any
 
 from sciagent.execution.celery import worker as celery_worker
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 
 
 class Folder:

@@ -20,7 +20,7 @@ from sciagent.store.campaign_state.proposer_trajectories import NewTurn, Purpose
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies
+from sciagent.store.learning import policies_and_roles
 from sciagent.store.results import candidates
 from tests.support.campaigns import write_campaign
 from tests.support.rewarded import DFT, XTB, Rewarded
@@ -55,7 +55,7 @@ class Conversing(Rewarded):
                 if (molecule := molecule_or_none(text)) is not None
             }
             ids = candidates.enter(connection, proposed.values())
-            offered = policies.enter_tool_set(connection, TOOLS)
+            offered = policies_and_roles.enter_tool_set(connection, TOOLS)
             trajectory = proposer_trajectories.open_(
                 connection,
                 self.built.row.id,

@@ -22,7 +22,7 @@ from sciagent.execution.executor import Executor
 from sciagent.execution.polling_worker import PollingWorker
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from tests.support.campaigns import environment
 
 TEXT = """

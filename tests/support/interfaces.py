@@ -12,7 +12,7 @@ from typing import Any
 
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.errors import SciagentError
-from sciagent.verification import registry
+from sciagent.verification import verifier_registry
 from tests.support.typed import invoked
 
 CANDIDATES = {
@@ -40,10 +40,10 @@ def candidate_keys() -> Mapping[str, str]:
 def evidence_keys() -> Mapping[str, Mapping[str, str]]:
     """Returns {verifier with its settings: {candidate: hash of the evidence key}}."""
     found = {}
-    for name in registry.verifier_names():
-        if not registry.provider(name).startswith(f"{registry.OURS} "):
+    for name in verifier_registry.verifier_names():
+        if not verifier_registry.provider(name).startswith(f"{verifier_registry.OURS} "):
             continue  # of a plug-in or of a test
-        kind = registry.verifier_class(name)
+        kind = verifier_registry.verifier_class(name)
         subjects = [subject for subject in CANDIDATES if kind.takes(subject)]
         for settings in SETTINGS.get(name, ({},)):
             try:

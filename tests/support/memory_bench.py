@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sciagent.agent.tools.tool_registry import Past
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut, Scored
 from sciagent.errors import InvalidCandidateError
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.chemistry.subjects.registry import subject_names, subject_of
-from sciagent.domain.properties import properties
-from sciagent.verification import registry
+from sciagent.domain.properties_and_levels import properties
+from sciagent.verification import verifier_registry
 from sciagent.verification.sandbox import declarations
 
 PLUGINS = Path(__file__).parent.parent / "plugins"
@@ -50,9 +50,9 @@ def lay_out(package: Path, target: Path) -> None:
 
 
 def forget_registry() -> None:
-    registry.installed.cache_clear()
-    registry._distribution.cache_clear()
-    registry.verifier_class.cache_clear()
+    verifier_registry.installed.cache_clear()
+    verifier_registry._distribution.cache_clear()
+    verifier_registry.verifier_class.cache_clear()
     subject_names.cache_clear()
     subject_of.cache_clear()
     properties.cache_clear()
@@ -63,7 +63,7 @@ def forget_registry() -> None:
 
 def register_again() -> None:
     """Registers the properties of functions, after all properties were read anew."""
-    for made in registry.defined().values():
+    for made in verifier_registry.defined().values():
         for prop in made.kind.definition.properties:  # type: ignore[attr-defined]
             properties().add(prop, made.package)
 

@@ -12,8 +12,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.evidence import Measured
-from sciagent.domain.outcomes import Outcome, Reason, Verdict
-from sciagent.domain.properties import Level
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states import AttemptState, CampaignState, Standing
 from sciagent.store.campaign_state import campaigns, standings

@@ -14,7 +14,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import AttemptState
@@ -28,7 +28,7 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts
 from sciagent.store.job_queue.attempts import AttemptEnd
-from sciagent.store.learning import policies
+from sciagent.store.learning import policies_and_roles
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from tests.support.campaigns import write_campaign
@@ -105,7 +105,7 @@ class Rewarded:
         with self.ledger.begin() as connection:
             proposed = {smiles: parse_molecule(smiles) for turn in turns for smiles in turn}
             ids = candidates.enter(connection, proposed.values())
-            policy_id = policies.enter(connection, PolicyIdentity(policy, "test"))
+            policy_id = policies_and_roles.enter(connection, PolicyIdentity(policy, "test"))
             trajectory = proposer_trajectories.open_(
                 connection,
                 self.built.row.id,

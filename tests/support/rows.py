@@ -11,8 +11,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured
-from sciagent.domain.outcomes import Outcome, Reason, Verdict
-from sciagent.domain.properties import Level
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import campaigns, standings

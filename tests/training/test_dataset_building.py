@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sciagent.agent.training_rows import CONTEXT, recorded_calls
+from sciagent.agent.turns_to_training_rows import CONTEXT, recorded_calls
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.dataset_answers import BuiltDataset
 from sciagent.training.dataset_building import build
-from sciagent.training.dataset_results import BuiltDataset
 from sciagent.training.settings import DatasetKind, DatasetSettings
 from tests.support.conversing import Conversing, conversing
 from tests.support.rewarded import XTB

@@ -12,10 +12,10 @@ import pytest
 
 import sciagent
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import properties
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.properties_and_levels import properties
 from sciagent.errors import UsageError
-from sciagent.verification import registry
+from sciagent.verification import verifier_registry
 from sciagent.verification.sandbox.host import Request, Worker
 from sciagent.verification.verifier_contract import Refusal
 from tests.support.plugins import register_again
@@ -96,12 +96,12 @@ def test_a_changed_function_is_another_method_under_the_same_name() -> None:
 
     first, again, second = define(1), define(1), define(2)
     assert first.kind().settings_hash == again.kind().settings_hash != second.kind().settings_hash
-    assert registry.verifier_class("fn.changing") is second.kind
+    assert verifier_registry.verifier_class("fn.changing") is second.kind
 
 
 def test_a_job_of_the_function_before_is_not_answered_by_the_one_after(tmp_path: Path) -> None:
     sciagent.verifier(measures="fn_x", name="fn.stale")(lambda molecule: 1.0)
-    settings = registry.verifier_class("fn.stale")().request_settings
+    settings = verifier_registry.verifier_class("fn.stale")().request_settings
     sciagent.verifier(measures="fn_x", name="fn.stale")(lambda molecule: 2.0)
     with Worker(tmp_path) as worker:
         finding = worker.run(Request("fn.stale", settings, (parse_molecule("C"),)))[0].finding

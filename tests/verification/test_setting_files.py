@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sciagent.domain.properties import QED
+from sciagent.domain.properties_and_levels import QED
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import (
     Context,

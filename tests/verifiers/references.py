@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.verification import registry, retrosynthesis
+from sciagent.verification import retrosynthesis, verifier_registry
 from sciagent_verifiers.fast import reference_index
 from tests.support.plugins import install
 
@@ -55,5 +55,5 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def _forget() -> None:
-    registry.installed.cache_clear()
+    verifier_registry.installed.cache_clear()
     retrosynthesis.route_finder.cache_clear()

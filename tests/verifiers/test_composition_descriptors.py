@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.notation import read_crystal
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_verifiers.fast.crystal_checks import CrystalChecks
 

@@ -9,7 +9,7 @@ import pytest
 from rdkit import Chem
 
 from sciagent.domain.evidence import Measured
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.verification.verifier_contract import Finding, Level
 from sciagent_simulators.low_conformers import low_conformers

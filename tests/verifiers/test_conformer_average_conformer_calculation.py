@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent_simulators.low_conformers import low_conformers
 from sciagent_simulators.pyscf_engine import DftSettings, single_point
 from sciagent_simulators.starting_geometry import GeometryProtocol

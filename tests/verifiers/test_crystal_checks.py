@@ -10,7 +10,7 @@ from pymatgen.core import Lattice, Structure
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.notation import read_crystal
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_verifiers.fast.crystal_checks import CrystalChecks
 

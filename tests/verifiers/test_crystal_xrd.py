@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.series import MEDIA_TYPE, read_series
 from sciagent.errors import SimulatorError
 from sciagent.verification.sandbox.host import Request, Worker

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.lab_messages import LabAnswer
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import UsageError
 from sciagent_verifiers.world.expert_review import ExpertReview, ExpertReviewSettings
 

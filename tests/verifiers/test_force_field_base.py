@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from sciagent.chemistry.crystals.prototypes import decorated
-from sciagent.domain.outcomes import Outcome
+from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
+from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.simulation.mlff_elastic import MlffElastic
 

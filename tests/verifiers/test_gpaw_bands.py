@@ -9,10 +9,10 @@ import pytest
 from ase.build import bulk
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import UsageError
-from sciagent.verification.registry import verifier_class
 from sciagent.verification.verifier_contract import Context
+from sciagent.verification.verifier_registry import verifier_class
 from sciagent_simulators.periodic.gpaw_calculation import METAL, Bands, Gap
 from sciagent_verifiers.high_fidelity.gpaw_bands import BandsSettings, GpawBands
 from tests.support import recorded_gpaw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.properties import Property, check_conversions, properties
+from sciagent.domain.properties_and_levels import Property, check_conversions, properties
 from sciagent.domain.quantities import Quantity, from_canonical, in_canonical_unit
 from sciagent_verifiers.world.lab_measurement import LAB_PROPERTIES
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.domain.properties import properties
+from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.units import factor_between
 from sciagent.verification.verifier_contract import MethodError
 from sciagent_verifiers import method_errors

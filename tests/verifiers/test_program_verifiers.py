@@ -15,7 +15,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.execution.worker.read_claimed_jobs import CannotError, Tasks
-from sciagent.verification.availability import declared_programs
+from sciagent.verification.declarations_and_availability import declared_programs
 from sciagent_simulators.programs.orca import ORCA
 from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
 from sciagent_verifiers.programs.scf_programs import GaussianScf, OrcaScf

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from sciagent.domain.outcomes import Outcome
-from sciagent.domain.properties import GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
+from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.properties_and_levels import GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.verifier_contract import Finding, Level
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.thermochemistry.normal_modes import NormalModes, Stationary

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP
+from sciagent.domain.properties_and_levels import DIPOLE, HOMO, HOMO_LUMO_GAP
 from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID, XtbSinglepoint
 

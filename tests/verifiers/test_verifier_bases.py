@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.properties import DIPOLE, HOMO
+from sciagent.domain.properties_and_levels import DIPOLE, HOMO
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID, XtbSinglepoint

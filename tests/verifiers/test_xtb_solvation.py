@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.properties import SOLVATION_ENERGY
+from sciagent.domain.properties_and_levels import SOLVATION_ENERGY
 from sciagent.domain.quantities import conversion_factor
 from sciagent.verification.verifier_contract import Context, Outcome
 from sciagent_verifiers.simulation.xtb_solvation import RIGID, XtbSolvation

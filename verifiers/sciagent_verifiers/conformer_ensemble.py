@@ -9,8 +9,14 @@ from typing import Any
 from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.outcomes import Reason
-from sciagent.domain.properties import CONFORMATIONAL_FREE_ENERGY, CONFORMER_WEIGHT, CONFORMERS, DIPOLE, TOTAL_ENERGY
+from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.properties_and_levels import (
+    CONFORMATIONAL_FREE_ENERGY,
+    CONFORMER_WEIGHT,
+    CONFORMERS,
+    DIPOLE,
+    TOTAL_ENERGY,
+)
 from sciagent.verification.verifier_contract import Context, Finding, Level, PropertyAtLevel, Refusal, Settings, at
 from sciagent_simulators.conformer_search import Ensemble, with_defined_stereo
 from sciagent_simulators.solvents import Solvent

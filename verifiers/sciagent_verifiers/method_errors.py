@@ -6,7 +6,7 @@ A benchmark that does not compare like with like (vertical values beside adiabat
 
 from __future__ import annotations
 
-from sciagent.domain.properties import (
+from sciagent.domain.properties_and_levels import (
     ADIABATIC_EA,
     ADIABATIC_IP,
     DIPOLE,

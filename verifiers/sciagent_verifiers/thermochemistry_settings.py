@@ -13,7 +13,13 @@ from pydantic import Field
 
 from sciagent.domain.evidence import ArtifactFile
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY, Property
+from sciagent.domain.properties_and_levels import (
+    ENTHALPY,
+    GIBBS_FREE_ENERGY,
+    LOWEST_FREQUENCY,
+    ZERO_POINT_ENERGY,
+    Property,
+)
 from sciagent.verification.verifier_contract import Finding, Level, PropertyAtLevel, Settings, at
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.tblite_engine import Ion

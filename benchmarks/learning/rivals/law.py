@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.learning.rivals.children import BEST, Array, Edited, edits_of, first_new, one_new_of_each
 from sciagent.agent.proposers.plugin_proposers import CampaignView, ProposerTask
-from sciagent.chemistry.fingerprint import StructureFingerprint, structure_of
+from sciagent.chemistry.fingerprints_and_families import StructureFingerprint, structure_of
 from sciagent.domain.objectives import Objective
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn
 from sciagent.scheduling.law.answer_transforms import TruthTransform

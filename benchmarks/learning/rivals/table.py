@@ -24,7 +24,7 @@ from benchmarks.learning.rivals.children import BEST, Array, Edited, chance_of_h
 from benchmarks.learning.rivals.lessons import PROPERTIES, Lesson, lessons_of
 from sciagent.agent.proposers.plugin_proposers import CampaignView, ProposerTask
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS
-from sciagent.chemistry.fingerprint import structure_of
+from sciagent.chemistry.fingerprints_and_families import structure_of
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger

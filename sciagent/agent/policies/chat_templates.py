@@ -11,7 +11,7 @@ from typing import Any
 
 from sciagent.agent.messages import CLOSE, OPEN, Message, ToolCall, split_thinking
 from sciagent.agent.serving.served_adapters import ServedCard
-from sciagent.agent.serving.server import template_of
+from sciagent.agent.serving.vllm_server import template_of
 
 _CALL = re.compile(r"\s*<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)
 _CALL_NAME = re.compile(r'"name"\s*:\s*"([^"\\]*)"')

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from sciagent.agent.tools.tool_registry import STRICT, AgentBench, CallError
 from sciagent.chemistry.subjects.base import Subject, Words
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.safe_text import short, shown
 from sciagent.errors import InvalidCandidateError
 

@@ -16,7 +16,7 @@ from pydantic import Field
 from sciagent.agent.tools.candidate_references import Predictions, checked_predictions, find, number_of, plain_notation
 from sciagent.agent.tools.tool_registry import CallError, Observation, ToolContext
 from sciagent.chemistry.subjects.base import EditByName, EditSite
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.safe_text import escaped, short
 from sciagent.errors import InvalidCandidateError

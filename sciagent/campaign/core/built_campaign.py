@@ -23,18 +23,18 @@ from sciagent.agent.proposers.list_proposers import SEED, Enumerate, Screen
 from sciagent.agent.proposers.plugin_proposers import PluginProposer, ProposerTask
 from sciagent.campaign.core.calibrating import LedgerFits
 from sciagent.campaign.core.product_libraries import library_of
-from sciagent.campaign.core.verdicts import Answer, RungRules, RungTerms, judge, ladder_rules
+from sciagent.campaign.core.verdicts_and_places import Answer, RungRules, RungTerms, judge, ladder_rules
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.proposers import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE, RungSpec
 from sciagent.campaign.file.subject_and_safety import stated_column
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION, DerivedProperty, Part
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, content_hash
 from sciagent.domain.objectives import Objective, utility
-from sciagent.domain.outcomes import Outcome, Reason, Verdict
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
 from sciagent.domain.proposer_interfaces import Proposer
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_calibration import Fit, Fits, in_use
@@ -42,16 +42,16 @@ from sciagent.domain.rung_position import Position, Tier
 from sciagent.domain.states import CORES, GPU, in_words
 from sciagent.errors import CampaignError, SimulatorError, UsageError
 from sciagent.execution.worker.read_claimed_jobs import scratch_of
-from sciagent.scheduling.audit import lots
+from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, evidence, pooled_replicates
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
-from sciagent.verification.availability import unavailable
 from sciagent.verification.cost_models import CostModel, cost_or_none
-from sciagent.verification.registry import OURS, provider
+from sciagent.verification.declarations_and_availability import unavailable
 from sciagent.verification.sandbox.host import Limits
 from sciagent.verification.verifier_contract import BaseVerifier, Verifier
+from sciagent.verification.verifier_registry import OURS, provider
 
 if TYPE_CHECKING:
     from sciagent.scheduling.array_types import Mask

@@ -16,7 +16,7 @@ from sciagent.campaign.core.built_campaign import Built, BuiltRung, build_rungs,
 from sciagent.campaign.core.calibrating import LedgerFits, fit_lines, fits_of
 from sciagent.campaign.core.product_libraries import unused_reactants
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.domain.states import Standing
 from sciagent.errors import UsageError
 from sciagent.scheduling.rules.priced_settings import PricedSpec
@@ -24,7 +24,7 @@ from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, spend
-from sciagent.verification.registry import Defined, defined, is_function, verifier_names
+from sciagent.verification.verifier_registry import Defined, defined, is_function, verifier_names
 
 
 class EntryKind(StrEnum):

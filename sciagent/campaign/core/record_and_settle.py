@@ -14,10 +14,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built, BuiltRung, record_derived, with_derived
 from sciagent.campaign.core.same_structure import find_likenesses, known_likenesses
-from sciagent.campaign.core.verdicts import Answer, Judgement, Place, judge, place, steered
-from sciagent.domain.candidates import Candidate
+from sciagent.campaign.core.verdicts_and_places import Answer, Judgement, Place, judge, place, steered
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.evidence import Finding
-from sciagent.domain.outcomes import Outcome, Reason, Verdict
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
 from sciagent.domain.rung_calibration import calibrated
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import DEATHS, JobState, Standing

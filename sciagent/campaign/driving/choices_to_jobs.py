@@ -16,7 +16,7 @@ from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.record_and_settle import Settling, settle, settle_again
 from sciagent.campaign.driving.driver_state import Crew, DriverSession
 from sciagent.campaign.driving.job_slots import AMPLE_JOBS, JobSlots, PlannedJob
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_position import Position

@@ -21,7 +21,7 @@ from sciagent.execution.worker.presence_and_leases import Presence
 from sciagent.execution.worker.worker_slot import retry_while_away
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from sciagent.verification.sandbox.process_trees import die_with
 
 log = logging.getLogger(__name__)

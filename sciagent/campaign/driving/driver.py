@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign import Built, check_engines, check_here, is_drawn, prepare
 from sciagent.campaign.core.calibrating import fits_of
 from sciagent.campaign.core.record_and_settle import settle_again
-from sciagent.campaign.core.verdicts import Place
+from sciagent.campaign.core.verdicts_and_places import Place
 from sciagent.campaign.driving.choices_to_jobs import MAX_CHOICES, carry_out_choices, resume_queued
 from sciagent.campaign.driving.directives_and_proposals import Intake, Mailbox
 from sciagent.campaign.driving.driver_state import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat
@@ -36,7 +36,7 @@ from sciagent.campaign.driving.lab_jobs import (
 from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE
-from sciagent.campaign.pricing.purchasing import BlockedBy
+from sciagent.campaign.pricing.purchasing_interface import BlockedBy
 from sciagent.campaign.proposing.start_sources import MakeSource, source_of
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_calibration import Fit

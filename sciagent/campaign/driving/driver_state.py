@@ -19,8 +19,8 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.driving.job_slots import JobSlots, Pace, PlannedJob
-from sciagent.campaign.pricing.purchasing import Purchasing
-from sciagent.campaign.pricing.scheduler_choice import purchasing_of
+from sciagent.campaign.pricing.purchasing_interface import Purchasing
+from sciagent.campaign.pricing.rung_schedulers_and_choice import purchasing_of
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import NOTHING_LEFT, CampaignState, JobState
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, StaleLeaseError

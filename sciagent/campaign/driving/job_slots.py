@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sciagent.campaign.core.built_campaign import BuiltRung
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
 from sciagent.domain.rung_position import Position

@@ -24,10 +24,10 @@ from sciagent.domain.rung_position import Position
 from sciagent.domain.states import CORES, JobState, Standing, needs_text
 from sciagent.execution.executor import Executor
 from sciagent.store.campaign_state import campaigns, standings
-from sciagent.store.job_queue import jobs, offers, spend, workers
+from sciagent.store.job_queue import jobs, offers, spend, workers_and_capacity
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.offers import EndedJob, OutstandingJob
-from sciagent.store.job_queue.workers import capacity, impossible_request_text
+from sciagent.store.job_queue.workers_and_capacity import capacity, impossible_request_text
 
 
 @dataclass(frozen=True)
@@ -196,11 +196,11 @@ class RemoteJobs(Crew):
     def _look_for_workers(self, connection: Connection) -> None:
         """Counts slots by queue and, for each rung, the jobs that could run at once. Reports once a rung that no worker
         can run."""
-        alive = workers.alive(connection)
+        alive = workers_and_capacity.alive(connection)
         self._looked_at = time.monotonic()
         before = self.unheld
         self.unheld = {}
-        self._slots = workers.slots_of(alive)
+        self._slots = workers_and_capacity.slots_of(alive)
         self._n_at_once = {}
         for rung in self.session.built.computed:
             label = rung.spec.rung

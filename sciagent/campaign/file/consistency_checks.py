@@ -25,7 +25,7 @@ from sciagent.scheduling.rules import scheduler_class
 from sciagent.scheduling.rules.best_rung import BestRungSpec
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.scheduling.rules.rung_rule_base import SchedulerSpec
-from sciagent.verification.registry import verifier_class
+from sciagent.verification.verifier_registry import verifier_class
 
 PartType = TypeVar("PartType", bound=Part)
 

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 
 from sciagent.campaign.file.campaign_spec import campaign_schema
 from sciagent.campaign.file.rungs import find_verifier
-from sciagent.domain.properties import properties
-from sciagent.verification.registry import provider, verifier_names
+from sciagent.domain.properties_and_levels import properties
 from sciagent.verification.verifier_contract import BaseVerifier
+from sciagent.verification.verifier_registry import provider, verifier_names
 
 Schema = dict[str, Any]
 SIGNS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}

@@ -23,7 +23,7 @@ from sciagent.domain.budget import WEEK
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.properties import Property, properties
+from sciagent.domain.properties_and_levels import Property, properties
 from sciagent.domain.quantities import conversion_factor, in_canonical_unit, spread_in_canonical_unit
 from sciagent.errors import UnitError, UnknownNameError, UsageError
 from sciagent.inputs.validation import Faults, Part, fault

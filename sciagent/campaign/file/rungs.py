@@ -27,13 +27,13 @@ from sciagent.domain.derived_properties import DerivedProperty, is_derived
 from sciagent.domain.evidence import canonical_json
 from sciagent.domain.objectives import Window
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.properties import PropertyAtLevel, properties
+from sciagent.domain.properties_and_levels import PropertyAtLevel, properties
 from sciagent.domain.rung_position import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.validation import NAME, Faults, Part, fault
 from sciagent.scheduling.candidate_pool import WEEKS
-from sciagent.verification.registry import check_measures, provider, verifier_class
 from sciagent.verification.verifier_contract import BaseVerifier
+from sciagent.verification.verifier_registry import check_measures, provider, verifier_class
 
 # default limits by tier: wall time in seconds (fast: per candidate) and memory in MB
 TIER_LIMITS: dict[Tier, tuple[float, float]] = {

@@ -19,7 +19,7 @@ from sciagent.campaign.file.rungs import RungSpec, find_verifier
 from sciagent.chemistry.subjects.base import Reading, Subject
 from sciagent.chemistry.subjects.registry import subject_names, subject_of
 from sciagent.chemistry.subjects.standardisation import LIBRARY, MISSING
-from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.candidate_and_names import MOLECULE_KIND
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.validation import NAME, Faults, Part, check_path, fault

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured, file_of
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.results import evidence

@@ -24,15 +24,15 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import as_begun, create_or_open
 from sciagent.campaign.core.record_and_settle import set_pending, settle_again
-from sciagent.campaign.core.verdicts import Place
+from sciagent.campaign.core.verdicts_and_places import Place
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec
 from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.campaign.people.verify_and_calculate import complete_fast
-from sciagent.domain.answers.status import DriverState
+from sciagent.domain.answers.status_and_comparison import DriverState
 from sciagent.domain.cost import RESOURCE_UNITS, Cost
 from sciagent.domain.directives import Verb
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.states import AttemptState, CampaignState, JobState, Standing
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.campaign_state import campaigns, directives, standings, watermarks

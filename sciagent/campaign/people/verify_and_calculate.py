@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from sciagent.campaign.core.built_campaign import Built, BuiltRung, built_ladder, built_rungs, check_engines, prepare
 from sciagent.campaign.core.calibrating import fits_of
 from sciagent.campaign.core.record_and_settle import answer_of, known_or_run, log_blocked, run_directly
-from sciagent.campaign.core.verdicts import Answer, place
+from sciagent.campaign.core.verdicts_and_places import Answer, place
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.campaign.people.find_candidate import FoundCandidate
@@ -37,12 +37,12 @@ from sciagent.domain.answers.shown_values import (
     RungAnswer,
     ShownValue,
 )
-from sciagent.domain.candidates import MOLECULE_KIND, smiles_of
+from sciagent.domain.candidate_and_names import MOLECULE_KIND, smiles_of
 from sciagent.domain.directives import Verb
 from sciagent.domain.display_units import Units, in_chosen_units
 from sciagent.domain.evidence import Finding
-from sciagent.domain.outcomes import Outcome, Verdict
-from sciagent.domain.properties import properties
+from sciagent.domain.outcomes_and_verdicts import Outcome, Verdict
+from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import conversion_factor
 from sciagent.domain.rung_calibration import calibrated
@@ -54,10 +54,10 @@ from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import RecordedEvidence
-from sciagent.verification.availability import entry
-from sciagent.verification.registry import verifier_class
+from sciagent.verification.declarations_and_availability import entry
 from sciagent.verification.sandbox.host import Worker
 from sciagent.verification.verifier_contract import ANY_KIND
+from sciagent.verification.verifier_registry import verifier_class
 
 MAX_TEXT = 4000  # characters kept of a text that could not be read, or that the safety screen refused
 MAX_LOGGED_TEXT = 500  # characters kept of a text that is logged without the safety screen

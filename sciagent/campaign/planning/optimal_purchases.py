@@ -19,9 +19,9 @@ from scipy.special import ndtr, ndtri
 
 from sciagent.campaign.planning.plan_inputs import MAX_CORRELATION, Step
 from sciagent.campaign.pricing.priced_campaign import LEAST_COST, Allowance, Numeraire
+from sciagent.scheduling.aims_and_payoff import both_above, share_told
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, solve_left
-from sciagent.scheduling.payoff import both_above, share_told
 from sciagent.scheduling.rules.priced import FREE_LIMITS, LOWEST_RUNG_LIMITS, TRUSTED_LIMITS
 from sciagent.scheduling.rules.warm_up import whole_ladders
 

@@ -19,7 +19,7 @@ import numpy as np
 from sciagent.campaign.core.built_campaign import BuiltLadder, BuiltRung
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.core.product_libraries import library_of
-from sciagent.campaign.core.verdicts import judge
+from sciagent.campaign.core.verdicts_and_places import judge
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.proposers import EnumerateSpec, ScreenSpec
 from sciagent.campaign.file.subject_and_safety import stated_column
@@ -27,15 +27,15 @@ from sciagent.campaign.pricing.ledger_pool import KNOWN, ObservationSchema
 from sciagent.campaign.pricing.priced_campaign import PricedCampaign, rebuild_with_law
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.plan import PlanSample, RungTells
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.evidence import Computation
-from sciagent.domain.outcomes import Verdict
+from sciagent.domain.outcomes_and_verdicts import Verdict
 from sciagent.domain.rung_position import Position
 from sciagent.errors import InvalidCandidateError, SciagentError, UsageError
+from sciagent.scheduling.aims_and_payoff import Aim
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.dynamic_programme import variances_left
 from sciagent.scheduling.law.gaussian_chain import Forecast
-from sciagent.scheduling.payoff import Aim
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import spend

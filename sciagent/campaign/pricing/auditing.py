@@ -6,7 +6,7 @@ the chance of a hit and the cost at that time. Its propensity is the probability
 number in [0, 1) that depends only on the campaign's seed and the candidate's key; the candidate is drawn if the lot is
 below the propensity. If the law chooses the candidate later, its job is no cost of the audit, but the lot stays. The
 share of such candidates that was drawn before shows how many good candidates the audit draws (see
-`report.analysis.audit`).
+`report.analysis.audit_results`).
 
 Changes are written into a row of `law` in the transaction of the decisions that depend on them, so that a new driver
 has the same propensities. The audit's outlay is the cost of its decided jobs. No audit job starts while the outlay is
@@ -25,7 +25,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.pricing.ledger_pool import KNOWN, LedgerPool, ObservationSchema
 from sciagent.domain.rung_position import PaidIndex
 from sciagent.scheduling.array_types import Array, RowIndices
-from sciagent.scheduling.audit import lots, propensities
+from sciagent.scheduling.audit_of_dropped import lots, propensities
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.scheduling.rules.priced_settings import PricedSpec

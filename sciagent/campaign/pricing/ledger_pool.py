@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.objectives import Objective, Window
 from sciagent.domain.quantities import Censoring
 from sciagent.domain.rung_position import PaidIndex, Position
 from sciagent.domain.states import Standing
 from sciagent.scheduling.array_types import Array, Mask
-from sciagent.scheduling.audit import lots
+from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.similarity import GrowingStructures, order_of
 from sciagent.store.campaign_state import standings
@@ -37,7 +37,7 @@ from sciagent.verification.cost_models import cost_or_none
 
 if TYPE_CHECKING:
     from sciagent.campaign.core.built_campaign import BuiltLadder, BuiltRung
-    from sciagent.scheduling.payoff import Aim, Aims
+    from sciagent.scheduling.aims_and_payoff import Aim, Aims
 
 
 KNOWN = PaidIndex(-1)  # index of all fast and inline rungs, whose answers are known for every candidate
@@ -77,7 +77,7 @@ class ObservationSchema:
 
 def observation_schema(built: BuiltLadder) -> ObservationSchema | None:
     """Returns the schema; None if no rung up to the terminal one is paid, or none measures an objective."""
-    from sciagent.scheduling.payoff import Aims
+    from sciagent.scheduling.aims_and_payoff import Aims
 
     rungs = [rung for rung in built.rungs if rung.rules.position <= built.terminal]
     paid = tuple(rung.rules.position for rung in rungs if rung in built.paid)
@@ -159,8 +159,8 @@ def _aim(
     A hint is a line that predicts the deciding rung from a lower one. It comes from the highest lower rung that
     measures the property: from the prior that the verifier declares, or else from the rung's gate.
     """
-    from sciagent.scheduling.law.prior_relations import Hint
-    from sciagent.scheduling.payoff import Aim
+    from sciagent.scheduling.aims_and_payoff import Aim
+    from sciagent.scheduling.law.hints import Hint
 
     predicting_columns = columns[:-1]
     deciding_column = columns[-1]

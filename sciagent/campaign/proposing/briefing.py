@@ -15,8 +15,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.tools.carry_out_calls import SHOWN
 from sciagent.agent.tools.tool_registry import Past
+from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.proposing.prediction_scores import in_canonical, latest_scores

@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent.messages import Message, to_json
-from sciagent.agent.tools.carry_out_calls import Toolbox, call_record
 from sciagent.agent.tools.offered_tools import tools_of
 from sciagent.agent.tools.tool_registry import Observation, Registry
+from sciagent.agent.tools.toolbox import Toolbox, call_record
 from sciagent.campaign.core.built_campaign import Built, prepare
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.source_contract import next_episode, turn_seed
 from sciagent.store.campaign_state import campaigns, proposer_trajectories, watermarks
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
-from sciagent.store.learning import policies
+from sciagent.store.learning import policies_and_roles
 from sciagent.verification.sandbox.host import Worker
 
 MAX_PROPOSALS = 8  # most candidates that one call may propose
@@ -53,7 +53,7 @@ class McpEpisode:
                 connection, built.row.id, self._number, proposer="mcp", settings=settings, seed=seed
             )
             offered = Toolbox([tool.name for tool in self._offered], built.edit_limits(), subject=built.subject)
-            self._tool_set_id = policies.enter_tool_set(connection, offered.content(required=True))
+            self._tool_set_id = policies_and_roles.enter_tool_set(connection, offered.content(required=True))
 
     def __enter__(self) -> McpEpisode:
         fast = self._built.fast

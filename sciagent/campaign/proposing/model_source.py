@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.conversation import Asking, Episode, EpisodeLimits, ModelAnswer, opening
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, shared_prefix, to_json
-from sciagent.agent.tools.carry_out_calls import Toolbox
+from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing
@@ -29,7 +29,7 @@ from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn, SampledRow
 from sciagent.store.job_queue import spend
 from sciagent.store.job_queue.spend import Bill
-from sciagent.store.learning import policies
+from sciagent.store.learning import policies_and_roles
 from sciagent.verification.sandbox.host import Worker
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class ModelSource:
         if foreign is not None:
             payload = {"proposer": slot.name, "tools": list(foreign.tools)}
             campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
-        self._tool_set_id = policies.enter_tool_set(connection, self._tools.content(self._must_call))
+        self._tool_set_id = policies_and_roles.enter_tool_set(connection, self._tools.content(self._must_call))
         self._policy_ids: dict[str, int] = {}  # ledger ids by the model's name in its answers
         limit_seconds = 60 * spec.minutes
         self._limits = EpisodeLimits(
@@ -271,7 +271,7 @@ class ModelSource:
         """Returns the ledger's id of the model that answered. served: its name in the answer."""
         if served not in self._policy_ids:
             with self._built.ledger.begin() as connection:
-                self._policy_ids[served] = policies.enter(connection, self._asking.policy.identity(served))
+                self._policy_ids[served] = policies_and_roles.enter(connection, self._asking.policy.identity(served))
         return self._policy_ids[served]
 
     def close(self) -> None:

@@ -10,8 +10,8 @@ from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies
-from sciagent.store.learning.policies import PolicyRow
+from sciagent.store.learning import policies_and_roles
+from sciagent.store.learning.policies_and_roles import PolicyRow
 
 
 def with_model_name(built: Built, proposer: str, spec: LlmSpec) -> LlmSpec:
@@ -43,11 +43,11 @@ def _pinned(built: Built, proposer: str, named: str) -> PolicyRow:
     Raises UnknownNameError.
     """
     with built.ledger.begin() as connection:
-        known = policies.pinned(connection, built.row.id, proposer)
+        known = policies_and_roles.pinned(connection, built.row.id, proposer)
         if known is not None:
             return known
         policy = _resolved(connection, named)
-        policies.pin(connection, built.row.id, proposer, named, policy.id)
+        policies_and_roles.pin(connection, built.row.id, proposer, named, policy.id)
         return policy
 
 
@@ -57,14 +57,16 @@ def _resolved(connection: Connection, named: str) -> PolicyRow:
     A model of this machine is entered in the ledger. Raises UnknownNameError.
     """
     here = {model.name: model for model in installed_models.installed()}
-    roles = policies.current(connection)
+    roles = policies_and_roles.current(connection)
     if named in here and named not in roles:
         identity = PolicyIdentity(here[named].policy, IN_PROCESS, here[named].sha256)
-        return policies.get(connection, policies.enter(connection, identity))
+        return policies_and_roles.get(connection, policies_and_roles.enter(connection, identity))
     try:
-        return policies.resolved(connection, named)
+        return policies_and_roles.resolved(connection, named)
     except UnknownNameError:
-        names = {row.name.partition("@")[0] for row in policies.rows(connection)}  # without the version after the @
+        names = {
+            row.name.partition("@")[0] for row in policies_and_roles.rows(connection)
+        }  # without the version after the @
         raise UnknownNameError("role, model or policy", named, {*roles, *here, *names}) from None
 
 

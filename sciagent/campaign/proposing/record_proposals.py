@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign import Built, BuiltRung, record_derived
 from sciagent.campaign.core.record_and_settle import log_blocked
 from sciagent.campaign.core.same_structure import find_likenesses
-from sciagent.campaign.core.verdicts import place
+from sciagent.campaign.core.verdicts_and_places import place
 from sciagent.campaign.proposing.proposal_novelty import (
     best_candidates,
     measured_candidates,
@@ -20,10 +20,10 @@ from sciagent.campaign.proposing.proposal_novelty import (
     remember_families,
 )
 from sciagent.campaign.proposing.rungs_inside_turn import BenchEntry, Runs, answer_at_once
-from sciagent.chemistry.fingerprint import Features
-from sciagent.domain.candidates import Candidate
+from sciagent.chemistry.fingerprints_and_families import Features
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.outcomes import Reason, Verdict
+from sciagent.domain.outcomes_and_verdicts import Reason, Verdict
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn, ProposalOut, Scored
 from sciagent.domain.states import Standing
 from sciagent.errors import InvalidCandidateError

@@ -8,16 +8,16 @@ from typing import Protocol
 
 from sciagent.campaign.core.built_campaign import Built, BuiltRung, with_derived
 from sciagent.campaign.core.record_and_settle import answer_of
-from sciagent.campaign.core.verdicts import Answer, Place
+from sciagent.campaign.core.verdicts_and_places import Answer, Place
 from sciagent.campaign.proposing.proposal_novelty import Note
 from sciagent.chemistry.subjects.base import Standardised
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
 from sciagent.domain.states import MAX_LOSSES, Standing
 from sciagent.errors import CampaignError
-from sciagent.store.learning import episodes_and_costs
+from sciagent.store.learning import reward_inputs
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.cost_models import unmeasured
 from sciagent.verification.sandbox.host import HostResult, Request
@@ -61,7 +61,7 @@ def _reuse(built: Built, rung: BuiltRung, by_key: dict[str, list[BenchEntry]]) -
     with built.ledger.read() as connection:
         ids = candidates.ids_of(connection, by_key)
         known = evidence.find_reusable(connection, list(ids.values()), rung.verifier.computation)
-        shares = episodes_and_costs.shares(connection, [recorded.id for recorded in known.values()])
+        shares = reward_inputs.shares(connection, [recorded.id for recorded in known.values()])
     for key, id_ in ids.items():
         if id_ in known:
             for entry in by_key.pop(key):

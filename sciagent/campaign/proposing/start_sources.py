@@ -228,7 +228,7 @@ def start_policy(spec: LlmSpec) -> PolicyClient:
             answer_mb=spec.answer_mb,
             grammar=spec.grammar,
         )
-    from sciagent.agent.policies.local import LocalPolicy
+    from sciagent.agent.policies.local_model import LocalPolicy
 
     try:
         return LocalPolicy(spec.model)

@@ -15,8 +15,8 @@ from typing import Any
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.bonds import contacts, electronegativity, radius
-from sciagent.chemistry.crystals.prototypes import REMEMBERED
-from sciagent.chemistry.fingerprint import StructureFingerprint
+from sciagent.chemistry.crystals.prototypes_and_same_structures import REMEMBERED
+from sciagent.chemistry.fingerprints_and_families import StructureFingerprint
 
 PARTS = 24
 """Number of parts that the atoms of a crystal are counted in."""

@@ -25,7 +25,7 @@ from typing import Any
 from sciagent.chemistry.crystal import MAX_SITES, NO_PYMATGEN, Crystal
 from sciagent.chemistry.crystals.bonds import electronegativity
 from sciagent.chemistry.crystals.cells_and_symmetry import MAX_CHARACTERS, NO_NEGATIVITY, bounded_crystal, crystal_of
-from sciagent.chemistry.crystals.prototypes import (
+from sciagent.chemistry.crystals.prototypes_and_same_structures import (
     REMEMBERED,
     Prototype,
     crystal_from_shorthand,
@@ -34,7 +34,7 @@ from sciagent.chemistry.crystals.prototypes import (
     is_shorthand,
     prototypes,
 )
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import InvalidCandidateError, UsageError
 
 MAX_OPERATIONS = 192

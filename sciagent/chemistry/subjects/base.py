@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 
 if TYPE_CHECKING:
-    from sciagent.chemistry.fingerprint import Features, StructureFingerprint
+    from sciagent.chemistry.fingerprints_and_families import Features, StructureFingerprint
     from sciagent.chemistry.molecule_files import StructureRecord
 
 

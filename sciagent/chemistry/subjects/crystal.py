@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from sciagent.chemistry.crystal import FINGERPRINT_VERSION, Crystal, needs_pymatgen
 from sciagent.chemistry.crystals import edits
 from sciagent.chemistry.crystals.edits import CrystalLimits, CrystalPlace
-from sciagent.chemistry.crystals.prototypes import family
+from sciagent.chemistry.crystals.prototypes_and_same_structures import family
 from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import CandidateColumns, EditSet, LibraryVersions, Standardised, Subject, Words
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import InvalidCandidateError
 
 if TYPE_CHECKING:
-    from sciagent.chemistry.fingerprint import Features, StructureFingerprint
+    from sciagent.chemistry.fingerprints_and_families import Features, StructureFingerprint
 
 
 REMEMBERED = 1 << 12
@@ -130,7 +130,7 @@ class CrystalSubject(Subject):
         return super().is_file_of(name) or last.startswith(("POSCAR", "CONTCAR")) or may_be_folder
 
     def features(self, notation: str) -> Features:
-        from sciagent.chemistry.fingerprint import Features
+        from sciagent.chemistry.fingerprints_and_families import Features
 
         crystal = _read(notation)
         label = "" if crystal is None else family(crystal)
@@ -147,12 +147,12 @@ class CrystalSubject(Subject):
         return similarities
 
     def same(self, candidate: Candidate, other: Candidate) -> bool:
-        from sciagent.chemistry.crystals.prototypes import same
+        from sciagent.chemistry.crystals.prototypes_and_same_structures import same
 
         return isinstance(candidate, Crystal) and isinstance(other, Crystal) and same(candidate, other)
 
     def relaxed_distance(self, relaxed: str, other: str) -> float | None:
-        from sciagent.chemistry.crystals.prototypes import relaxed_distance
+        from sciagent.chemistry.crystals.prototypes_and_same_structures import relaxed_distance
 
         first = _read(relaxed)
         second = _read(other)

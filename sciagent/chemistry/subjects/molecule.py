@@ -17,12 +17,12 @@ from sciagent.chemistry.molecule_files import StructureRecord, read_structures
 from sciagent.chemistry.normal_form import STANDARDISER_VERSION
 from sciagent.chemistry.subjects.base import CandidateColumns, EditSet, LibraryVersions, Subject, Words
 from sciagent.chemistry.subjects.standardisation import Standardisation
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.safe_text import shown
 from sciagent.errors import InvalidCandidateError
 
 if TYPE_CHECKING:
-    from sciagent.chemistry.fingerprint import Features, StructureFingerprint
+    from sciagent.chemistry.fingerprints_and_families import Features, StructureFingerprint
 
 
 _NOT_SMILES = re.compile(r"[^A-Za-z0-9@+\-\[\]()=#$/\\%.:*~]")
@@ -118,7 +118,7 @@ class MoleculeSubject(Subject):
         return read_structures(path, column or self.words.column, skip, keep)
 
     def features(self, notation: str) -> Features:
-        from sciagent.chemistry.fingerprint import features
+        from sciagent.chemistry.fingerprints_and_families import features
 
         return features(notation)
 
@@ -128,12 +128,12 @@ class MoleculeSubject(Subject):
         return list(BulkTanimotoSimilarity(candidate.bits, [other.bits for other in others]))
 
     def families(self, notation: str, by: str) -> tuple[str, ...]:
-        from sciagent.chemistry.fingerprint import family, ring_families
+        from sciagent.chemistry.fingerprints_and_families import family, ring_families
 
         return (family(notation),) if by == "scaffold" else ring_families(notation)
 
     def structure(self, notation: str) -> StructureFingerprint | None:
-        from sciagent.chemistry.fingerprint import structure_of
+        from sciagent.chemistry.fingerprints_and_families import structure_of
 
         return structure_of(notation)
 

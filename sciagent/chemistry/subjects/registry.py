@@ -13,8 +13,8 @@ from typing import Any
 
 from sciagent.chemistry.subjects.base import EditSet, Subject
 from sciagent.domain.answers.shown_values import StructureText
-from sciagent.domain.candidates import Candidate
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import InvalidCandidateError, UnknownNameError, UsageError
 
 GROUP = "sciagent.subjects"

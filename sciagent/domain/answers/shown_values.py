@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAda
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from sciagent.domain.candidates import Names, identifier_text, smiles_of, structure_heading
+from sciagent.domain.candidate_and_names import Names, identifier_text, smiles_of, structure_heading
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import Measured, file_of
 from sciagent.domain.omit_unset import omitted_if_unset

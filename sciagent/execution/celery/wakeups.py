@@ -14,8 +14,8 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as NotInTime
 from typing import TYPE_CHECKING, Any
 
-from sciagent.execution.celery import messages
-from sciagent.execution.celery.messages import FIRST_PAUSE, LONGEST_PAUSE, PREFIX, Broker, close_quietly
+from sciagent.execution.celery import broker_messages
+from sciagent.execution.celery.broker_messages import FIRST_PAUSE, LONGEST_PAUSE, PREFIX, Broker, close_quietly
 
 if TYPE_CHECKING:
     from kombu import Connection, Exchange, Message
@@ -71,9 +71,9 @@ class Wakeups:
             producer = Producer(channel, serializer="json")
             for _ in range(min(n, MOST_TOKENS)):
                 producer.publish(
-                    messages.body(name),
+                    broker_messages.body(name),
                     routing_key=token_queue.routing_key,
-                    headers=messages.headers(name),
+                    headers=broker_messages.headers(name),
                     retry=False,
                 )
 

@@ -31,15 +31,15 @@ from kombu.transport import redis
 
 from sciagent.domain.states import JobState
 from sciagent.errors import UsageError
-from sciagent.execution.celery import messages
-from sciagent.execution.celery.messages import PREFIX, TASK, Broker
+from sciagent.execution.celery import broker_messages
+from sciagent.execution.celery.broker_messages import PREFIX, TASK, Broker
 from sciagent.execution.celery.wakeups import HEARTBEAT_SECONDS, Wakeups
 from sciagent.execution.worker.presence_and_leases import Presence
 from sciagent.execution.worker.worker_slot import Runner
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import jobs, workers
+from sciagent.store.job_queue import jobs, workers_and_capacity
 from sciagent.store.job_queue.leases import LiveAttempt
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 
 if TYPE_CHECKING:
     from celery import Celery
@@ -97,7 +97,7 @@ def _replace_lost_tokens(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reape
     jobs were taken back from dead workers."""
     queues_of_reaped = {live.queue for live in reaped if live.state is JobState.QUEUED and live.queue}
     with ledger.read() as connection:
-        depths = workers.queue_depths(connection, list(queues_of_reaped.union(new.queues)))
+        depths = workers_and_capacity.queue_depths(connection, list(queues_of_reaped.union(new.queues)))
     for name, depth in depths.items():
         if depth and wakeups.n_tokens(name) == 0:
             wakeups.wake(name, min(depth, new.slots))
@@ -334,14 +334,14 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
 
         def receive(message: Message) -> None:
             try:
-                queue = messages.queue_named(message)
+                queue = broker_messages.queue_named(message)
                 if queue not in own_queues:
                     raise ValueError("it names a queue of others")
             except ValueError as error:
                 log.warning("a message was refused: %s", error)
                 message.ack_log_error(log, self.connection_errors)
                 return
-            messages.renew(message, queue)  # drops headers that Celery would obey
+            broker_messages.renew(message, queue)  # drops headers that Celery would obey
             handle(message)
 
         return receive

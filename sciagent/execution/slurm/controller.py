@@ -17,20 +17,20 @@ from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.states import JobState, parse_needs
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.executor import Executor
 from sciagent.execution.slurm.array_element import LINGER_SECONDS, ElementTask, parse_task
 from sciagent.execution.slurm.job_arrays import ElementState, ElementStatus, Slurm, Spool, spools
-from sciagent.execution.slurm.site import ResourceRequest, SiteProfile, choose_partition, need_of
+from sciagent.execution.slurm.site_profile import ResourceRequest, SiteProfile, choose_partition, need_of
 from sciagent.execution.worker import end_attempts
 from sciagent.execution.worker.presence_and_leases import Presence
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, jobs, offers
 from sciagent.store.job_queue.external_jobs import WaitingExternalJob
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 
 log = logging.getLogger(__name__)
 LEDGER_VARIABLE = "SCIAGENT_LEDGER"

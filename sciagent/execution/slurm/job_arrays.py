@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sciagent.errors import SlurmError
-from sciagent.execution.slurm.site import ResourceRequest, SiteProfile
+from sciagent.execution.slurm.site_profile import ResourceRequest, SiteProfile
 
 MAX_ELEMENTS_BYTES = 64_000_000
 _TOKEN = re.compile(r"[0-9a-f]{16}")

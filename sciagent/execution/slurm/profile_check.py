@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sciagent.errors import NoPartitionError, SlurmError
 from sciagent.execution.slurm.job_arrays import Slurm
-from sciagent.execution.slurm.site import Need, ResourceRequest, SiteProfile, choose_partition
+from sciagent.execution.slurm.site_profile import Need, ResourceRequest, SiteProfile, choose_partition
 
 COMMANDS = ("sbatch", "squeue", "scontrol", "sinfo")
 _FORMAT = "%R|%a|%l|%c|%m|%G"  # partition, up or not, time limit, cores, MB and generic resources of a node

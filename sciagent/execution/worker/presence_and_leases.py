@@ -18,9 +18,9 @@ from itertools import chain
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionError
 from sciagent.execution.worker.end_attempts import reap_expired
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import leases, workers
+from sciagent.store.job_queue import leases, workers_and_capacity
 from sciagent.store.job_queue.leases import LEASE_SECONDS, Claim, LiveAttempt
-from sciagent.store.job_queue.workers import SEEN_SECONDS, NewWorker
+from sciagent.store.job_queue.workers_and_capacity import SEEN_SECONDS, NewWorker
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0  # between steps
@@ -72,8 +72,8 @@ class Presence:
         if now - self._seen_at > ALIVE_SECONDS:
             with ledger.begin() as connection:
                 if not self._registered:
-                    workers.register(connection, self._new)
-                draining = workers.report_alive(connection, self._new.name)
+                    workers_and_capacity.register(connection, self._new)
+                draining = workers_and_capacity.report_alive(connection, self._new.name)
             self._registered = True
             self._seen_at = now
             if draining != self.draining:
@@ -88,7 +88,7 @@ class Presence:
         """Record that the worker has ended, if the ledger answers."""
         try:
             with ledger.begin() as connection:
-                workers.report_stopped(connection, self._new.name)
+                workers_and_capacity.report_stopped(connection, self._new.name)
         except (LedgerAwayError, LedgerReplacedError):
             log.warning("the ledger was not told that %s has ended", self._new.name)
 

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
 from sciagent.errors import LedgerError, SciagentError, UsageError
@@ -27,11 +27,11 @@ from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.results import candidates
-from sciagent.verification.availability import interpreter_of, unavailable
 from sciagent.verification.cost_models import cost_or_none
-from sciagent.verification.registry import verifier_class
+from sciagent.verification.declarations_and_availability import interpreter_of, unavailable
 from sciagent.verification.sandbox.host import Limits, Request
 from sciagent.verification.verifier_contract import BaseVerifier
+from sciagent.verification.verifier_registry import verifier_class
 
 log = logging.getLogger(__name__)
 

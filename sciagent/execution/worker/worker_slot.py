@@ -44,7 +44,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import external_jobs, offers
 from sciagent.store.job_queue.leases import Claim
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from sciagent.verification.sandbox.host import HostResult, Worker
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.lab.pages import form, instrument_routes, sheets, tasks
+from sciagent.lab.pages import answer_form, instrument_routes, sheets_and_labels, task_pages
 from sciagent.web.app import Feature
 
-FEATURE = Feature((tasks.pages, instrument_routes.pages, form.pages, sheets.pages))
+FEATURE = Feature((task_pages.pages, instrument_routes.pages, answer_form.pages, sheets_and_labels.pages))

@@ -12,7 +12,7 @@ from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.people import Right
 from sciagent.lab import answers_to_evidence, claims_and_vials
-from sciagent.lab.task_list import LabClaimed, LabEntered, TaskReader, TaskState
+from sciagent.lab.lab_views import LabClaimed, LabEntered, TaskReader, TaskState
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.lab import tasks
 from sciagent.web.route_rules import Pages, RouteRule

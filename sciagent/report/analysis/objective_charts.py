@@ -11,14 +11,14 @@ from markupsafe import escape
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.display_units import chosen_unit_of
-from sciagent.domain.properties import properties
+from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.safe_text import cut
-from sciagent.report.analysis.ladder import limits
-from sciagent.report.parts.charts import COLOURS, Window, draw_limits, figure, svg, with_chart_settings
+from sciagent.report.analysis.ladder_figures import limits
+from sciagent.report.parts.outcome_charts import COLOURS, Window, draw_limits, figure, svg, with_chart_settings
 from sciagent.report.parts.wording import with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.views.candidates import campaign_members
 from sciagent.store.views.progress_and_comparisons import ObjectiveValues, objective_values
+from sciagent.store.views.report_candidates import campaign_members
 
 BINS = 24  # largest number of bars of a histogram
 MIN_BINS = 6

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.candidate_and_names import MOLECULE_KIND
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError, UsageError, did_you_mean
@@ -41,7 +41,7 @@ from sciagent.report.parts.series_charts import StoredSeries, stored_series
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import ArtifactStore
-from sciagent.store.views.candidates import RankedCandidate, candidate_pages, ids_best_first, rung_answers
+from sciagent.store.views.report_candidates import RankedCandidate, candidate_pages, ids_best_first, rung_answers
 
 ALL_COLUMNS = "all"
 """The word by which a user selects every column."""

@@ -26,19 +26,27 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.domain.candidates import name_rows
+from sciagent.domain.candidate_and_names import name_rows
 from sciagent.domain.evidence import file_of
 from sciagent.errors import UsageError
-from sciagent.report.analysis import audit, guard_charts, ladder, objective_charts, proposers, rejections, summary
-from sciagent.report.page import episodes
-from sciagent.report.parts import candidates, charts, rung_agreement, wording
+from sciagent.report.analysis import (
+    audit_results,
+    guard_charts,
+    ladder_figures,
+    objective_charts,
+    proposers_compared,
+    rejections_and_sessions,
+    summary,
+)
+from sciagent.report.page import episode_display
+from sciagent.report.parts import best_candidates, outcome_charts, rung_agreement, wording
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, all_rungs, rungs
 from sciagent.store.database.ledger import ArtifactStore, Ledger
 from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import campaign_counts, progress_and_comparisons
-from sciagent.store.views.campaign_queries import amendments, directives, events, funnel
-from sciagent.store.views.episodes import episode_count
+from sciagent.store.views.report_episodes import episode_count
+from sciagent.store.views.report_queries import amendments, directives, events, funnel
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,7 +55,9 @@ if TYPE_CHECKING:
 VIEWER = "3Dmol-min.js"  # the script that shows molecules in three dimensions
 
 
-def page(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = candidates.MAX_CARDS) -> str:
+def page(
+    connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = best_candidates.MAX_CARDS
+) -> str:
     """Returns the report of a campaign as HTML. top: number of best candidates that get a card."""
     register_ledger_properties(connection)
     return environment().get_template("report.html.j2").render(**_contents(connection, row, artifacts, top))
@@ -59,18 +69,18 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     status = campaign_counts.counts(connection, row)
     passages = funnel(connection, row)
     rungs_with_controls = all_rungs(connection, row.id)
-    spent = ladder.spending(connection, row, rungs_with_controls)
+    spent = ladder_figures.spending(connection, row, rungs_with_controls)
     unit, factor = wording.cost_unit(spent.total)
-    cards = candidates.cards(connection, row, decisive_rungs, artifacts, top)
-    table = candidates.table(connection, row, decisive_rungs)
-    rung_pairs = ladder.compared(connection, row, decisive_rungs)
-    import_pairs = ladder.compared_with_imports(connection, row, decisive_rungs)
-    rejected = rejections.rejections(connection, row, decisive_rungs)
-    unread = rejections.unread(connection, row)
-    active_proposers = [p for p in proposers.results(connection, row) if p.proposals or p.turns]
+    cards = best_candidates.cards(connection, row, decisive_rungs, artifacts, top)
+    table = best_candidates.table(connection, row, decisive_rungs)
+    rung_pairs = ladder_figures.compared(connection, row, decisive_rungs)
+    import_pairs = ladder_figures.compared_with_imports(connection, row, decisive_rungs)
+    rejected = rejections_and_sessions.rejections(connection, row, decisive_rungs)
+    unread = rejections_and_sessions.unread(connection, row)
+    active_proposers = [p for p in proposers_compared.results(connection, row) if p.proposals or p.turns]
     terminal = summary.terminal(row, passages)
-    scores = proposers.prediction_scores(connection, row)
-    geometries = {card.candidate.key[: candidates.KEY_DIGITS]: card.geometry for card in cards if card.geometry}
+    scores = proposers_compared.prediction_scores(connection, row)
+    geometries = {card.candidate.key[: best_candidates.KEY_DIGITS]: card.geometry for card in cards if card.geometry}
     answers = summary.answers(
         row,
         status,
@@ -95,35 +105,37 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "spending": spent,
         "cost_unit": unit,
         "cost_factor": factor,
-        "finders": active_proposers[: proposers.LISTED],
-        "finders_left_out": len(active_proposers[proposers.LISTED :]),
-        "finder_words": "" if only_proposer is None else proposers.summary_sentence(only_proposer, row),
+        "finders": active_proposers[: proposers_compared.LISTED],
+        "finders_left_out": len(active_proposers[proposers_compared.LISTED :]),
+        "finder_words": "" if only_proposer is None else proposers_compared.summary_sentence(only_proposer, row),
         "predicted": scores,
-        "predictions": {c.candidate.key: proposers.listed(c.origin.predicted, row.units) for c in cards},
-        "shown_episodes": episodes.selection(connection, row),
+        "predictions": {c.candidate.key: proposers_compared.listed(c.origin.predicted, row.units) for c in cards},
+        "shown_episodes": episode_display.selection(connection, row),
         "policies": guard_charts.policies(connection, row),
         "cards": cards,
         "glossary": wording.WORDS,
         "table": table,
-        "audit": audit.audit(connection, row),
+        "audit": audit_results.audit(connection, row),
         "pairs": [*rung_pairs, *import_pairs],
         "rejections": rejected,
         "unread": unread,
         "blocks": events(connection, row, "safety_blocked", limit=50),
-        "rungs": ladder.rung_provenance(connection, row, rungs_with_controls),
-        "reused": ladder.reused_by_rung(connection, row, rungs_with_controls),
+        "rungs": ladder_figures.rung_provenance(connection, row, rungs_with_controls),
+        "reused": ladder_figures.reused_by_rung(connection, row, rungs_with_controls),
         "amendments": amendments(connection, row),
         "directives": [d for d in directives(connection, row) if d["verb"] != "amend"],
-        "sessions": rejections.sessions(connection, row),
+        "sessions": rejections_and_sessions.sessions(connection, row),
         "objective_charts": objective_charts.objective_charts(connection, row, decisive_rungs),
         "data": {"rows": table.rows, "pictures": table.pictures, "named": table.named, "geometries": geometries},
-        "funnel_chart": charts.funnel(passages),
-        "cost_chart": charts.costs(spent.by_rung),
+        "funnel_chart": outcome_charts.funnel(passages),
+        "cost_chart": outcome_charts.costs(spent.by_rung),
         # an empty text stands for the whole campaign
-        "progress_chart": charts.progress(
+        "progress_chart": outcome_charts.progress(
             {"": progress_and_comparisons.progress(connection, row, terminal.rung)}, row.has_limits
         ),
-        "finders_chart": charts.progress(proposers.progress(connection, row, active_proposers), row.has_limits),
+        "finders_chart": outcome_charts.progress(
+            proposers_compared.progress(connection, row, active_proposers), row.has_limits
+        ),
         "prediction_charts": _learning(scores),
     }
 
@@ -132,7 +144,7 @@ MAX_LEARNING = 4  # number of charts of prediction scores by episode
 MIN_ANSWERS = 10  # answers from which a proposer has a line
 
 
-def _learning(scores: list[proposers.PredictionAccuracy]) -> list[tuple[str, str, str]]:
+def _learning(scores: list[proposers_compared.PredictionAccuracy]) -> list[tuple[str, str, str]]:
     """Returns (rung, property, chart) where a proposer has enough answers in more than one bin of its episodes."""
     # {(rung, property, unit): {proposer: points (number of the episode, CRPS)}}
     groups: dict[tuple[str, str, str], dict[str, list[tuple[float, float]]]] = {}
@@ -146,7 +158,7 @@ def _learning(scores: list[proposers.PredictionAccuracy]) -> list[tuple[str, str
         has_a_line = any(len(points) > 1 for points in lines.values())
         if has_a_line and len(shown) < MAX_LEARNING:
             label = wording.with_unit("mean CRPS", unit)
-            chart = charts.learning(lines, label, salt=str(len(shown)))
+            chart = outcome_charts.learning(lines, label, salt=str(len(shown)))
             shown.append((rung, name, chart))
     return shown
 
@@ -203,7 +215,7 @@ def write_report(ledger: Ledger, name: str, path: Path, top: int | None = None) 
     """Writes the report of the campaign in its current state. Raises UnknownNameError."""
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
-        text = page(connection, row, ledger.artifacts, top=top or candidates.MAX_CARDS)
+        text = page(connection, row, ledger.artifacts, top=top or best_candidates.MAX_CARDS)
     replace_text(path, text)
 
 
@@ -256,7 +268,7 @@ def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
         files = ["", *(f"{n:04d}.html" for n in range(1, number + 1)), ""]
         folder.mkdir(exist_ok=True)
         lines = []
-        for n, episode in enumerate(episodes.every(connection, row), start=1):
+        for n, episode in enumerate(episode_display.every(connection, row), start=1):
             write(files[n], "episode_page.html.j2", shown=episode, before=files[n - 1], after=files[n + 1])
             lines.append((files[n], episode._replace(turns=[]), episode.tokens, episode.seconds))
         write("index.html", "episode_list.html.j2", lines=lines)

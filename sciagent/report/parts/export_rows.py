@@ -17,7 +17,7 @@ from typing import IO, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.candidates import identifier_text, name_cells, smiles_of
+from sciagent.domain.candidate_and_names import identifier_text, name_cells, smiles_of
 from sciagent.domain.evidence import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError
@@ -26,8 +26,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.results.candidates import name_fields, names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER
-from sciagent.store.views import campaign_queries
-from sciagent.store.views.candidates import (
+from sciagent.store.views import report_queries
+from sciagent.store.views.report_candidates import (
     EvidenceAnswer,
     RankedCandidate,
     calibrations_by_rung,
@@ -218,7 +218,7 @@ def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str,
     `candidate` is the candidate's key, `predicted` a JSON text, and `name` the identifiers that the candidate has in
     the campaign's files. A refused text has its names in `detail`.
     """
-    rows = campaign_queries.proposals(connection, row)
+    rows = report_queries.proposals(connection, row)
     while page := list(islice(rows, PAGE_ROWS)):
         candidate_ids = [candidate_id for candidate_id, *_ in page if candidate_id is not None]
         names = names_of(connection, candidate_ids, [row.id])

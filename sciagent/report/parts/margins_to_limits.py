@@ -18,8 +18,8 @@ from sciagent.domain.answers.shown_values import MEASURED, LimitMargin, MethodFi
 from sciagent.domain.display_units import chosen_unit_of
 from sciagent.domain.evidence import Measured, file_of, pooled, pooled_measured
 from sciagent.domain.objectives import Window
-from sciagent.domain.outcomes import Reason
-from sciagent.domain.properties import Property, properties
+from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.properties_and_levels import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, from_canonical, spread_in_canonical_unit, to_canonical
 from sciagent.domain.rung_calibration import Fit, Fits
 from sciagent.errors import UnknownNameError, UsageError
@@ -27,10 +27,10 @@ from sciagent.report.parts.rung_agreement import MIN_PAIRS, PROPERTIES_ON_METHOD
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import progress_and_comparisons
-from sciagent.store.views.campaign_queries import has_measured
-from sciagent.store.views.candidates import EvidenceAnswer
-from sciagent.verification.registry import verifier_class
+from sciagent.store.views.report_candidates import EvidenceAnswer
+from sciagent.store.views.report_queries import has_measured
 from sciagent.verification.verifier_contract import MethodError
+from sciagent.verification.verifier_registry import verifier_class
 
 
 @dataclass(frozen=True)

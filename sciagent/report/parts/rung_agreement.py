@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.status import JudgeAgreement
+from sciagent.domain.answers.status_and_comparison import JudgeAgreement
 from sciagent.domain.objectives import Direction, Objective, Window, utility
-from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE
+from sciagent.domain.properties_and_levels import JUDGED_MARGIN, JUDGED_SCORE
 from sciagent.domain.quantities import Censoring
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.results import laws_and_audit_log
-from sciagent.store.views.campaign_queries import has_measured
-from sciagent.store.views.candidates import rung_values
+from sciagent.store.views.report_candidates import rung_values
+from sciagent.store.views.report_queries import has_measured
 
 if TYPE_CHECKING:
     from sciagent.scheduling.array_types import Array
@@ -81,7 +81,7 @@ def spearman(x: Array, y: Array) -> float | None:
         return None
     import numpy as np
 
-    from sciagent.scheduling.audit import weighted_spearman
+    from sciagent.scheduling.audit_of_dropped import weighted_spearman
 
     return weighted_spearman(x, y, np.full(len(x), 1 / len(x)))
 

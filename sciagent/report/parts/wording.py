@@ -15,7 +15,7 @@ from typing import Any
 
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Measured
-from sciagent.domain.properties import properties
+from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import value_text
 from sciagent.domain.safe_text import one_line
 

@@ -18,7 +18,7 @@ from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.law.gaussian_process import Real, squared_distance
 
 if TYPE_CHECKING:
-    from sciagent.chemistry.fingerprint import StructureFingerprint
+    from sciagent.chemistry.fingerprints_and_families import StructureFingerprint
 
 
 Number = TypeVar("Number", bound=np.generic)

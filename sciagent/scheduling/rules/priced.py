@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from sciagent.domain.objectives import Valuation
 from sciagent.domain.rung_position import PaidIndex
+from sciagent.scheduling.aims_and_payoff import Aims, Errors, Fit, data_for_law, expected_answers
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_indices import (
     CandidateGroup,
@@ -42,10 +43,9 @@ from sciagent.scheduling.candidate_indices import (
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.dynamic_programme import PRICES, solve_price
 from sciagent.scheduling.law.answer_transforms import TruthTransform
-from sciagent.scheduling.law.prior_relations import Padded, hint_rows, with_hint_rows
+from sciagent.scheduling.law.hints import Padded, hint_rows, with_hint_rows
 from sciagent.scheduling.law.similarity import Order, Similarity
 from sciagent.scheduling.law.stacked_law import Law, Stack
-from sciagent.scheduling.payoff import Aims, Errors, Fit, data_for_law, expected_answers
 from sciagent.scheduling.rules.warm_up import MIN_WARM_UP, first_candidates, whole_ladders, with_unfinished_ladders
 
 # largest fraction of the spend for lessons: on a rung with few common answers, and on other rungs; common answers are

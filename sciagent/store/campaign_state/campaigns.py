@@ -16,10 +16,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain import derived_properties as derived
-from sciagent.domain.answers.status import DriverState
+from sciagent.domain.answers.status_and_comparison import DriverState
 from sciagent.domain.display_units import Units, spec_in_chosen_units
 from sciagent.domain.evidence import Computation
-from sciagent.domain.properties import properties
+from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.rung_calibration import Fits, in_use
 from sciagent.domain.states import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import DriverHeldError, StaleLeaseError, UnknownNameError

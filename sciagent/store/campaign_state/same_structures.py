@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.candidates import identifier_text
+from sciagent.domain.candidate_and_names import identifier_text
 from sciagent.domain.evidence import Computation
-from sciagent.domain.outcomes import Outcome, Verdict
+from sciagent.domain.outcomes_and_verdicts import Outcome, Verdict
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import standings, watermarks

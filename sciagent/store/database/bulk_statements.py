@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Connection
 
-from sciagent.store.database.column_types import Json, json_text
+from sciagent.store.database.table_building_blocks import Json, json_text
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 

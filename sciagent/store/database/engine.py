@@ -18,7 +18,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext, make_url
 
 from sciagent.errors import LedgerAwayError, LedgerError, SchemaVersionError, UsageError
-from sciagent.store.database.column_types import UtcDateTime
+from sciagent.store.database.table_building_blocks import UtcDateTime
 
 BUSY_SECONDS = 15
 CACHE_KIB = 65536  # page cache of a connection; the default, 2 MB, is too small for the inner pages of a large ledger

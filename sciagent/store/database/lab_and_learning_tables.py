@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy import Column, ForeignKey, Index, Integer, UniqueConstraint
 
-from sciagent.store.database.column_types import (
+from sciagent.store.database.table_building_blocks import (
     Id,
     Json,
     Key,

@@ -13,22 +13,6 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Index, Integer, UniqueConstraint
 
 from sciagent.store.database import lab_and_learning_tables
-from sciagent.store.database.column_types import (
-    Id,
-    Json,
-    Key,
-    String,
-    Text,
-    UtcDateTime,
-    index_of_some,
-    keyed,
-    metadata,
-    needed,
-    optional,
-    reference,
-    references,
-    table,
-)
 from sciagent.store.database.lab_and_learning_tables import (
     access,
     audit_entry,
@@ -48,6 +32,22 @@ from sciagent.store.database.lab_and_learning_tables import (
     submission,
     tool_set,
     training_use,
+)
+from sciagent.store.database.table_building_blocks import (
+    Id,
+    Json,
+    Key,
+    String,
+    Text,
+    UtcDateTime,
+    index_of_some,
+    keyed,
+    metadata,
+    needed,
+    optional,
+    reference,
+    references,
+    table,
 )
 
 __all__ = [

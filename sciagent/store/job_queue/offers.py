@@ -16,15 +16,15 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain import lab_messages
 from sciagent.domain.cost import Cost
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.states import CORES, GPU, JobState, Standing, parse_needs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many
 from sciagent.store.database.engine import db_now
-from sciagent.store.job_queue import jobs, leases, workers
+from sciagent.store.job_queue import jobs, leases, workers_and_capacity
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.leases import Claim
-from sciagent.store.job_queue.workers import FreeResources, NewWorker
+from sciagent.store.job_queue.workers_and_capacity import FreeResources, NewWorker
 
 _OFFER_STATEMENT = sa.update(t.job).where(t.job.c.id == sa.bindparam("offered_id"), t.job.c.state == JobState.QUEUED)
 
@@ -192,11 +192,11 @@ def _fitting(connection: Connection, queues: Sequence[str], worker: NewWorker) -
 
     Free resources are not counted (None) if all jobs of the queues need one core and each slot has one.
     """
-    needed = workers.distinct_needs(connection, queues, jobs.UNFINISHED)
+    needed = workers_and_capacity.distinct_needs(connection, queues, jobs.UNFINISHED)
     free = None
     fitting = [None, *needed]
     if needed or worker.amounts[CORES] < worker.slots:
-        free = workers.free_resources(connection, worker)
+        free = workers_and_capacity.free_resources(connection, worker)
         fitting = [kind for kind in fitting if free.fits(parse_needs(kind))]
     return free, tuple((kind, worker.memory_for(parse_needs(kind))) for kind in fitting)
 

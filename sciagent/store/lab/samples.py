@@ -11,8 +11,8 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.lab_messages import new_code
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
-from sciagent.store.database.column_types import String
 from sciagent.store.database.engine import db_now
+from sciagent.store.database.table_building_blocks import String
 
 SOURCES = ("made", "bought", "given")
 STATES = ("ok", "empty", "bad")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.status import LabCounts
+from sciagent.domain.answers.status_and_comparison import LabCounts
 from sciagent.domain.lab_messages import QUEUE
 from sciagent.domain.states import AttemptState, CampaignState, JobState
 from sciagent.store.database import tables as t

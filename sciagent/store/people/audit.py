@@ -19,8 +19,8 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.people import person_and_access_ids
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
-from sciagent.store.database.column_types import storable_json
 from sciagent.store.database.engine import db_now
+from sciagent.store.database.table_building_blocks import storable_json
 
 COUNTER = 2  # id of the row of the table `watermark` in which the entries are counted
 FIRST = "0" * 64  # stands for the hash before the first entry

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.base import CandidateColumns, Subject
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.candidates import IMPORTED_PREFIX, Candidate, Names, names_from_rows
+from sciagent.domain.candidate_and_names import IMPORTED_PREFIX, Candidate, Names, names_from_rows
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.safe_text import storable
 from sciagent.store.database import tables as t

@@ -22,8 +22,8 @@ from sciagent.domain.evidence import (
     Measured,
     with_uncertainty_kinds,
 )
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import Kind, Level, Property, properties
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.properties_and_levels import Kind, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, to_canonical
 from sciagent.domain.safe_text import storable
 from sciagent.errors import EvidenceConflictError, LedgerError

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import Computation, pooled_measured, pooled_quantity
-from sciagent.domain.outcomes import Outcome
-from sciagent.domain.properties import properties
+from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_calibration import Fits, calibrated_quantities
 from sciagent.store.database import tables as t

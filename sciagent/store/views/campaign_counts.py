@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.status import CampaignCounts, ControlCounts, LabCounts, RateUse, RungCounts
+from sciagent.domain.answers.status_and_comparison import CampaignCounts, ControlCounts, LabCounts, RateUse, RungCounts
 from sciagent.domain.budget import WEEK
 from sciagent.domain.cost import RESOURCE_UNITS
-from sciagent.domain.outcomes import Verdict
+from sciagent.domain.outcomes_and_verdicts import Verdict
 from sciagent.domain.rung_position import Tier
 from sciagent.domain.safe_text import one_line
 from sciagent.domain.states import CampaignState, JobState, Standing

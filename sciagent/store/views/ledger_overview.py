@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.domain.states import AttemptState, CampaignState, JobState
 from sciagent.store.campaign_state.campaigns import all_rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.engine import db_now
-from sciagent.store.job_queue import workers
+from sciagent.store.job_queue import workers_and_capacity
 from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
 from sciagent.store.views.campaign_counts import spent_by_rung
 
@@ -42,7 +42,7 @@ class Queue:
 
 def queues(connection: Connection) -> list[Queue]:
     """Every queue of a tier, of a live worker or of a job."""
-    slots = workers.slots_of(workers.alive(connection))
+    slots = workers_and_capacity.slots_of(workers_and_capacity.alive(connection))
     names = dict.fromkeys([*TIER_QUEUES, *sorted(slots), *_queues_of_jobs(connection)])
     query = sa.select(_J.queue, sa.func.count(), sa.func.min(_J.updated_at))
     query = query.where(_J.queue.in_(list(names)), _J.state == JobState.QUEUED).group_by(_J.queue)

@@ -18,9 +18,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.shown_values import CandidateName
-from sciagent.domain.answers.status import SharedCandidates, ValueSpread
+from sciagent.domain.answers.status_and_comparison import SharedCandidates, ValueSpread
 from sciagent.domain.display_units import Units, quantity_in_chosen_unit
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -28,9 +28,9 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER
-from sciagent.store.views.campaign_queries import join_of_booked_costs, stream, with_proposer
-from sciagent.store.views.candidates import is_of_rung, rung_values
-from sciagent.store.views.episodes import join_of_job_costs, turn_cost
+from sciagent.store.views.report_candidates import is_of_rung, rung_values
+from sciagent.store.views.report_episodes import join_of_job_costs, turn_cost
+from sciagent.store.views.report_queries import join_of_booked_costs, stream, with_proposer
 
 _CC = t.campaign_candidate.c
 _P = t.proposal.c

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.display_units import Units, quantity_in_chosen_unit
 from sciagent.domain.evidence import file_of, pooled_quantity
-from sciagent.domain.properties import properties
+from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.errors import UnknownNameError
 from sciagent.store.campaign_state import campaigns

@@ -31,9 +31,9 @@ from sciagent.rewards.reward_spec import RewardSpec, load_rewards
 from sciagent.rewards.unanswered_values import RewardLaw
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes_and_costs, rollout_groups
+from sciagent.store.learning import reward_inputs, rollout_groups
 from sciagent.store.learning import reward_versions as rewards
-from sciagent.store.learning.episodes_and_costs import EpisodeRow
+from sciagent.store.learning.reward_inputs import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.environment.client_statements import EpisodeRequest, shown, stated_answer, stated_call
 from sciagent.training.environment.open_episodes import EpisodeDesk, LadderThread, OpenEpisode, SentTurn, task_seed
@@ -76,7 +76,7 @@ class RewardReader:
         with built.ledger.read() as connection:
             # only turns before a watermark count; so the newest turns count, too
             as_of = read_watermark(connection) + 1
-            episode = episodes_and_costs.by_number(connection, built.row.id, number)
+            episode = reward_inputs.by_number(connection, built.row.id, number)
             if episode is None or episode.group_id is None:
                 raise EpisodeError(404, f"{built.row.name} has no episode {number} of a group")
             group = rollout_groups.by_id(connection, episode.group_id)
@@ -86,7 +86,7 @@ class RewardReader:
                 ids = [sibling.id for sibling in rollout_groups.siblings(connection, group.id)]
             law = self._law_of(connection, as_of)
             rows = reward_rows(built, connection, self._spec, law, as_of, ids)
-            turns = episodes_and_costs.turns_of(connection, [episode.id], as_of)[episode.id]
+            turns = reward_inputs.turns_of(connection, [episode.id], as_of)[episode.id]
         turn_numbers = {turn.id: turn.number for turn in turns}
         rows_of_episode = [row for row in rows if row.trajectory_id == episode.id]
         rewarded_turns = [

@@ -37,7 +37,7 @@ from sciagent.inputs.yaml_document import read, read_text
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes_and_costs
+from sciagent.store.learning import reward_inputs
 from sciagent.store.results import evidence
 from sciagent.store.views.campaign_counts import is_asked_about
 from sciagent.training.evaluation.evaluation_answers import EvaluatedCampaign
@@ -228,7 +228,7 @@ def _core_seconds(connection: Connection, built: Built) -> float:
     for rung in built.rungs:
         answers = evidence.find_reusable(connection, candidate_ids, rung.verifier.computation)
         answer_ids += [answer.id for answer in answers.values()]
-    shares = episodes_and_costs.shares(connection, answer_ids)
+    shares = reward_inputs.shares(connection, answer_ids)
     answer_seconds = sum(Cost(share).get("core_seconds", 0.0) for share in shares.values())
     spend = t.spend.c
     attempt = t.attempt.c

@@ -14,8 +14,8 @@ from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import evaluations_and_turn_uses, policies
-from sciagent.store.learning.policies import PolicyRow, RoleChange
+from sciagent.store.learning import evaluations_and_turn_uses, policies_and_roles
+from sciagent.store.learning.policies_and_roles import PolicyRow, RoleChange
 from sciagent.training.evaluation.evaluation_answers import (
     ChangedRole,
     ListedPolicy,
@@ -40,8 +40,8 @@ def show(ledger: Ledger, name: str) -> ShownPolicy:
     Raises UnknownNameError.
     """
     with ledger.read() as connection:
-        chosen = policies.resolved(connection, name)
-        rows = {row.id: row for row in policies.rows(connection)}
+        chosen = policies_and_roles.resolved(connection, name)
+        rows = {row.id: row for row in policies_and_roles.rows(connection)}
         return ShownPolicy(
             policy=_listed(connection)[chosen.id],
             parents=tuple(_parents(rows, chosen)),
@@ -64,7 +64,7 @@ def promote(
     if not ROLE.fullmatch(role):
         raise UsageError(f'"{role}" is no name of a role: a-z, 0-9, "_" and "-", the first a letter, 64 at most')
     with ledger.begin() as connection:
-        if any(row.name.partition("@")[0] == role for row in policies.rows(connection)):
+        if any(row.name.partition("@")[0] == role for row in policies_and_roles.rows(connection)):
             raise UsageError(f'"{role}" is the name of a policy; choose another name for the role')
         policy_id = _entered(connection, name)
         if evaluation is not None:
@@ -72,7 +72,7 @@ def promote(
         else:
             evaluations = list(evaluations_and_turn_uses.of_policy(connection, policy_id))
             evaluation = evaluations[-1].id if evaluations else None
-        policies.promote(connection, role, policy_id, evaluation_id=evaluation, who=who, why=why)
+        policies_and_roles.promote(connection, role, policy_id, evaluation_id=evaluation, who=who, why=why)
         return _last_change(connection, role)
 
 
@@ -82,25 +82,25 @@ def rollback(ledger: Ledger, role: str, *, who: str, why: str = "") -> ChangedRo
     Raises UnknownNameError, and UsageError if there is no earlier policy.
     """
     with ledger.begin() as connection:
-        policies.rollback(connection, role, who=who, why=why)
+        policies_and_roles.rollback(connection, role, who=who, why=why)
         return _last_change(connection, role)
 
 
 def _entered(connection: Connection, name: str) -> int:
     """Returns the id of a policy. A model of this machine is first entered in the ledger if it is not there yet."""
     try:
-        return policies.find(connection, name).id
+        return policies_and_roles.find(connection, name).id
     except UnknownNameError:
         installed = {model.name: model for model in installed_models.installed()}
         if name not in installed:
             raise
         model = installed[name]
-        return policies.enter(connection, PolicyIdentity(model.policy, IN_PROCESS, base_sha256=model.sha256))
+        return policies_and_roles.enter(connection, PolicyIdentity(model.policy, IN_PROCESS, base_sha256=model.sha256))
 
 
 def _last_change(connection: Connection, role: str) -> ChangedRole:
     """Returns the last promotion or rollback of a role that has one."""
-    rows = {row.id: row for row in policies.rows(connection)}
+    rows = {row.id: row for row in policies_and_roles.rows(connection)}
     changes_of_role = [change for _, change in _changes(connection, rows) if change.role == role]
     return changes_of_role[-1]
 
@@ -109,7 +109,7 @@ def _changes(connection: Connection, rows: Mapping[int, PolicyRow]) -> list[tupl
     """Returns all promotions and rollbacks, oldest first, each with the id of its policy. rows: policies by id."""
     last_changes: dict[str, RoleChange] = {}  # by role
     shown_changes = []
-    for change in policies.changes(connection):
+    for change in policies_and_roles.changes(connection):
         earlier = last_changes.get(change.role)
         shown = ChangedRole(
             role=change.role,
@@ -128,9 +128,9 @@ def _changes(connection: Connection, rows: Mapping[int, PolicyRow]) -> list[tupl
 
 def _listed(connection: Connection) -> dict[int, ListedPolicy]:
     """Returns all policies by id, oldest first."""
-    rows = {row.id: row for row in policies.rows(connection)}
+    rows = {row.id: row for row in policies_and_roles.rows(connection)}
     roles_by_policy: dict[int, list[str]] = {}
-    for role, change in policies.current(connection).items():
+    for role, change in policies_and_roles.current(connection).items():
         roles_by_policy.setdefault(change.policy_id, []).append(role)
     model_names = {model.sha256: model.name for model in installed_models.installed()}
     listed_policies = {}

@@ -25,15 +25,15 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from sciagent.agent.training_rows import CONTEXT
+from sciagent.agent.turns_to_training_rows import CONTEXT
 from sciagent.errors import UsageError
-from sciagent.report.export.parquet import ArrowRows
+from sciagent.report.export.parquet_tables import ArrowRows
 from sciagent.training.dataset_building import COLUMNS
 from sciagent.training.dataset_columns import EPISODE, Cells, TableColumn, schema
 from sciagent.training.exports import loaders
 from sciagent.training.read_turns import EVALUATION
 from sciagent.training.settings import DATASET_KINDS, DatasetKind
-from sciagent.training.task_splits import SPLITS, Split
+from sciagent.training.task_splits_and_scaffold_limit import SPLITS, Split
 
 BATCH_ROWS = 64  # rows in memory together
 UNKNOWN_LICENCE = "unknown"  # licence of a data set whose card states none

@@ -27,7 +27,7 @@ from sciagent.rewards.publishing import publish_groups
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import proposer_trajectories, watermarks
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies, reward_versions
+from sciagent.store.learning import policies_and_roles, reward_versions
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.reward_versions import RewardVersionRow
 from sciagent.store.learning.rollout_groups import GroupRow
@@ -218,7 +218,7 @@ def read_rewarded_groups(
     for row in group_rows.of_ids(connection, group_ids).values():
         group = RewardedGroup(row.id, version.id, built.row.name)
         siblings = group_rows.siblings(connection, row.id)
-        policy_of = policies.of_episodes(connection, [sibling.id for sibling in siblings])
+        policy_of = policies_and_roles.of_episodes(connection, [sibling.id for sibling in siblings])
         for sibling in siblings:
             policy = policy_of[sibling.id].name if sibling.id in policy_of else None
             # the rows need neither the opening nor the thinking of the prompts

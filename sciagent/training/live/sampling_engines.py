@@ -21,14 +21,14 @@ from sciagent.agent.installed_models import Model, ModelError
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.batched_policies import BatchPolicy, ThreadedPolicy
 from sciagent.agent.policies.endpoint import EndpointPolicy
-from sciagent.agent.policies.local import InMemoryPolicy
+from sciagent.agent.policies.local_model import InMemoryPolicy
 from sciagent.agent.serving import served_adapters as served
 from sciagent.agent.serving.served_adapters import ServedCard
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies
-from sciagent.training.learner.model_loading import LoadedModel, adapter_identity, write_adapter
+from sciagent.store.learning import policies_and_roles
+from sciagent.training.learner.trained_models import LoadedModel, adapter_identity, write_adapter
 from sciagent.training.learner.training_step import Learner
 
 
@@ -98,7 +98,7 @@ def identity_of(loaded: LoadedModel, model: Any, name: str) -> PolicyIdentity:
 def enter_version(ledger: Ledger, identity: PolicyIdentity, parent_id: int | None, recipe: Mapping[str, Any]) -> int:
     """Returns the ledger's id of a version, and writes its row if it is new."""
     with ledger.begin() as connection:
-        return policies.enter(connection, identity, parent_id=parent_id, recipe=recipe)
+        return policies_and_roles.enter(connection, identity, parent_id=parent_id, recipe=recipe)
 
 
 class Engine(Protocol):

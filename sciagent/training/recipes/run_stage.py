@@ -22,9 +22,9 @@ from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rollout_groups
 from sciagent.training.dataset_building import build
-from sciagent.training.evaluation.evaluating import Evaluation, Tell
 from sciagent.training.evaluation.evaluation_answers import EvaluatedCampaign, EvaluationAnswer
 from sciagent.training.evaluation.evaluation_spec import ArmSpec, EvaluateSpec, Interval
+from sciagent.training.evaluation.run_evaluation import Evaluation, Tell
 from sciagent.training.learner.run_state import ScalarWriter
 from sciagent.training.learner.training_run import train
 from sciagent.training.live.live_run import train_live

@@ -133,7 +133,7 @@ def policy_of(built: Built, name: str | None) -> Iterator[BatchPolicy]:
     for the campaign's own model. Raises UsageError if the model or its extra is missing.
     """
     from sciagent.agent.policies.batched_policies import InProcessPolicy, ThreadedPolicy
-    from sciagent.agent.policies.local import LocalPolicy
+    from sciagent.agent.policies.local_model import LocalPolicy
 
     spec = model_spec(built)
     if name is not None:

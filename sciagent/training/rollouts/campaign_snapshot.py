@@ -16,14 +16,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.tools.candidate_references import MAX_LOOKED_UP
-from sciagent.agent.tools.carry_out_calls import SHOWN
 from sciagent.agent.tools.tool_registry import Past
+from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.proposal_novelty import best_candidates
 from sciagent.campaign.proposing.rungs_inside_turn import BenchEntry, Runs
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.proposer_interfaces import Scored
 from sciagent.errors import UsageError

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled, Sampling, to_json
 from sciagent.agent.policies.batched_policies import BatchPolicy
-from sciagent.agent.tools.carry_out_calls import Toolbox, ToolResults
+from sciagent.agent.tools.toolbox import Toolbox, ToolResults
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.model_source import sampled_row
@@ -28,7 +28,7 @@ from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import NOT_SAMPLED, NOT_SAMPLED_HERE, Asked, NewTurn
 from sciagent.store.job_queue import spend
 from sciagent.store.job_queue.spend import Bill
-from sciagent.store.learning import policies
+from sciagent.store.learning import policies_and_roles
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.rollout_groups import GroupRow
 from sciagent.store.results import candidates
@@ -189,8 +189,8 @@ class RolloutRunner:
         self._policy_ids = dict[str, int]()
         """Ids of policies in the ledger, by their name in the answers."""
         with built.ledger.begin() as connection:
-            tool_set_id = policies.enter_tool_set(connection, self._tools.content(self._must_call))
-            policy_id = policies.enter(connection, identity)
+            tool_set_id = policies_and_roles.enter_tool_set(connection, self._tools.content(self._must_call))
+            policy_id = policies_and_roles.enter(connection, identity)
         self._pins = Pins(tool_set_id, policy_id)
 
     @property
@@ -401,7 +401,7 @@ class RolloutRunner:
         """
         if served not in self._policy_ids:
             with self._built.ledger.begin() as connection:
-                self._policy_ids[served] = policies.enter(connection, self._policy.identity(served))
+                self._policy_ids[served] = policies_and_roles.enter(connection, self._policy.identity(served))
         id_ = self._policy_ids[served]
         if not group.policy_id:
             # known weights are the policy of the run, whatever name an answer states; others are known by that name

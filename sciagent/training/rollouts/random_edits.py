@@ -8,10 +8,10 @@ import re
 from collections.abc import Sequence
 
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
-from sciagent.agent.tools.carry_out_calls import SHOWN
+from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.chemistry.subjects.base import EditSet, Subject
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
-from sciagent.domain.candidates import MOLECULE_KIND
+from sciagent.domain.candidate_and_names import MOLECULE_KIND
 from sciagent.domain.policy_identity import SCRIPT, PolicyIdentity
 
 SCRIPTED = "scripted"

@@ -15,8 +15,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.conversation import Episode, EpisodeLimits, opening
 from sciagent.agent.messages import Message, from_json, to_json
-from sciagent.agent.tools.carry_out_calls import Toolbox
-from sciagent.agent.training_rows import calls_of
+from sciagent.agent.tools.toolbox import Toolbox
+from sciagent.agent.turns_to_training_rows import calls_of
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing

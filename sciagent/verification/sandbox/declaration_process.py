@@ -14,10 +14,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from sciagent.chemistry.subjects.registry import candidate_from_record
-from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.messages import Limits
 from sciagent.verification.sandbox.process_trees import limit_memory, virtual_size
 from sciagent.verification.verifier_contract import BaseVerifier, Refusal
+from sciagent.verification.verifier_registry import verifier_class
 
 
 @cache

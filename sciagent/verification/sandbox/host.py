@@ -21,12 +21,12 @@ from typing import Any
 import psutil
 
 from sciagent.chemistry.subjects.registry import record_of
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Finding
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import UsageError
-from sciagent.verification.availability import interpreter_of
+from sciagent.verification.declarations_and_availability import interpreter_of
 from sciagent.verification.sandbox.links_to_processes import ZygoteDiedError, ZygoteLink
 from sciagent.verification.sandbox.messages import Job, Limits, Sent, StoredFile, finding_from_wire
 from sciagent.verification.verifier_contract import BaseVerifier

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.subjects.registry import candidate_from_record
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.evidence import Finding
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import Level
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.rung_position import Tier
 from sciagent.errors import SimulatorError
 from sciagent.verification.cost_models import declared_cost

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from sciagent.domain.safe_text import clean
 from sciagent.programs import without_python_variables
-from sciagent.verification import registry
+from sciagent.verification import verifier_registry
 from sciagent.verification.sandbox.job_process import THREAD_VARIABLES
 from sciagent.verification.sandbox.messages import dumps
 from sciagent.verification.sandbox.process_trees import MarkedProcess, is_stopped, readable
@@ -179,9 +179,9 @@ class ZygoteLink:
         self._ended = False
         """Whether the zygote's end was reported, or the socket is closed at the other end."""
         (folder / "tmp").mkdir(parents=True, exist_ok=True)
-        registry.send(folder)  # pickles of the verifiers that this process has defined
+        verifier_registry.send(folder)  # pickles of the verifiers that this process has defined
         # verifiers that this process has defined are in no module that a nursery could import
-        installed = [name for name in preload if name not in registry.defined()]
+        installed = [name for name in preload if name not in verifier_registry.defined()]
         self._socket, zygote_socket = socket.socketpair()
         with zygote_socket, os.fdopen(os.pidfd_open(os.getpid())) as driver:
             self._nursery = nurseries.fork(installed, [zygote_socket.fileno(), driver.fileno()], interpreter)

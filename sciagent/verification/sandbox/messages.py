@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from sciagent.domain.cost import MAX_AMOUNT, MEASURED, RESOURCE_UNITS, Cost
 from sciagent.domain.evidence import UNCERTAINTY_KIND, ArtifactFile, Finding, Measured, with_uncertainty_kinds
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import Level, properties
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.properties_and_levels import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.safe_text import MAX_TEXT, clean
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.domain.evidence import Finding
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.safe_text import clean
 from sciagent.verification.sandbox import job_process, process_trees
 from sciagent.verification.sandbox.messages import (

@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.programs import find
-from sciagent.verification.registry import provider, receive, verifier_class
 from sciagent.verification.sandbox import process_trees
 from sciagent.verification.sandbox.supervise_job import Control, DriverGoneError, Watch, failure
 from sciagent.verification.verifier_contract import ANY_KIND, Verifier
+from sciagent.verification.verifier_registry import provider, receive, verifier_class
 
 IMPORT_SECONDS = 300  # time for the imports of a verifier
 

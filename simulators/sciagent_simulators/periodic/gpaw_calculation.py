@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.programs import interpreter
 from sciagent_simulators.geometry import failure
-from sciagent_simulators.periodic.k_points import VALENCE, line_points, mesh_of
+from sciagent_simulators.periodic.k_points_and_elements import VALENCE, line_points, mesh_of
 from sciagent_simulators.programs.foreign_script import run_script
-from sciagent_simulators.programs.running import Reasons
+from sciagent_simulators.programs.run_program import Reasons
 
 GPAW = interpreter(
     module="gpaw",

@@ -34,7 +34,7 @@ from typing import Any
 from ase.data import chemical_symbols
 
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import InvalidCandidateError, SimulatorError
 from sciagent.inputs.environment_variables import cache_folder
 from sciagent_simulators.potentials.potential import MP2020, UNCORRECTED, Energy, EnergyScale, Potential
@@ -230,7 +230,7 @@ def _pairs(system: Collection[str]) -> list[tuple[str, str]]:
 @lru_cache(maxsize=4096)
 def balanced(pair: tuple[str, str]) -> tuple[str, ...]:
     """Returns the prototypes in which whole oxidation states of the two elements add up to zero."""
-    from sciagent.chemistry.crystals.prototypes import assignment_of
+    from sciagent.chemistry.crystals.prototypes_and_same_structures import assignment_of
 
     balanced_labels = []
     for label, structure in _decorated(pair, BINARIES):
@@ -304,7 +304,7 @@ def _starts(symbols: Sequence[str]) -> list[tuple[str, Any]]:
 def _decorated(symbols: Sequence[str], names: Sequence[str]) -> list[tuple[str, Any]]:
     """Returns (label, pymatgen Structure) of a pair of elements in each of these prototypes that takes them."""
     from sciagent.chemistry.crystals.bonds import electronegativity
-    from sciagent.chemistry.crystals.prototypes import decorated
+    from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 
     ordered = sorted(symbols, key=lambda symbol: electronegativity(symbol) or 0.0)
     starts = []

@@ -15,7 +15,7 @@ import re
 
 import numpy as np
 
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.programs import Program
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.programs.program_scf import (
@@ -26,7 +26,7 @@ from sciagent_simulators.programs.program_scf import (
     coordinates,
     scf_facts,
 )
-from sciagent_simulators.programs.running import Reasons
+from sciagent_simulators.programs.run_program import Reasons
 from sciagent_simulators.tblite_engine import HARTREE
 
 ORCA = Program(

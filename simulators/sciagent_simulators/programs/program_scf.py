@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.programs import Program
 from sciagent_simulators.geometry import Geometry, Positions, check, failure
-from sciagent_simulators.programs.running import ProgramOutput, Reasons, failed, run
+from sciagent_simulators.programs.run_program import ProgramOutput, Reasons, failed, run
 from sciagent_simulators.solvents import PyscfSolvent
 
 SPIN_TOLERANCE = 0.1  # largest accepted <S^2> - S(S+1)

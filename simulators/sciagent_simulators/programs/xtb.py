@@ -26,11 +26,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.programs import Program
 from sciagent_simulators.geometry import Geometry, check, failure
 from sciagent_simulators.programs.program_scf import ProgramResult, checked
-from sciagent_simulators.programs.running import ProgramOutput, Reasons, failed, run
+from sciagent_simulators.programs.run_program import ProgramOutput, Reasons, failed, run
 from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE, HEAVIEST, energies, frontier
 

@@ -28,7 +28,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, failure
 from sciagent_simulators.thermochemistry.ideal_gas import HC, is_linear, quasi_harmonic_entropy, vibration_energy

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
 from sciagent.agent.messages import Message
-from sciagent.agent.policies.local import LocalPolicy
+from sciagent.agent.policies.local_model import LocalPolicy
 
 FUNCTION = {"name": "propose", "description": "A molecule.", "parameters": {"type": "object", "properties": {}}}
 TOOL = {"type": "function", "function": FUNCTION}

@@ -10,8 +10,8 @@ import pytest
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies import batch_decoding
 from sciagent.agent.policies.batch_decoding import BatchLimits, WantedAnswer, batches
-from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.training_rows import RecordedCall, behaviour_of
+from sciagent.agent.policies.local_model import LocalPolicy
+from sciagent.agent.turns_to_training_rows import RecordedCall, behaviour_of
 from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
 
 __all__ = ["policy"]

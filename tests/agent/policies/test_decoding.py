@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sciagent.agent.messages import Message, Sampling
-from sciagent.agent.policies.local import LocalPolicy
+from sciagent.agent.policies.local_model import LocalPolicy
 from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
 
 __all__ = ["policy"]

@@ -7,7 +7,7 @@ import multiprocessing
 import numpy as np
 import torch
 
-from sciagent.agent.policies.local import LocalPolicy
+from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.agent.policies.schema_tokens import all_allowed, allow_next, packed, unpacked
 from tests.agent.policies.local_policy import Proposal, policy
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from sciagent.agent.installed_models import ModelError
-from sciagent.agent.serving.server import VllmServer, free_port
+from sciagent.agent.serving.vllm_server import VllmServer, free_port
 from sciagent.errors import UsageError
 
 # a server with a child that does not listen to SIGTERM, as it is while it loads
@@ -29,7 +29,7 @@ raise ValueError("the weights are of another model")
 """
 OWNER = """
 import pathlib, sys, time
-from sciagent.agent.serving.server import VllmServer
+from sciagent.agent.serving.vllm_server import VllmServer
 server = VllmServer([sys.executable, "-c", *sys.argv[1:4]], {}, "http://127.0.0.1:9", pathlib.Path(sys.argv[4]))
 time.sleep(600)
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sciagent.agent.tools import carry_out_calls
+from sciagent.agent.tools import toolbox
 from sciagent.agent.tools.offered_tools import tools_of
 from sciagent.agent.tools.tool_registry import Observation, Registry
 from sciagent.chemistry.editing.graph_edits import ANY, EditLimits
@@ -25,5 +25,5 @@ def call(
     **given: Any,
 ) -> Observation:
     """Carries out a call. numbered: the molecules with a number; by default the best, as an opening would list them."""
-    known = [row.text for row in bench.best(carry_out_calls.SHOWN)] if numbered is None else numbered
+    known = [row.text for row in bench.best(toolbox.SHOWN)] if numbered is None else numbered
     return TOOLS.call(name, json.dumps(given), bench, seed=seed, limits=limits, numbered=known)

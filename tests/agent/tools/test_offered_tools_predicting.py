@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from sciagent.agent.tools.carry_out_calls import Toolbox
 from sciagent.agent.tools.offered_tools import predicting_tools_of
 from sciagent.agent.tools.tool_registry import Registry
+from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.chemistry.subjects.registry import subject_of
 from tests.support.memory_bench import MemoryBench
 

@@ -17,7 +17,7 @@ from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.people import steering
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.shown_values import plain
-from sciagent.domain.answers.status import CampaignCounts
+from sciagent.domain.answers.status_and_comparison import CampaignCounts
 from sciagent.domain.cost import Cost
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SpecError, UsageError

@@ -11,9 +11,9 @@ from sciagent.campaign.core.calibrating import command, fits_of
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.campaign.people.importing import import_file
-from sciagent.cli.verifiers import nested
+from sciagent.cli.verifiers_and_calc import nested
 from sciagent.domain.display_units import Column
-from sciagent.domain.properties import Level
+from sciagent.domain.properties_and_levels import Level
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 

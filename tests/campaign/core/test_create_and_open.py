@@ -17,7 +17,7 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.people.importing import import_file
 from sciagent.campaign.people.verify_and_calculate import verify_one
 from sciagent.domain.display_units import Column
-from sciagent.domain.properties import Level
+from sciagent.domain.properties_and_levels import Level
 from sciagent.store.database.ledger import Ledger
 from tests.support.typed import told
 

@@ -14,8 +14,8 @@ from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.cost import Cost
 from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import Level
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct

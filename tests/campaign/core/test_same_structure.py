@@ -16,12 +16,12 @@ from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import steering
 from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 from sciagent.domain.cost import Cost
 from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.outcomes import Outcome, Reason, Verdict
-from sciagent.domain.properties import Level
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
 from sciagent.errors import UsageError

@@ -12,8 +12,8 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.campaign.pricing.purchasing import Purchasing
-from sciagent.campaign.pricing.scheduler_choice import purchasing_of
+from sciagent.campaign.pricing.purchasing_interface import Purchasing
+from sciagent.campaign.pricing.rung_schedulers_and_choice import purchasing_of
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_position import Position
 from sciagent.store.database.ledger import Ledger

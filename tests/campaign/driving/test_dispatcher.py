@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import workers
+from sciagent.store.job_queue import workers_and_capacity
 from tests.support.campaigns import environment, sciagent
 from tests.support.elsewhere import counts, molecules, until, whole, working, written
 
@@ -77,7 +77,7 @@ def test_a_submitted_campaign_goes_on_when_its_driver_and_its_dispatcher_are_kil
     with ledger.read() as connection:
         assert connection.execute(sa.select(sa.func.max(t.job.c.attempts))).scalar_one() == 1
         # one that was killed is taken for dead when it has not been heard of for a while
-        assert {one.pid for one in workers.alive(connection)} <= {first.pid}
+        assert {one.pid for one in workers_and_capacity.alive(connection)} <= {first.pid}
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.domain.answers.status import RungCounts
+from sciagent.domain.answers.status_and_comparison import RungCounts
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts

@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
 from sciagent.errors import SpecError
-from sciagent.verification import registry
+from sciagent.verification import verifier_registry
 from tests.campaign.fake_verifiers import CAMPAIGN, Point, make_folder  # noqa: F401
 from tests.campaign.planning.fake_ladder import Dipole, Good, Top
 from tests.support.campaigns import GFN1, write_campaign
@@ -56,7 +56,7 @@ safety: {screen: false, reason: the fake verifiers stand alone in these tests}
 def test_an_objective_that_no_rung_of_best_rung_measures_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "_points", lambda: {kind.name: Point(kind) for kind in (Dipole, Good, Top)})
+    monkeypatch.setattr(verifier_registry, "_points", lambda: {kind.name: Point(kind) for kind in (Dipole, Good, Top)})
     (tmp_path / "all.csv").write_text("smiles\nC\n")
     with pytest.raises(
         SpecError, match=r'scheduler\.kind: "dipole" is measured only by a rung that best_rung leaves out'

@@ -9,8 +9,8 @@ import pytest
 
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.key_reference import reference
-from sciagent.domain.properties import HOUSE, properties
-from sciagent.verification.registry import provider, verifier_class, verifier_names
+from sciagent.domain.properties_and_levels import HOUSE, properties
+from sciagent.verification.verifier_registry import provider, verifier_class, verifier_names
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference.md"
 OURS = [name for name in verifier_names() if provider(name).split()[0] == "sciagent"]

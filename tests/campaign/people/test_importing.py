@@ -9,15 +9,15 @@ import sqlalchemy as sa
 
 from sciagent.campaign.people.importing import ImportReport, import_file
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.candidates import identifier_text
+from sciagent.domain.candidate_and_names import identifier_text
 from sciagent.domain.display_units import Column
-from sciagent.domain.properties import Level
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import InputFileError, UnknownNameError, UsageError
-from sciagent.report.explaining import explain
+from sciagent.report.explain_candidate import explain
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes_and_costs
+from sciagent.store.learning import reward_inputs
 from sciagent.store.results import candidates
 from tests.support import rows
 
@@ -267,7 +267,7 @@ def test_a_file_states_what_its_values_cost(ledger: Ledger, file: Path) -> None:
     with ledger.read() as connection:
         e = t.evidence.c
         rows = connection.execute(sa.select(e.id, e.watermark, t.attempt.c.watermark).join(t.attempt)).all()
-        costs = episodes_and_costs.shares(connection, [row[0] for row in rows])
+        costs = reward_inputs.shares(connection, [row[0] for row in rows])
         top = connection.execute(sa.select(sa.func.max(e.watermark))).scalar()
         by_smiles = {
             found.smiles: found.imported for id_ in (1, 2, 3) for found in [explain(connection, id_, [], ledger)]

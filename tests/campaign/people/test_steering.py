@@ -17,7 +17,7 @@ from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import steering
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.campaign.people.verify_and_calculate import add
-from sciagent.domain.answers.status import CampaignCounts, RungCounts
+from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
 from sciagent.domain.directives import Verb
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.states import CampaignState, JobState, Standing

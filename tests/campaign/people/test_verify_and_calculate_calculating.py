@@ -14,7 +14,7 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import SciagentError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
-from sciagent.verification import registry
+from sciagent.verification import verifier_registry
 from sciagent.verification.sandbox.host import Worker
 
 QUICK = {"method": "mmff94", "conformers": 1}
@@ -55,7 +55,7 @@ def local(tmp_path: Path) -> Iterator[Ledger]:
 def test_no_verifier_is_forgotten() -> None:
     points = distribution("sciagent").entry_points.select(group="sciagent.verifiers")
     offered = {point.name for point in points if point.value.startswith("sciagent_verifiers")}
-    ours = {name for name in offered if registry.verifier_class(name).kind != "crystal"}
+    ours = {name for name in offered if verifier_registry.verifier_class(name).kind != "crystal"}
     others = {
         "lm.judge",
         "xtb.program",

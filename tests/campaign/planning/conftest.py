@@ -10,7 +10,7 @@ import pytest
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.planning.plan import plan
 from sciagent.domain.answers.shown_values import plain
-from sciagent.verification import registry
+from sciagent.verification import verifier_registry
 from tests.campaign.fake_verifiers import Point
 from tests.campaign.planning.fake_ladder import LADDER, Fake, Maker
 
@@ -18,7 +18,7 @@ from tests.campaign.planning.fake_ladder import LADDER, Fake, Maker
 @pytest.fixture
 def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Maker:
     """`plan` of a ladder: (verifier, seconds) in order; the rest as in YAML."""
-    monkeypatch.setattr(registry, "_points", lambda: {one.name: Point(one) for one in LADDER})
+    monkeypatch.setattr(verifier_registry, "_points", lambda: {one.name: Point(one) for one in LADDER})
 
     def make(
         *rungs: tuple[type[Fake], float], budget: str, n: int = 1000, objectives: str = "", goal: str = "{kind: hits}"

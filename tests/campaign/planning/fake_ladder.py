@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sciagent.domain.properties import DIPOLE, HOMO_LUMO_GAP, Property
+from sciagent.domain.properties_and_levels import DIPOLE, HOMO_LUMO_GAP, Property
 from sciagent.verification.verifier_contract import (
     Context,
     Cost,

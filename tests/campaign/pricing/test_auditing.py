@@ -19,9 +19,9 @@ from sciagent.campaign.pricing.ledger_pool import LedgerPool, observation_schema
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.states import Standing
 from sciagent.errors import SpecError
-from sciagent.report.analysis.audit import audit, population
+from sciagent.report.analysis.audit_results import audit, population
 from sciagent.report.page.html_page import page
-from sciagent.scheduling.audit import lots
+from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t

@@ -23,13 +23,13 @@ from sciagent.campaign.pricing.priced_campaign import allowances, rebuild_with_l
 from sciagent.domain.answers.explanation import PropertyForecast
 from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.proposer_interfaces import ProposalIn
-from sciagent.report.explaining import explain, refused
+from sciagent.report.explain_candidate import explain, refused
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
-from sciagent.verification import registry
+from sciagent.verification import verifier_registry
 from tests.support.campaigns import SMALL, sciagent, write_campaign
 
 BROKEN = "C1CC"  # a ring that does not close
@@ -173,11 +173,11 @@ def test_nothing_is_written(ledger: Ledger) -> None:
 
 @pytest.fixture
 def without_xtb(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    points = {name: point for name, point in registry._points().items() if name != "xtb.singlepoint"}
-    monkeypatch.setattr(registry, "_points", lambda: points)
-    registry.verifier_class.cache_clear()
+    points = {name: point for name, point in verifier_registry._points().items() if name != "xtb.singlepoint"}
+    monkeypatch.setattr(verifier_registry, "_points", lambda: points)
+    verifier_registry.verifier_class.cache_clear()
     yield
-    registry.verifier_class.cache_clear()
+    verifier_registry.verifier_class.cache_clear()
 
 
 @pytest.mark.usefixtures("without_xtb")

@@ -17,11 +17,11 @@ from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
 from sciagent.campaign.pricing.ledger_pool import LedgerPool, observation_schema
 from sciagent.campaign.pricing.priced_campaign import priced_campaign
 from sciagent.campaign.pricing.priced_scheduler import Pricing
-from sciagent.campaign.pricing.scheduler_choice import purchasing_of
+from sciagent.campaign.pricing.rung_schedulers_and_choice import purchasing_of
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.outcomes import Outcome
-from sciagent.domain.properties import Level
+from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import CampaignState, Standing
@@ -32,7 +32,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, laws_and_audit_log
 from sciagent.store.views import campaign_counts
-from sciagent.verification import registry
+from sciagent.verification import verifier_registry
 from sciagent.verification.sandbox.host import HostResult
 from tests.campaign.fake_verifiers import Point
 from tests.campaign.planning.fake_ladder import Dipole, Good, Top
@@ -233,7 +233,7 @@ def test_no_rung_is_taken_before_a_lower_one_on_which_an_objective_rests(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rung that was passed over is not run later, so its objective would end as `not_measured`."""
-    monkeypatch.setattr(registry, "_points", lambda: {kind.name: Point(kind) for kind in (Dipole, Good, Top)})
+    monkeypatch.setattr(verifier_registry, "_points", lambda: {kind.name: Point(kind) for kind in (Dipole, Good, Top)})
     (tmp_path / "all.csv").write_text("smiles\nC\n")
     spec = parse_spec(DIPOLES, base=tmp_path)
     built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), spec, DIPOLES, "test").built

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.campaign.pricing.purchasing import in_order_of_start
+from sciagent.campaign.pricing.purchasing_interface import in_order_of_start
 from sciagent.domain.rung_position import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
 

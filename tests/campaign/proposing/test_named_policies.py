@@ -11,7 +11,7 @@ from sciagent.campaign.proposing.named_policies import named_model, with_model_n
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies
+from sciagent.store.learning import policies_and_roles
 from sciagent.training.rollouts.campaign_rollouts import model_spec, policy_of
 from tests.support.tiny_model import write_tiny_model
 from tests.training.rollouts.rolled import TEXT, seeded
@@ -28,10 +28,10 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Model:
 def test_a_role_a_model_and_a_policy_of_the_ledger_name_a_model(ledger: Ledger, tiny: Model) -> None:
     assert named_model(ledger, "tiny") == "tiny"
     with ledger.begin() as connection:
-        [entered] = policies.rows(connection)
-        policies.promote(connection, "production", entered.id, evaluation_id=None, who="me", why="")
-        policies.enter(connection, PolicyIdentity("tiny@0123456789ab", IN_PROCESS, "0" * 64))
-        policies.enter(connection, PolicyIdentity("tiny@ba9876543210", IN_PROCESS, tiny.sha256, "1" * 64))
+        [entered] = policies_and_roles.rows(connection)
+        policies_and_roles.promote(connection, "production", entered.id, evaluation_id=None, who="me", why="")
+        policies_and_roles.enter(connection, PolicyIdentity("tiny@0123456789ab", IN_PROCESS, "0" * 64))
+        policies_and_roles.enter(connection, PolicyIdentity("tiny@ba9876543210", IN_PROCESS, tiny.sha256, "1" * 64))
     assert entered.name == tiny.policy
     assert {named_model(ledger, name) for name in ("production", "tiny", tiny.policy)} == {"tiny"}, "not the later ones"
     with pytest.raises(UsageError, match="tiny@0123456789ab is none of the models of this machine"):
@@ -47,9 +47,9 @@ def test_rollouts_and_campaigns_take_the_same_names(ledger: Ledger, tmp_path: Pa
     built = seeded(ledger, tmp_path, text=text)
     assert with_model_name(built, "", model_spec(built)).model == "tiny"
     with ledger.begin() as connection:
-        pinned = policies.pinned(connection, built.row.id, "")
+        pinned = policies_and_roles.pinned(connection, built.row.id, "")
         assert pinned is not None and pinned.name == tiny.policy
-        policies.promote(connection, "production", pinned.id, evaluation_id=None, who="me", why="")
+        policies_and_roles.promote(connection, "production", pinned.id, evaluation_id=None, who="me", why="")
     for name in (None, "tiny", "production"):
         with policy_of(built, name) as policy:
             assert policy.name == tiny.policy

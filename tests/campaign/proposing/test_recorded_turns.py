@@ -10,15 +10,15 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent.installed_models import add_folder
-from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.training_rows import behaviour_of, linearise, recorded_calls
+from sciagent.agent.policies.local_model import LocalPolicy
+from sciagent.agent.turns_to_training_rows import behaviour_of, linearise, recorded_calls
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies
+from sciagent.store.learning import policies_and_roles
 from tests.support.tiny_model import write_tiny_model
 
 CONTEXT = 8192
@@ -72,7 +72,7 @@ def test_every_turn_comes_back_as_it_was_sampled(
             for row, call in zip(rows, calls, strict=True):
                 assert row["untrainable"] is None and call.behaviour is not None
                 assert len(call.prompt_ids) == row["sampling"]["prompt_tokens"]
-                tools = policies.tool_set_content(connection, row["tool_set_id"])
+                tools = policies_and_roles.tool_set_content(connection, row["tool_set_id"])
                 assert tools["structured"] == row["sampling"]["grammar"] == ("structured" not in more)
                 assert behaviour_of(policy, call, row["sampling"], tools) == pytest.approx(call.behaviour, abs=1e-4)
                 compared += len(call.output_ids)

@@ -6,7 +6,7 @@ import pytest
 from pymatgen.core import Lattice, Structure
 
 from sciagent.chemistry.crystals.bonds import contacts, electronegativity, shortest_contact
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 
 
 @pytest.mark.parametrize(

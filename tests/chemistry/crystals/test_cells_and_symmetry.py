@@ -8,7 +8,7 @@ import pytest
 from pymatgen.core import Structure
 
 from sciagent.chemistry.crystals.cells_and_symmetry import expanded, symmetry_of
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 
 
 def test_spinel_has_its_three_orbits() -> None:

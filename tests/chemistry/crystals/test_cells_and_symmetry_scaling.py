@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.chemistry.crystals.cells_and_symmetry import is_estimated, rescaled, tightness
 from sciagent.chemistry.crystals.notation import read_crystal
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 
 MEASURED = {
     "rocksalt: Na Cl": 22.43, "rocksalt: Mg O": 9.35, "rocksalt: Li I": 27.0, "rocksalt: K Br": 35.9,

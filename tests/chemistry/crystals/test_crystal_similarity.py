@@ -6,7 +6,7 @@ import math
 
 from sciagent.chemistry.crystal import crystal_from_structure
 from sciagent.chemistry.crystals.crystal_similarity import nearest, structure_of
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 
 
 def test_a_copy_in_another_cell_has_the_same_fingerprint() -> None:

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from sciagent.chemistry.crystals.drawing import drawing
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 
 TEXTS = ["rocksalt: Na Cl", "fcc: Cu", "MoS2: Mo S", "garnet: Ca Al Si O", "double-perovskite: Cs Ag Bi Br"]
 

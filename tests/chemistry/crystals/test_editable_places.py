@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sciagent.chemistry.crystals.edits import children, sites
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 
 
 def test_the_places_of_a_perovskite() -> None:

@@ -17,7 +17,7 @@ from sciagent.chemistry.crystals.edits import (
     mutate,
     places_without_voids,
 )
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand, family
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand, family
 
 IODIDE = crystal_from_shorthand("perovskite: Cs Sn I")
 

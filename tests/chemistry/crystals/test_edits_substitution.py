@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.chemistry.crystals.edits import substitutes
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pymatgen.core import Lattice, Structure
 
 from sciagent.chemistry.crystal import crystal_from_structure
 from sciagent.chemistry.crystals.notation import read_crystal, write_notation
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 
 TEXTS = ("rocksalt: Na Cl", "rutile: Ti O", "quartz: Si O", "spinel: Mg Al O", "orthorhombic-perovskite: Ca Ti O")
 TRICLINIC = Structure(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.chemistry.crystals.notation import read_crystal
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
-from sciagent.domain.outcomes import Reason
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import InvalidCandidateError
 
 SALT = crystal_from_shorthand("rocksalt: Na Cl")

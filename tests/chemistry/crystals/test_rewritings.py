@@ -15,7 +15,7 @@ from pymatgen.io.cif import CifWriter
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.bonds import is_metal
 from sciagent.chemistry.crystals.notation import read_crystal
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand, prototypes, same
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand, prototypes, same
 
 NAMES = [name for name in prototypes() if name not in ("garnet", "bixbyite")][:50]
 SAMPLE = NAMES[::7]

@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.chemistry.editing.graph_edits import ANY
 from sciagent.chemistry.subjects.registry import needed_edits
-from sciagent.verification.registry import verifier_class
+from sciagent.verification.verifier_registry import verifier_class
 from tests.support.subjects import MOLECULES
 
 EDITS = needed_edits(MOLECULES)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from sciagent.domain.answers.shown_values import ImportedValue, RungValue
 from sciagent.domain.evidence import Measured
-from sciagent.domain.properties import Level
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 
 LIMIT = Measured("yield", Level("experiment"), Quantity(1.0, "%", censoring=Censoring.BELOW))

@@ -14,12 +14,12 @@ import pytest
 import redis
 
 from sciagent.errors import UsageError
-from sciagent.execution.celery import messages
-from sciagent.execution.celery.messages import PREFIX, Broker
+from sciagent.execution.celery import broker_messages
+from sciagent.execution.celery.broker_messages import PREFIX, Broker
 from sciagent.execution.celery.wakeups import Wakeups
 from sciagent.execution.celery.worker import serve
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from tests.execution.workers import until, worker
 from tests.support.celery_worker import Folder
 from tests.support.servers.rabbitmq import RabbitMQ
@@ -55,20 +55,20 @@ def log(jobs: Folder) -> str:
 def hostile(wakeups: Wakeups, trap: Path) -> int:
     """Send what no one should send, straight into the queue; how many messages that were."""
     name = PREFIX + QUEUE
-    good = messages.body(QUEUE)
+    good = broker_messages.body(QUEUE)
     many: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
-        (Pickled(trap), messages.headers(QUEUE), {"serializer": "pickle"}),
-        ([["../../etc/passwd"], {}, {}], messages.headers(QUEUE), {}),
-        ([["high_fidelity"], {}, {}], messages.headers(QUEUE), {}),
-        ([[QUEUE, "more"], {}, {}], messages.headers(QUEUE), {}),
-        ([[{"a": 1}], {}, {}], messages.headers(QUEUE), {}),
-        ([[QUEUE], {"queue": "x"}, {}], messages.headers(QUEUE), {}),
-        ([["x" * 100_000], {}, {}], messages.headers(QUEUE), {}),
-        ({"task": messages.TASK, "args": [QUEUE], "id": "1"}, {}, {}),
-        (None, messages.headers(QUEUE), {}),
-        (good, {**messages.headers(QUEUE), "task": "os.system"}, {}),
-        (good, {**messages.headers(QUEUE), "task": "celery.backend_cleanup"}, {}),
-        (good, {**messages.headers(QUEUE), "task": ["a", "list"]}, {}),
+        (Pickled(trap), broker_messages.headers(QUEUE), {"serializer": "pickle"}),
+        ([["../../etc/passwd"], {}, {}], broker_messages.headers(QUEUE), {}),
+        ([["high_fidelity"], {}, {}], broker_messages.headers(QUEUE), {}),
+        ([[QUEUE, "more"], {}, {}], broker_messages.headers(QUEUE), {}),
+        ([[{"a": 1}], {}, {}], broker_messages.headers(QUEUE), {}),
+        ([[QUEUE], {"queue": "x"}, {}], broker_messages.headers(QUEUE), {}),
+        ([["x" * 100_000], {}, {}], broker_messages.headers(QUEUE), {}),
+        ({"task": broker_messages.TASK, "args": [QUEUE], "id": "1"}, {}, {}),
+        (None, broker_messages.headers(QUEUE), {}),
+        (good, {**broker_messages.headers(QUEUE), "task": "os.system"}, {}),
+        (good, {**broker_messages.headers(QUEUE), "task": "celery.backend_cleanup"}, {}),
+        (good, {**broker_messages.headers(QUEUE), "task": ["a", "list"]}, {}),
         (good, {"id": "1"}, {}),
     ]
     with Broker.parse(wakeups.broker.url).connection(5) as connection, connection.channel() as channel:
@@ -86,7 +86,7 @@ def hostile(wakeups: Wakeups, trap: Path) -> int:
                 routing_key=name,
                 content_type=content_type,
                 content_encoding=encoding,
-                headers=messages.headers(QUEUE),
+                headers=broker_messages.headers(QUEUE),
             )
     if not wakeups.broker.is_redis:
         return len(many) + 3
@@ -134,7 +134,7 @@ def test_workers_take_tokens_and_refuse_what_else_is_there(jobs: Folder, broker_
         # what headers ask for beyond the token is not done: a limit on its time, another date, what is to follow
         jobs.put("long", 1.5)
         headers = {
-            **messages.headers(QUEUE),
+            **broker_messages.headers(QUEUE),
             "timelimit": [0.2, 0.1],
             "eta": "2999-01-01T00:00:00",
             "expires": "1999-01-01",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.execution.slurm.job_arrays import ElementStatus, Slurm, Spool, spools
-from sciagent.execution.slurm.site import SiteProfile
+from sciagent.execution.slurm.site_profile import SiteProfile
 from tests.support.slurm_cluster import NoSlurmError, SlurmCluster, running_slurm
 
 PATIENCE_SECONDS = 120.0

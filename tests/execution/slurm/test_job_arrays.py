@@ -12,7 +12,7 @@ import pytest
 
 from sciagent.errors import SlurmError
 from sciagent.execution.slurm.job_arrays import ElementState, Slurm, Spool, spools
-from sciagent.execution.slurm.site import Need, Partition, ResourceRequest, choose_partition, need_of
+from sciagent.execution.slurm.site_profile import Need, Partition, ResourceRequest, choose_partition, need_of
 from tests.execution.slurm.conftest import all_ended, profile, states, wait
 from tests.support.slurm_cluster import SlurmCluster
 

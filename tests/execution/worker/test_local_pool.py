@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.execution.worker.local_pool import Completed, Jobs, LocalPool
 from sciagent.execution.worker.read_claimed_jobs import ClaimedJob, Task, request_of
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import leases
-from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox.host import Limits
+from sciagent.verification.verifier_registry import verifier_class
 from tests.support import rows
 from tests.support.elsewhere import until
 

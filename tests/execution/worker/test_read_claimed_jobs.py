@@ -14,8 +14,8 @@ from sciagent.execution.worker.presence_and_leases import reap
 from sciagent.execution.worker.worker_slot import Runner
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import workers
-from sciagent.store.job_queue.workers import NewWorker
+from sciagent.store.job_queue import workers_and_capacity
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from tests.support.elsewhere import counts, driver, molecules, until, whole, working, written
 
 
@@ -24,7 +24,7 @@ def test_a_candidate_that_cannot_be_made_is_lost_alone_and_blocks_nobody(ledger:
     built = written(ledger, tmp_path, molecules(3))
     j, runner = t.job.c, Runner(ledger, "here/0", ["simulation"], tmp_path / "work")
     with ledger.begin() as connection:
-        workers.register(connection, NewWorker("here", "host", os.getpid(), "ledger", ("simulation",), 3))
+        workers_and_capacity.register(connection, NewWorker("here", "host", os.getpid(), "ledger", ("simulation",), 3))
     with driver(built) as one:
         until(lambda: one.step() or counts(ledger, j.state).get("queued", 0) == 3)
         with ledger.begin() as connection:

@@ -6,7 +6,7 @@ import pytest
 
 from sciagent.domain.people import Right
 from sciagent.store.database import tables as t
-from tests.lab.pages.test_tasks import count
+from tests.lab.pages.test_task_pages import count
 from tests.lab.test_answers_to_evidence import place, task_ids
 from tests.support.served_pages import Browser, Serve, Server
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from sciagent.domain.evidence import Measured
-from sciagent.domain.properties import properties
+from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
 from sciagent.report.analysis.objective_charts import objective_charts, thinned

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.domain.evidence import Measured
-from sciagent.domain.properties import Level
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import Standing
 from sciagent.report.page.html_page import environment

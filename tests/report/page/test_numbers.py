@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.outcomes import Reason
-from sciagent.domain.properties import Level
+from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.properties_and_levels import Level
 from sciagent.report.page.html_page import page
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -10,9 +10,9 @@ from typing import Any
 from rdkit import Chem
 
 from sciagent.domain.evidence import Measured
-from sciagent.domain.properties import Level
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.report.export import parquet, spreadsheets
+from sciagent.report.export import parquet_tables, spreadsheets
 from sciagent.report.parts import export_rows
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
@@ -80,7 +80,9 @@ def test_imported_values_have_columns_beside_those_of_the_rungs(own_ledger: Ledg
     name = "imported.homo_lumo_gap [eV]"
     assert (first[name], second[name], second[f"{name} level"]) == ("", "9.4", "experiment")
     with own_ledger.read() as connection:
-        written_values = [row for row in parquet.evidence_rows(connection, made.row).rows if row["rung"] == "imported"]
-        names = parquet.candidate_rows(connection, made.row).schema.names
+        written_values = [
+            row for row in parquet_tables.evidence_rows(connection, made.row).rows if row["rung"] == "imported"
+        ]
+        names = parquet_tables.candidate_rows(connection, made.row).schema.names
     assert [(row["source"], row["as_typed"]) for row in written_values] == [("lab.csv", "217 kcal/mol")]
     assert "imported.homo_lumo_gap" in names

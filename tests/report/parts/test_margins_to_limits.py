@@ -10,7 +10,7 @@ import pytest
 from sciagent.domain.answers.shown_values import MEASURED
 from sciagent.domain.display_units import in_chosen_unit
 from sciagent.domain.evidence import Measured
-from sciagent.domain.properties import Level
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_calibration import Fit, FitKind
 from sciagent.domain.states import Standing

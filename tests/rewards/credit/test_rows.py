@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.agent.training_rows import Join, RecordedCall, linearise
+from sciagent.agent.turns_to_training_rows import Join, RecordedCall, linearise
 from sciagent.rewards.credit import return_to_go
 
 WORDS, WIDTH = 12, 5

@@ -10,7 +10,7 @@ from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 from rdkit.DataStructs import TanimotoSimilarity, ULongSparseIntVect
 from scipy.sparse import csr_matrix
 
-from sciagent.chemistry.fingerprint import structure_of
+from sciagent.chemistry.fingerprints_and_families import structure_of
 from sciagent.scheduling.law.similarity import MAX_COUNT, WIDTH, GrowingStructures, GrowingTanimoto
 from sciagent_bench.structure_similarity import Overlap, of_identifiers
 

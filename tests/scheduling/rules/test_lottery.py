@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from sciagent.domain.rung_position import PaidIndex
-from sciagent.scheduling.audit import lots
+from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules.lottery import Lottery
 

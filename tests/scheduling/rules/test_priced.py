@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sciagent.domain.rung_position import PaidIndex
+from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent.scheduling.payoff import Aims
 from sciagent.scheduling.rules.priced import BATCH_SHARE_BELOW_TERMINAL, EARLY_LESSON_SHARE, LATER_LESSON_SHARE, Priced
 from sciagent_bench.case import Case
 from sciagent_bench.families import family

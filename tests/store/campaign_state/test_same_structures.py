@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.crystals.prototypes import crystal_from_shorthand
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 from sciagent.domain.evidence import Computation, Measured
-from sciagent.domain.outcomes import Outcome, Reason, Verdict
-from sciagent.domain.properties import VOLUME_PER_ATOM, Level
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
+from sciagent.domain.properties_and_levels import VOLUME_PER_ATOM, Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_position import Position
 from sciagent.domain.states import Standing

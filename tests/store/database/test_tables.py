@@ -15,7 +15,7 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
-from sciagent.store.learning import evaluations_and_turn_uses, policies
+from sciagent.store.learning import evaluations_and_turn_uses, policies_and_roles
 from sciagent.store.results import evidence, laws_and_audit_log
 from tests.support import rows
 
@@ -104,8 +104,8 @@ def answer(connection: sa.Connection, campaign_id: int, rung_id: int, candidate_
 def learn(connection: sa.Connection, campaign_id: int) -> None:
     """Write a row into every table of learning, and a trajectory with a turn and a proposal."""
     now = db_now(connection)
-    tools = policies.enter_tool_set(connection, {"tools": []})
-    policy = policies.enter(connection, PolicyIdentity("m@1", "in process", "b" * 64))
+    tools = policies_and_roles.enter_tool_set(connection, {"tools": []})
+    policy = policies_and_roles.enter(connection, PolicyIdentity("m@1", "in process", "b" * 64))
     group = t.rollout_group.insert().values(
         campaign_id=campaign_id, number=0, task={}, snapshot={}, snapshot_watermark=0, snapshot_seq=0, opening=[],
         opening_hash="0" * 64, seed=1, size=8, purpose="rollout", code_version="1", state="open", at=now,
@@ -128,8 +128,8 @@ def learn(connection: sa.Connection, campaign_id: int) -> None:
     used = {"policy_id": policy, "reward_version_id": version_id, "turn_id": turn_id, "at": now}
     connection.execute(t.training_use.insert().values(used))
     evaluation = evaluations_and_turn_uses.enter(connection, {}, {}, {"trained": policy}, "me")
-    policies.promote(connection, "production", policy, evaluation_id=evaluation, who="me", why="better")
-    policies.pin(connection, campaign_id, "", "production", policy)
+    policies_and_roles.promote(connection, "production", policy, evaluation_id=evaluation, who="me", why="better")
+    policies_and_roles.pin(connection, campaign_id, "", "production", policy)
 
 
 def test_the_list_is_whole() -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.states import MAX_LOSSES, AttemptState, JobState
 from sciagent.execution.worker.end_attempts import reap_expired
 from sciagent.store.campaign_state import campaigns

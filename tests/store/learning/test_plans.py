@@ -10,28 +10,26 @@ import pytest
 from sciagent.domain.evidence import Computation
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import episodes_and_costs, policies, reward_versions, rollout_groups
-from sciagent.store.views.episodes import episode_proposals
+from sciagent.store.learning import policies_and_roles, reward_inputs, reward_versions, rollout_groups
+from sciagent.store.views.report_episodes import episode_proposals
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 
 PAID = [Computation("toy", "1", rows.SETTINGS)]
 READS: dict[str, Callable[[Any, int], object]] = {
-    "episodes of a campaign": lambda c, i: episodes_and_costs.episodes(c, i, 10),
-    "some episodes": lambda c, i: episodes_and_costs.episodes(c, i, 10, only=[1, 2]),
-    "an episode by its number": lambda c, i: episodes_and_costs.by_number(c, i, 1),
-    "turns with their proposals": lambda c, i: episodes_and_costs.turns_of(c, [1, 2], 10),
-    "what candidates cost": lambda c, i: episodes_and_costs.costs_of(c, i, PAID, [1, 2], 10),
-    "what imported values cost": lambda c, i: episodes_and_costs.costs_of(
-        c, i, PAID, [1, 2], 10, [("gap", "measured")]
-    ),
-    "what evidence cost": lambda c, i: episodes_and_costs.shares(c, [1, 2]),
-    "what computations cost": lambda c, i: episodes_and_costs.of_computations(c, PAID, [1, 2], 10),
+    "episodes of a campaign": lambda c, i: reward_inputs.episodes(c, i, 10),
+    "some episodes": lambda c, i: reward_inputs.episodes(c, i, 10, only=[1, 2]),
+    "an episode by its number": lambda c, i: reward_inputs.by_number(c, i, 1),
+    "turns with their proposals": lambda c, i: reward_inputs.turns_of(c, [1, 2], 10),
+    "what candidates cost": lambda c, i: reward_inputs.costs_of(c, i, PAID, [1, 2], 10),
+    "what imported values cost": lambda c, i: reward_inputs.costs_of(c, i, PAID, [1, 2], 10, [("gap", "measured")]),
+    "what evidence cost": lambda c, i: reward_inputs.shares(c, [1, 2]),
+    "what computations cost": lambda c, i: reward_inputs.of_computations(c, PAID, [1, 2], 10),
     "the last group": lambda c, i: rollout_groups.last_number(c, i),
     "open groups": lambda c, i: rollout_groups.of_campaign(c, i, "open"),
     "siblings": lambda c, i: rollout_groups.siblings(c, 1),
     "counts of groups": lambda c, i: rollout_groups.counts(c, [1, 2]),
-    "policies of episodes": lambda c, i: policies.of_episodes(c, [1, 2]),
+    "policies of episodes": lambda c, i: policies_and_roles.of_episodes(c, [1, 2]),
     "the last version of a description": lambda c, i: reward_versions.last(c, i, "a" * 64),
     "the last version of a campaign": lambda c, i: reward_versions.last_of_campaign(c, i, 10),
     "rewards of a version": lambda c, i: reward_versions.of_version(c, 1),

@@ -9,7 +9,7 @@ from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies, rollout_groups
+from sciagent.store.learning import policies_and_roles, rollout_groups
 from tests.support import rows
 
 
@@ -17,8 +17,8 @@ def test_groups_are_numbered_and_only_their_state_changes(ledger: Ledger) -> Non
     with ledger.begin() as connection:
         campaign_id = rows.campaign(connection).id
         pins = {
-            "tool_set_id": policies.enter_tool_set(connection, {"tools": []}),
-            "policy_id": policies.enter(connection, PolicyIdentity("tiny", "in process", "a" * 64)),
+            "tool_set_id": policies_and_roles.enter_tool_set(connection, {"tools": []}),
+            "policy_id": policies_and_roles.enter(connection, PolicyIdentity("tiny", "in process", "a" * 64)),
         }
         seen = {
             "task": {"turns": 2},

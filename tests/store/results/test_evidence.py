@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.evidence import Computation, Measured
-from sciagent.domain.outcomes import OUTCOME_RULES, Outcome, Reason
-from sciagent.domain.properties import Level
+from sciagent.domain.outcomes_and_verdicts import OUTCOME_RULES, Outcome, Reason
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import EvidenceConflictError, LedgerError, UnitError, UnknownNameError
 from sciagent.store.database import tables as t

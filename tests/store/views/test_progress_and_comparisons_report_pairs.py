@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views.campaign_queries import has_measured
 from sciagent.store.views.progress_and_comparisons import replicate_pairs
+from sciagent.store.views.report_queries import has_measured
 from tests.support import rows
 from tests.support.reported import HIGH, LOW, Maker, dyes
 

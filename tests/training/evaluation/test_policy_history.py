@@ -15,10 +15,10 @@ from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import evaluations_and_turn_uses
-from sciagent.store.learning import policies as rows
+from sciagent.store.learning import policies_and_roles as rows
 from sciagent.training.evaluation import policy_history
-from sciagent.training.evaluation.evaluating import Evaluation
 from sciagent.training.evaluation.evaluation_spec import load_evaluation
+from sciagent.training.evaluation.run_evaluation import Evaluation
 from tests.support.tiny_model import write_tiny_model
 from tests.training.evaluation.conftest import TASK
 

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sciagent.agent.policies.local import LocalPolicy
+from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.errors import UsageError
 from sciagent.rewards.publishing import publish
 from sciagent.rewards.reward_spec import RewardSpec

@@ -13,7 +13,7 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import CampaignError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.store.database import tables as t

@@ -13,14 +13,14 @@ from sciagent.agent import conversation
 from sciagent.agent.installed_models import add_folder
 from sciagent.agent.messages import NO_TOKENS
 from sciagent.agent.policies.endpoint import GRAMMAR
-from sciagent.agent.policies.local import LocalPolicy
-from sciagent.agent.training_rows import Join, behaviour_of, linearise, recorded_calls
+from sciagent.agent.policies.local_model import LocalPolicy
+from sciagent.agent.turns_to_training_rows import Join, behaviour_of, linearise, recorded_calls
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NOT_SAMPLED
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies
+from sciagent.store.learning import policies_and_roles
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.training.rollouts.campaign_rollouts import policy_of
 from sciagent.training.rollouts.lock_step import RolloutRunner
@@ -75,7 +75,7 @@ def test_a_model_in_this_process_is_trainable_and_its_episodes_are_one_row_each(
             recorded, rows = recorded_calls(connection, id_), proposer_trajectories.turns(connection, id_)
             assert linearise(recorded).joins == {Join.APPEND: 2, Join.REALIGN: 0, Join.FORK: 0}
             for call, row in zip(recorded, rows, strict=True):
-                tools = policies.tool_set_content(connection, row["tool_set_id"])
+                tools = policies_and_roles.tool_set_content(connection, row["tool_set_id"])
                 assert call.behaviour == pytest.approx(behaviour_of(model, call, row["sampling"], tools), abs=1e-4)
 
 

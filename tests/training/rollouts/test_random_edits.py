@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sciagent.agent.messages import EpisodeQuestion, Message, Sampled, Sampling
-from sciagent.agent.tools.carry_out_calls import Toolbox
+from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.training.rollouts.random_edits import ScriptedPolicy
 
 OPENING = "#1 Cc1ccccc1: score 0.60; xtb: dipole 0.3 D\n#2 c1ccccc1: score 0.20; xtb: dipole 0 D"

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.properties import LOGP
+from sciagent.domain.properties_and_levels import LOGP
 from sciagent.verification.cost_models import cost_or_none
-from sciagent.verification.registry import verifier_class
 from sciagent.verification.sandbox import declarations
 from sciagent.verification.sandbox.declarations import DeclarationError
 from sciagent.verification.verifier_contract import Cost, Reason, Verifier
+from sciagent.verification.verifier_registry import verifier_class
 
 ETHANE, METHANE = parse_molecule("CC"), parse_molecule("C")
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.outcomes import Outcome
+from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.errors import UsageError
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
 from sciagent.verification.sandbox.links_to_processes import nurseries

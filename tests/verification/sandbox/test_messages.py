@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Finding, Measured
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import DIPOLE, HOMO_LUMO_GAP, Level
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.properties_and_levels import DIPOLE, HOMO_LUMO_GAP, Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.safe_text import MAX_TEXT
 from sciagent.verification.sandbox.messages import (

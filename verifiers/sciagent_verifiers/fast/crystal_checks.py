@@ -12,9 +12,9 @@ from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.crystal import MAX_SITES, Crystal
 from sciagent.chemistry.crystals.bonds import is_metal, shortest_contact
-from sciagent.chemistry.crystals.prototypes import Assignment, assignment_of
-from sciagent.domain.outcomes import Reason
-from sciagent.domain.properties import (
+from sciagent.chemistry.crystals.prototypes_and_same_structures import Assignment, assignment_of
+from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.properties_and_levels import (
     BARTEL_TAU,
     CELL_SITES,
     ELEMENTS,

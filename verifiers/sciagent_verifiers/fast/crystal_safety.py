@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.cost import Cost
-from sciagent.domain.outcomes import Reason
-from sciagent.domain.properties import SAFETY_ALERTS, Level, PropertyAtLevel, at
+from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.properties_and_levels import SAFETY_ALERTS, Level, PropertyAtLevel, at
 from sciagent.domain.rung_position import Tier
 from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings
 from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationInfo, model_validator
 
 from sciagent.chemistry.crystal import Crystal
-from sciagent.domain.properties import XRD_MATCH, XRD_RWP, XRD_UNEXPLAINED
+from sciagent.domain.properties_and_levels import XRD_MATCH, XRD_RWP, XRD_UNEXPLAINED
 from sciagent.domain.series import MEDIA_TYPE
 from sciagent.errors import UsageError
 from sciagent.verification.verifier_contract import (  # fmt: skip

@@ -24,8 +24,8 @@ from pydantic import Field, field_validator, model_validator
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.normal_form import atoms_of
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.outcomes import Reason
-from sciagent.domain.properties import STRUCTURAL_ALERTS, properties
+from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.properties_and_levels import STRUCTURAL_ALERTS, properties
 from sciagent.verification.verifier_contract import (
     Context,
     Cost,
@@ -38,7 +38,7 @@ from sciagent.verification.verifier_contract import (
     at,
 )
 from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements
-from sciagent_verifiers.fast.molecule_descriptors import descriptor_functions
+from sciagent_verifiers.fast.descriptor_functions import descriptor_functions
 from sciagent_verifiers.verifier_bases import MoleculeVerifier, refused
 
 MIN_RING_WITH_ALKYNE = 8  # atoms

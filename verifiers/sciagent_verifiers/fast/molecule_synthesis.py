@@ -11,13 +11,21 @@ from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.molecule import Molecule, molecule_or_none
 from sciagent.domain.cost import Cost
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS, Level, Property, PropertyAtLevel, at
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.properties_and_levels import (
+    PURCHASABLE,
+    SA_SCORE,
+    SYNTHESIS_STEPS,
+    Level,
+    Property,
+    PropertyAtLevel,
+    at,
+)
 from sciagent.domain.rung_position import Tier
 from sciagent.errors import SimulatorError, UsageError
 from sciagent.verification.retrosynthesis import RouteFinder, checked, route_finder
 from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings, StructureFile
-from sciagent_verifiers.fast.molecule_descriptors import sa_score
+from sciagent_verifiers.fast.descriptor_functions import sa_score
 from sciagent_verifiers.fast.reference_index import ReferenceIndex, index_of
 from sciagent_verifiers.verifier_bases import MoleculeVerifier, refused
 

@@ -18,7 +18,7 @@ import numpy as np
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import MOLECULE, UNCERTAINTY_KIND, ArtifactFile, Measured
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.properties import DIPOLE, GIBBS_FREE_ENERGY, SOLVATION_ENERGY
+from sciagent.domain.properties_and_levels import DIPOLE, GIBBS_FREE_ENERGY, SOLVATION_ENERGY
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context, Finding, Property, Reason, Refusal

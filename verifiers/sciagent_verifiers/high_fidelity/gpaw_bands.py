@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.domain.evidence import ArtifactFile, Measured
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.properties import BAND_GAP, MAGNETIC_MOMENT, TOTAL_ENERGY
+from sciagent.domain.properties_and_levels import BAND_GAP, MAGNETIC_MOMENT, TOTAL_ENERGY
 from sciagent.errors import InvalidCandidateError, did_you_mean
 from sciagent.verification.verifier_contract import (
     Context,
@@ -46,7 +46,7 @@ from sciagent_simulators.periodic.gpaw_calculation import (
     Protocol,
     compute,
 )
-from sciagent_simulators.periodic.k_points import (
+from sciagent_simulators.periodic.k_points_and_elements import (
     SEMICORE,
     VALENCE,
     energy_error,
@@ -55,7 +55,7 @@ from sciagent_simulators.periodic.k_points import (
     moment_error,
     open_shells,
 )
-from sciagent_simulators.programs.running import MPIEXEC
+from sciagent_simulators.programs.run_program import MPIEXEC
 from sciagent_verifiers.simulation.force_field_base import ForceFieldSettings
 from sciagent_verifiers.simulation.mlff_relax import MlffRelax
 
@@ -253,7 +253,7 @@ class GpawBands(Verifier[Crystal]):
     mean squares of 0.0006 eV in the gap and 1e-5 eV in the energy, rounded up to 0.001 eV. Shifts of the origin are
     not in it. For a metal the error of the mesh, which is much larger, is added: 0.026 eV an atom and 0.14 Bohr
     magnetons a magnetic atom with the mesh of `standard`, and with that of `fast` 0.19 eV an atom, moments unknown
-    (`periodic.k_points` names what was measured). That of a moment is not known where there is a gap. GPAW
+    (`periodic.k_points_and_elements` names what was measured). That of a moment is not known where there is a gap. GPAW
     22.8 and 26.7 gave silicon energies within 1e-8 eV and gaps within 1 meV; other solids have not been compared
     (benchmarks/crystals/solids.py does).
 

@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import Measured
-from sciagent.domain.outcomes import Reason
-from sciagent.domain.properties import (
+from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.properties_and_levels import (
     ADIABATIC_EA,
     ADIABATIC_IP,
     OXIDATION_POTENTIAL,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.properties import SOLVATION_ENERGY
+from sciagent.domain.properties_and_levels import SOLVATION_ENERGY
 from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.geometry import Geometry
 from sciagent_simulators.pyscf_engine import ground_state

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.properties import S1_ENERGY, S1_OSCILLATOR_STRENGTH, S1_WAVELENGTH, T1_ENERGY
+from sciagent.domain.properties_and_levels import S1_ENERGY, S1_OSCILLATOR_STRENGTH, S1_WAVELENGTH, T1_ENERGY
 from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel, Reason, Refusal, at
 from sciagent_simulators.geometry import Geometry, failure
 from sciagent_simulators.pyscf_engine import ground_state
-from sciagent_simulators.pyscf_excited import NANOMETRE_EV, NEAR, check_charge_transfer, excite
+from sciagent_simulators.pyscf_excitations import NANOMETRE_EV, NEAR, check_charge_transfer, excite
 from sciagent_verifiers.high_fidelity.density_functional_base import (
     NONLOCAL,
     DensityFunctional,
@@ -56,7 +56,7 @@ class PyscfTda(DensityFunctional):
     The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for the gap in `pyscf.scf`, not
     the error of the functional. `benchmarks/numbers/pyscf_tda.json` compares with experiment and published values.
 
-    Sources: those of `sciagent_simulators.pyscf_excited`.
+    Sources: those of `sciagent_simulators.pyscf_excitations`.
     """
 
     name = "pyscf.tda"

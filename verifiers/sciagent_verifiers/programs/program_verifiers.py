@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import ArtifactFile
-from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
+from sciagent.domain.properties_and_levels import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
 from sciagent.errors import did_you_mean
 from sciagent.verification.verifier_contract import (
     Context,
@@ -36,7 +36,7 @@ from sciagent_simulators.programs.program_scf import (
     ScfProgram,
     compute,
 )
-from sciagent_simulators.programs.running import ProgramOutput
+from sciagent_simulators.programs.run_program import ProgramOutput
 from sciagent_simulators.solvents import PyscfSolvent
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_verifiers.high_fidelity.density_functional_base import BASIS_FACTORS, functions_of_atom

@@ -35,11 +35,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.outcomes import Outcome, Reason
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import SciagentError, SimulatorError, SpecError
 from sciagent.verification.setting_files import content_of
-from sciagent_verifiers.fast.molecule_descriptors import descriptor_functions
+from sciagent_verifiers.fast.descriptor_functions import descriptor_functions
 
 MAX_CRITERIA = 12  # of a rubric
 MAX_GRADE = 10  # highest grade that a scale may have
@@ -336,7 +336,7 @@ class Ballot:
 @lru_cache(maxsize=1)
 def local_model(model: str) -> PolicyClient:
     """Returns a model of `sciagent models`, on the CPU, since a GPU cannot be used after the fork for each job."""
-    from sciagent.agent.policies.local import LocalPolicy
+    from sciagent.agent.policies.local_model import LocalPolicy
 
     return LocalPolicy(model, device="cpu", threads=1)
 

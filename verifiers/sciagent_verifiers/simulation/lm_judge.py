@@ -24,8 +24,8 @@ from sciagent.agent.messages import PolicyClient, Sampling
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Measured, seed_of
-from sciagent.domain.outcomes import Outcome, Reason
-from sciagent.domain.properties import JUDGED_MARGIN, JUDGED_SCORE, Level, PropertyAtLevel, at
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.properties_and_levels import JUDGED_MARGIN, JUDGED_SCORE, Level, PropertyAtLevel, at
 from sciagent.domain.rung_position import Tier
 from sciagent.domain.safe_text import address_fault
 from sciagent.errors import SciagentError, UsageError
@@ -135,7 +135,7 @@ class LmJudge(MoleculeVerifier):
     settings: JudgeSettings
     opinion = True
     reusable = False
-    preload = ("rdkit.Chem.rdMolDescriptors", "sciagent_verifiers.fast.molecule_descriptors", "ruamel.yaml")
+    preload = ("rdkit.Chem.rdMolDescriptors", "sciagent_verifiers.fast.descriptor_functions", "ruamel.yaml")
     engines = ("openai", "transformers", "torch")
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sciagent.chemistry.crystal import Crystal
-from sciagent.domain.properties import BULK_MODULUS, VOLUME_PER_ATOM
+from sciagent.domain.properties_and_levels import BULK_MODULUS, VOLUME_PER_ATOM
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.potentials.potential import Potential

@@ -18,14 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.properties import (
+from sciagent.domain.properties_and_levels import (  # fmt: skip
     DENSITY,
     E_ABOVE_HULL,
     E_ABOVE_KNOWN_PHASES,
     ENERGY_SPREAD,
     FORMATION_ENERGY,
     VOLUME_PER_ATOM,
-)  # fmt: skip
+)
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import (  # fmt: skip
     Context,

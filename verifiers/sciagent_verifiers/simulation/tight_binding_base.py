@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO
+from sciagent.domain.properties_and_levels import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context, Level, Property, Tier
 from sciagent_simulators.geometry import Geometry

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.properties import ADIABATIC_EA, ADIABATIC_IP, VERTICAL_EA, VERTICAL_IP
+from sciagent.domain.properties_and_levels import ADIABATIC_EA, ADIABATIC_IP, VERTICAL_EA, VERTICAL_IP
 from sciagent.verification.verifier_contract import (
     Context,
     Cost,

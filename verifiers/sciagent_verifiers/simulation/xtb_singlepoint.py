@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.properties import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
+from sciagent.domain.properties_and_levels import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
 from sciagent.verification.verifier_contract import (
     Context,
     Cost,

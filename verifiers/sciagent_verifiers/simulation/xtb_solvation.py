@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.properties import SOLVATION_ENERGY, Property
+from sciagent.domain.properties_and_levels import SOLVATION_ENERGY, Property
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context, Cost, Finding, Level, Prior, PropertyAtLevel, Settings, at
 from sciagent_simulators.geometry import Geometry

@@ -6,8 +6,8 @@ from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import Measured
-from sciagent.domain.outcomes import Reason
-from sciagent.domain.properties import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
+from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.properties_and_levels import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.verifier_contract import Context, Cost, Finding, Level, PropertyAtLevel
 from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds
 from sciagent_simulators.solvents import Solvent

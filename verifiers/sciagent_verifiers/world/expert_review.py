@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.evidence import Measured
 from sciagent.domain.lab_messages import AskedQuantity, LabAnswer, LabForm
-from sciagent.domain.outcomes import Outcome
-from sciagent.domain.properties import Level, Property, PropertyAtLevel, at, properties
+from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.properties_and_levels import Level, Property, PropertyAtLevel, at, properties
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification.verifier_contract import ANY_KIND, Finding, Settings, WorldVerifier

@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from sciagent.domain.candidates import Candidate
+from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.evidence import Measured
 from sciagent.domain.lab_messages import AskedQuantity, LabAnswer, LabForm
-from sciagent.domain.outcomes import Outcome
-from sciagent.domain.properties import DENSITY, Level, Property, PropertyAtLevel, at, properties
+from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.properties_and_levels import DENSITY, Level, Property, PropertyAtLevel, at, properties
 from sciagent.domain.quantities import check_possible, to_canonical
 from sciagent.domain.units import CELSIUS_TO_KELVIN, Conversion, logarithm_of, wavelength_of
 from sciagent.errors import UsageError, did_you_mean

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sciagent.domain.candidates import Candidate
-from sciagent.domain.properties import HEAVY_ATOMS
+from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.properties_and_levels import HEAVY_ATOMS
 from sciagent.verification.verifier_contract import (
     Context,
     Cost,

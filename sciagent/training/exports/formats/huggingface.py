@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sciagent.training.exports.dataset_folder import DatasetFolder, write_split
-from sciagent.training.task_splits import SPLITS
+from sciagent.training.task_splits_and_scaffold_limit import SPLITS
 
 USAGE = """
 With `datasets` from 4.7 on, which reads messages and tools as objects. Data sets of `rows` have the configurations

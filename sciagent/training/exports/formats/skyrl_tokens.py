@@ -15,7 +15,7 @@ from sciagent.training.exports.dataset_folder import (
     token_table,
     write_tables,
 )
-from sciagent.training.task_splits import Split
+from sciagent.training.task_splits_and_scaffold_limit import Split
 
 LOADER = "skyrl_rows.py"
 NAMES = {

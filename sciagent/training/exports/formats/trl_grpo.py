@@ -15,7 +15,7 @@ from typing import Any
 
 from sciagent.training.dataset_columns import EPISODE, TableColumn, schema
 from sciagent.training.exports.dataset_folder import DatasetFolder, SplitTable, sequences, write_tables
-from sciagent.training.task_splits import Split
+from sciagent.training.task_splits_and_scaffold_limit import Split
 
 COLUMNS = (
     *EPISODE,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sciagent.training.exports.dataset_folder import DatasetFolder, write_split
-from sciagent.training.task_splits import SPLITS
+from sciagent.training.task_splits_and_scaffold_limit import SPLITS
 
 DPO_USAGE = """
 With TRL 1.16; the chat template of the model has to know tools.

@@ -12,7 +12,7 @@ from typing import Any
 
 from sciagent.training.dataset_columns import EPISODE, TableColumn
 from sciagent.training.exports.dataset_folder import DatasetFolder, write_split
-from sciagent.training.task_splits import SPLITS, Split
+from sciagent.training.task_splits_and_scaffold_limit import SPLITS, Split
 
 HINTED = "rows: a failed answer with a hint"
 USAGE = """

@@ -11,7 +11,7 @@ from typing import Any
 from sciagent.training.dataset_columns import schema
 from sciagent.training.exports.dataset_folder import DatasetFolder, SplitTable, plain_message, write_tables
 from sciagent.training.exports.formats.trl_sft import COLUMNS, conversations
-from sciagent.training.task_splits import Split
+from sciagent.training.task_splits_and_scaffold_limit import Split
 
 COLUMNS_WITH_JSON = tuple(
     column._replace(kind="text", about=f"JSON: {column.about}") if column.name == "messages" else column

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from abacus_verifiers.abacus import ABACUS, counted
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.properties import Property
+from sciagent.domain.properties_and_levels import Property
 from sciagent.verification.verifier_contract import (
     Context,
     Cost,

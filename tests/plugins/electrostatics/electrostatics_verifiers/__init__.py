@@ -8,7 +8,7 @@ from pymatgen.analysis.ewald import EwaldSummation
 from pymatgen.core import Element
 
 from sciagent.chemistry.crystal import Crystal
-from sciagent.domain.properties import Property
+from sciagent.domain.properties_and_levels import Property
 from sciagent.verification.verifier_contract import (
     ArtifactFile,
     Context,

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sciagent.domain.properties import LOGP
+from sciagent.domain.properties_and_levels import LOGP
 from sciagent.verification import verifier_contract
 from sciagent.verification.sandbox.messages import finding_to_wire
 from sciagent.verification.verifier_contract import (

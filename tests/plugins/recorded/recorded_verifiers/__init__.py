@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sciagent.domain.properties import HOMO_LUMO_GAP
+from sciagent.domain.properties_and_levels import HOMO_LUMO_GAP
 from sciagent.verification.verifier_contract import (
     Context,
     Cost,

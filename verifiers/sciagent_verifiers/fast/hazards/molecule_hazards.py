@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.normal_form import rdkit_messages
-from sciagent.domain.outcomes import Reason
+from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
 
 NITRO = "[#7;X3](~[#8;X1,H1])~[#8;X1,H1]"  # the nitro group and its aci form

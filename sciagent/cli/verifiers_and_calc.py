@@ -1,0 +1,270 @@
+"""`sciagent verifiers [NAME]`: lists and describes the installed verifiers.
+
+`calc`: the numbers of one verifier on molecules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sciagent.api.terminal import Line, Part, on_terminal, records_table
+from sciagent.cli import options
+from sciagent.cli.output_and_structures import Exit, open_ledger, pairs, parts_of, plural, put_answer, say, structures
+from sciagent.domain.properties_and_levels import Level
+from sciagent.domain.safe_text import Paragraph
+from sciagent.errors import UsageError
+
+if TYPE_CHECKING:
+    from sciagent.domain.answers.shown_values import CalculatedCandidate
+
+
+def verifiers(
+    name: str | None = typer.Argument(None, help="One verifier, with all its settings; default: all."),
+    json: options.Json = False,
+) -> None:
+    """List the installed verifiers: the properties that each measures and their levels, its cost, settings and priors.
+
+    A verifier that does not load is shown with its error; exit code 1 if it was named.
+    """
+    from sciagent.verification.declarations_and_availability import catalogue, entry, samples_of
+
+    samples = samples_of()
+    entries = catalogue(samples) if name is None else [entry(name, samples)]
+    broken = []
+    for each in entries:
+        if each["error"]:
+            broken.append(f"{each['name']} does not load ({each['package']}): {each['error']}")
+    if name is None:
+        put_answer(entries, json, _overview(entries), *broken)
+        return
+    put_answer(entries[0], json, _lines(entries[0]), *broken)
+    if broken:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _overview(entries: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
+    """Lists the verifiers by tier, with level, declared cost and measured properties."""
+    tier = None
+    for item in entries:
+        if item["error"]:
+            continue
+        if item["tier"] != tier:
+            tier = item["tier"]
+            yield Paragraph(tier.replace("_", " "), depth=0)
+        heading = str(item["name"])
+        levels = []
+        for measured in item["measures"]:
+            level, _, _ = measured["level"].partition("//")  # without the method of the geometry
+            levels.append(level)
+        levels_text = ", ".join(dict.fromkeys(levels))  # each once, in order
+        if levels_text:
+            heading += f" at {levels_text}"
+        if item["cost"]:
+            cost = item["cost"][-1]  # of the last sample
+            if "core_seconds" in cost:
+                heading += f", {_amount(cost['core_seconds'])} core s"
+        yield Paragraph(heading, style="bold")
+        names = ", ".join(measured["property"] for measured in item["measures"])
+        absent = [program["title"] for program in item["programs"] if program["missing"]]
+        if absent:
+            said = f"needs {absent[0]}, which is not installed; sciagent doctor says how to get it"
+            yield Paragraph(said, depth=2, style="yellow")
+        elif item["missing"]:
+            yield Paragraph(item["missing"], depth=2, style="yellow")
+        unknown = f"what it measures depends on its settings; needed: {', '.join(item['needs'])}"
+        yield Paragraph(names or unknown, depth=2)
+    yield Line("core s: of aspirin, or of strontium titanate. More: sciagent verifiers NAME", "dim")
+
+
+def _lines(entry: Mapping[str, Any]) -> Iterator[Part]:
+    """Yields the full description of a verifier; only its name if it does not load."""
+    if entry["error"]:
+        yield Paragraph(entry["name"], depth=0)
+        return
+    yield Paragraph(f"{entry['name']} {entry['version']}, {entry['tier'].replace('_', ' ')}", depth=0)
+    yield from parts_of(entry["about"])
+    yield Paragraph(f"from {entry['package']}")
+    for program in entry["programs"]:
+        here = f"{program['version']}, {program['path']}"
+        yield Paragraph(program["missing"] or f"Needs {program['title']}: {here}")
+    if entry["environment"]:
+        yield Paragraph(f"Runs in the environment {entry['environment']} (sciagent engines)")
+    if entry["missing"] and not any(program["missing"] for program in entry["programs"]):
+        yield Paragraph(entry["missing"])
+    yield from _measures(entry)
+    yield Paragraph("Costs, as declared", depth=0)
+    for cost in entry["cost"]:
+        amounts = {name: amount for name, amount in cost.items() if name not in ("candidate", "atoms")}
+        words = ", ".join(f"{_amount(amount)} {name.replace('_', ' ')}" for name, amount in amounts.items())
+        yield Paragraph(f"{cost['candidate']} ({cost['atoms']} atoms): {words}")
+    yield from _settings(entry)
+    yield from _errors(entry["method_errors"])
+    yield from _priors(entry["priors"])
+
+
+def _measures(entry: Mapping[str, Any]) -> Iterator[Paragraph]:
+    levels = {measured["level"] for measured in entry["measures"]}
+    has_one_level = len(levels) == 1
+    yield Paragraph(f"Measures, at {levels.pop()}" if has_one_level else "Measures", depth=0)
+    if entry["needs"]:
+        yield Paragraph(f"what its settings say; needed: {', '.join(entry['needs'])}")
+    for measured in entry["measures"]:
+        unit = "" if measured["unit"] == "1" else f" [{measured['unit']}]"
+        at = "" if has_one_level else f" at {measured['level']}"
+        yield Paragraph(f"{measured['property']}{unit}{at}: {measured['description']}")
+
+
+def _settings(entry: Mapping[str, Any]) -> Iterator[Part]:
+    yield Paragraph("Settings", depth=0)
+    yield from parts_of(entry["settings_about"])
+    for setting in entry["settings"]:
+        value = setting["default"]
+        shown = "nothing" if value is None else dumps(value, ensure_ascii=False).replace('"', "")
+        default = "; required" if setting["required"] else f"; default {shown}"
+        if setting["takes"] == "settings":  # each of these has its own default
+            default = ""
+        yield Paragraph(f"{setting['name']}: {setting['takes']}{default}")
+        yield from parts_of(setting["about"], depth=2)
+    if not entry["settings"]:
+        yield Paragraph("none")
+
+
+def _errors(errors: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
+    """Yields the declared errors of the methods against experiment, computed minus measured."""
+    yield Paragraph("Errors against experiment, from benchmarks", depth=0)
+    for error in errors:
+        unit = "" if error["unit"] == "1" else f" {error['unit']}"
+        level = Level(error["method"], error["basis"], error["phase"]).label
+        figures = f"mean absolute {error['mean_absolute_error']:.3g}{unit}, mean {error['mean_error']:+.3g}{unit}"
+        where = f"n = {error['n']}, {error['chemistry']}"
+        beside = "" if error["reference"] == "experiment" else f"; beside {error['reference']}"
+        yield Paragraph(f"{error['property']} at {level}: {figures} ({where}{beside}); {error['source']}")
+    if not errors:
+        yield Paragraph("none is declared")
+
+
+def _priors(priors: Sequence[Mapping[str, Any]]) -> Iterator[Paragraph]:
+    yield Paragraph("Expected to tell, before any data", depth=0)
+    for prior in priors:
+        spread = "" if prior["residual"] is None else f", residual {prior['residual']:g}"
+        rank = f"Spearman {prior['spearman']:g}{spread} (n = {prior['n']})"
+        yield Paragraph(f"{prior['property']} at {prior['level']}: {rank}; {prior['source']}")
+    if not priors:
+        yield Paragraph("nothing is declared")
+
+
+def _amount(value: float) -> str:
+    """Returns a number with two digits, since a declared cost is not more precise."""
+    two_digits = f"{value:.2g}"
+    return two_digits if value < 100 else f"{float(two_digits):.0f}"  # without an exponent
+
+
+SLOW = 1.0  # core-seconds from which a molecule gets a line of progress
+EVERY = 100  # each molecule with such a number gets one, too
+
+
+def calc(
+    verifier: str = typer.Argument(help="A verifier, such as xtb.singlepoint; see `sciagent verifiers`."),
+    smiles: list[str] | None = typer.Argument(
+        None, metavar="[STRUCTURE]...", help="Molecules as SMILES; crystals as files or prototypes."
+    ),
+    file: Path | None = typer.Option(None, "--file", "-f", help="More: csv, smi or sdf; cif and others for crystals."),
+    column: str | None = typer.Option(None, help="The column of a csv with the structures; default: smiles."),
+    keep: list[str] | None = typer.Option(
+        None, help="A column with names of the molecules; default: one that looks like an identifier. Repeat it."
+    ),
+    settings: list[str] | None = typer.Option(
+        None, "--set", metavar="KEY=VALUE", help="A setting, such as solvent=water or geometry.conformers=5. Repeat it."
+    ),
+    unit: list[str] | None = typer.Option(
+        None, metavar="PROPERTY=UNIT", help="The unit in which to show a property. Repeat it."
+    ),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Run one verifier on molecules and print the numbers. Known values are reused; new ones are kept in the ledger.
+
+    The safety screen comes first, as in a campaign. On a terminal the numbers are a table. In a file or a pipe they are
+    tab-separated, one line for each molecule, with the names of the file.
+
+    Exit codes: 0 each molecule has its numbers, 1 at least one has none.
+    """
+    from sciagent.api.calculating import answers_of
+
+    if not smiles and file is None:
+        raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
+    given = nested(settings or [])
+    units = pairs("--unit", unit or [], "PROPERTY=UNIT")
+    opened = open_ledger(ledger, create=True)
+    answers = []
+    stream = answers_of(
+        verifier, structures(smiles), settings=given, units=units, file=file, column=column, keep=keep, ledger=opened
+    )
+    for answer in stream:
+        answers.append(answer)
+        _progress(answer, len(answers))
+    failures = []
+    remarks = []
+    for answer in answers:
+        if answer.outcome != "ok":
+            failures.append(f"{answer.text or 'nothing'}: {answer.outcome} ({answer.reason}): {answer.detail}")
+        elif answer.detail:
+            remarks.append(f"{answer.text}: {answer.detail}")
+    reused = sum(answer.reused for answer in answers)
+    notes = [f"{plural(reused, 'candidate')} known already, at no cost"] if reused else []
+    put_answer(answers, json, _parts(verifier, answers), *failures, *remarks, *notes)
+    raise typer.Exit(Exit.FAILED if failures else Exit.OK)
+
+
+def _progress(answer: CalculatedCandidate, n: int) -> None:
+    """Prints a line on stderr for a molecule that took its time, and for each hundredth."""
+    if answer.core_seconds >= SLOW:
+        say(f"{n}: {answer.text}: {answer.outcome}, {answer.core_seconds:.1f} core-s")
+    elif n % EVERY == 0:
+        say(f"{n} candidates done")
+
+
+def _parts(verifier: str, answers: Sequence[CalculatedCandidate]) -> Iterator[Part]:
+    from sciagent.api import calculating
+
+    if not any(answer.values for answer in answers):
+        return
+    if not on_terminal():
+        records = [calculating.record(answer, as_text=True) for answer in answers]
+        yield records_table(records)
+        return
+    if calculating.side_by_side(answers):
+        yield calculating.result_table(verifier, answers).table()
+    else:
+        rows = list[Mapping[str, Any]]()
+        for answer in answers:
+            rows += calculating.rows(answer)
+        yield records_table(rows)
+    yield Line(f"level: {', '.join(calculating.levels_of(answers))}")
+
+
+def nested(texts: list[str]) -> Mapping[str, Any]:
+    """Returns settings from texts such as `geometry.conformers=5`; a value is read as in a campaign file.
+
+    Raises UsageError for a text without `=` and for a value that is no YAML.
+    """
+    from sciagent.inputs.yaml_document import read
+
+    settings: dict[str, Any] = {}
+    for key, value in pairs("--set", texts, "KEY=VALUE").items():
+        document = read(f"value: {value}", kind="a setting", opens="value: 1")
+        if document.faults:
+            raise UsageError(f'--set {key}: "{value}" is no value: {document.faults[0].message}')
+        *path, last = key.split(".")
+        inner = settings
+        for part in path:
+            inner = inner.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise UsageError(f"--set {key}: {part} has a value of its own already")
+        inner[last] = document.data["value"]
+    return settings

@@ -1,0 +1,489 @@
+"""The pages of tasks: the list of a person, and one task with the question, what is known, and what was answered.
+
+The list has headings: the person's own tasks, those to review, those to approve, and what is next.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import HTTPException, Query
+from sqlalchemy.engine import Connection
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.create_and_open import open_campaign_for_people
+from sciagent.domain.lab_messages import NOT_OBTAINED, read_code
+from sciagent.domain.people import Right
+from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.safe_text import read_id
+from sciagent.domain.states import JobState
+from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
+from sciagent.lab import answers_to_evidence, claims_and_vials
+from sciagent.lab.lab_views import LabTaskAnswer, TaskReader
+from sciagent.lab.pages.answer_form import LIMITS, TypedForm, keep_files
+from sciagent.lab.typed_answers import read_number, typed_answer
+from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.lab import samples, submissions, tasks
+from sciagent.store.lab.samples import Vial
+from sciagent.store.lab.submissions import Submission
+from sciagent.store.lab.tasks import LabTask
+from sciagent.store.people import audit
+from sciagent.store.people.audit import AuditEntry
+from sciagent.store.views.report_candidates import rung_answers
+from sciagent.web import visitors
+from sciagent.web.route_rules import Pages, RouteRule
+from sciagent.web.shared_page_parts import in_words, redirect_to, said_of, site_of, task_of, texts, visitor, wants_json
+from sciagent.web.visitors import Visitor
+
+REASONS = {
+    "synthesis_failed": "the synthesis failed",
+    "decomposed": "it decomposed",
+    "insoluble": "it did not dissolve",
+    "impure": "it could not be purified",
+}
+"""{reason: words} for which a molecule could not be measured."""
+assert set(REASONS) == set(NOT_OBTAINED)
+MAX_VIALS = 20  # vials that the page of a task shows
+# {what ± means, as forms send it: words}
+MEANINGS = {
+    "standard": "one standard deviation",
+    "interval_95": "95 % interval",
+    "tolerance": "tolerance of the instrument",
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """A value that another rung of the campaign has measured."""
+
+    rung: str
+    """Label of the rung."""
+    property: str
+    """The property in words."""
+    value: str
+    """The value with its unit and uncertainty."""
+    level: str
+    """Label of the level."""
+
+
+@dataclass(frozen=True)
+class TaskPage:
+    """A task with everything that its page shows."""
+
+    task: LabTaskAnswer
+    labels: dict[str, str]
+    """Words for each property that is asked for."""
+    notes: dict[str, str]
+    """{property: its description}, so that a number without a unit says what it is."""
+    known: Sequence[Known]
+    """Values of other rungs; none for a blind task."""
+    answers: Sequence[Submission]
+    """What people entered, oldest first."""
+    signatures: Sequence[AuditEntry]
+    vials: Sequence[Vial]
+    waiting: Submission | None
+    """The answer that waits for a second person; None if none waits."""
+    others: Sequence[LabTask]
+    """Tasks of the same molecule by other methods, or in other campaigns."""
+
+    @property
+    def last_id(self) -> int:
+        """Returns the id of the last submission; 0 without one."""
+        return self.answers[-1].id if self.answers else 0
+
+    @property
+    def last_answer(self) -> Submission | None:
+        """Returns the last answer that has values or a reason; None without one."""
+        for submission in reversed(self.answers):
+            if submission.kind != submissions.SENT_BACK:
+                return submission
+        return None
+
+
+def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
+    """Returns a task for its page. reader: shared by pages, so that it reads each campaign once."""
+    with ledger.read() as connection:
+        [shown] = reader.shown(connection, [task])
+        answers = submissions.of_job(connection, task.id)
+        acts = audit.of_object(connection, "submission", [submission.id for submission in answers])
+        answers_by_id = {submission.id: submission for submission in answers}
+        vials = samples.of_candidate(connection, task.candidate_id, MAX_VIALS)
+        known = []
+        others = []
+        if not shown.blind:
+            known = _known(connection, task)
+            of_candidate = tasks.of_candidate(connection, task.candidate_id)
+            others = [each for each in of_candidate if each.id != task.id and each.state != JobState.CANCELLED]
+    asked_names = [asked.property for asked in shown.asks]
+    return TaskPage(
+        shown,
+        labels={name: in_words(name) for name in asked_names},
+        notes={name: properties()[name].description for name in asked_names if name in properties()},
+        known=known,
+        answers=answers,
+        signatures=[act for act in acts if act.what == "signed"],
+        vials=vials,
+        waiting=None if task.in_review_id is None else answers_by_id.get(task.in_review_id),
+        others=others,
+    )
+
+
+def _known(connection: Connection, task: LabTask) -> list[Known]:
+    """Returns the values of the task's candidate that other rungs of the campaign have measured."""
+    row = campaigns.get(connection, task.campaign)
+    ladder = campaigns.rungs(connection, row.id)
+    answers = rung_answers(connection, row, ladder, [task.candidate_id]).get(task.candidate_id, ())
+    known_values = []
+    for answer in answers:
+        if answer.rung == task.rung:
+            continue
+        for measured in answer.measured:
+            name = in_words(measured.property)
+            known_values.append(Known(answer.rung, name, str(measured.quantity), measured.level.label))
+    return known_values
+
+
+@dataclass(frozen=True)
+class TaskLists:
+    """The tasks of a page of the list; each stands under one heading."""
+
+    own: Sequence[LabTaskAnswer]
+    """Tasks that the person has claimed."""
+    review: Sequence[LabTaskAnswer]
+    """Tasks whose answer waits for a second person."""
+    to_approve: Sequence[LabTaskAnswer]
+    """Tasks that the person may approve."""
+    following: Sequence[LabTaskAnswer]
+    """Tasks that the person can begin with, the most valuable first."""
+    taken: Sequence[LabTaskAnswer]
+    """The other tasks: with other people, or waiting for a chemist who approves them."""
+    more: int
+    """Tasks before the next page; 0 without one."""
+
+    @property
+    def codes(self) -> list[str]:
+        """Returns the codes of the vials of the tasks that the person can measure, for a sheet of labels."""
+        return [task.code for task in (*self.own, *self.following) if task.code]
+
+
+def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, skip: int, size: int) -> TaskLists:
+    """Returns a page of the list. skip: tasks on the pages before; own tasks and those to review stand on the first
+    page. size: tasks of a page."""
+    campaign_ids = who.rights.campaigns(Right.READ)
+    with ledger.read() as connection:
+        claimed = []
+        in_review = []
+        if skip == 0:
+            claimed = tasks.listed(connection, among=campaign_ids, claimed_by=str(who.who))
+            in_review = tasks.listed(connection, among=campaign_ids, in_review=True)
+        page_and_next = tasks.listed(connection, among=campaign_ids, skip=skip, limit=size + 1)
+        ids_above = {task.id for task in (*claimed, *in_review)}
+        others = [task for task in page_and_next[:size] if task.id not in ids_above]
+        own = [task for task in claimed if task.in_review_id is None]
+        own_shown = reader.shown(connection, own)
+        in_review_shown = reader.shown(connection, in_review)
+        others_shown = reader.shown(connection, others)
+    may_approve = {task.id for task in others if who.rights.may(Right.DECIDE, task.campaign_id)}
+    more = skip + size if len(page_and_next) > size else 0
+    to_approve, free, taken = _split(others_shown, may_approve)
+    return TaskLists(
+        own=own_shown, review=in_review_shown, to_approve=to_approve, following=free, taken=taken, more=more
+    )
+
+
+def _split(shown: Sequence[LabTaskAnswer], may_approve: Set[int]) -> tuple[list[LabTaskAnswer], ...]:
+    """Returns the tasks that wait for an approval of the person, the free tasks, and the others. may_approve: ids of
+    the tasks of campaigns in which the person approves."""
+    to_approve = list[LabTaskAnswer]()
+    free = list[LabTaskAnswer]()
+    taken = list[LabTaskAnswer]()
+    for task in shown:
+        if task.state == "queued":
+            free.append(task)
+        elif task.state == "waiting" and task.task in may_approve:
+            to_approve.append(task)
+        else:
+            taken.append(task)
+    return to_approve, free, taken
+
+
+PAGE_TASKS = 25  # tasks of a page of the list
+MAX_SKIPPED = 1_000_000  # tasks on the pages before
+READ = RouteRule(Right.READ, of="task")
+WORK = RouteRule(Right.WORK, of="task")
+DECIDE = RouteRule(Right.DECIDE, of="task")
+pages = Pages()
+
+
+@pages.get("/tasks", RouteRule(Right.READ))
+def task_list(
+    request: Request,
+    skip: Annotated[int, Query(ge=0, le=MAX_SKIPPED)] = 0,
+    saved: int = 0,
+    review: bool = False,
+    sheet: int = 0,
+    approved: int | None = None,
+    left: int = 0,
+    beyond: bool = False,
+) -> Response:
+    """Shows the list, with a line on what the person has just done.
+
+    saved: number of the task that was answered. review: whether that answer waits for another person. beyond: whether
+    it overdraws the budget. sheet: number of answers that a sheet brought. approved, left: numbers of tasks that were
+    approved, and that were left as they are.
+    """
+    return _list(request, skip, saved=saved, review=review, sheet=sheet, approved=approved, left=left, beyond=beyond)
+
+
+def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None = None, **done: int | None) -> Response:
+    """Shows the tasks under their headings; see `TaskLists`. done: what the person has just done, as in `task_list`."""
+    site = site_of(request)
+    lists = read_lists(site.ledger, site.shared(TaskReader), visitor(request), skip, PAGE_TASKS)
+    done = {"saved": 0, "review": 0, "sheet": 0, "approved": None, "left": 0, "beyond": 0} | done
+    return site.page(request, "tasks.html.j2", status, lists=lists, fault=fault, **done)
+
+
+@pages.get("/scan", RouteRule(Right.READ))
+def scan(request: Request, code: str = "") -> Response:
+    """Opens the task of a vial, from a scanner that types, or by hand. The code may be the address on the label. After
+    a fault the list has the cursor in its field, so that a scanner can type again."""
+    try:
+        _, _, last_part = code.strip().rstrip("/").rpartition("/")
+        return _open_vial(request, last_part)
+    except UsageError as error:
+        status, fault = said_of(error)
+        return _list(request, status=status, fault=fault)
+
+
+@pages.get("/s/{code}", RouteRule(Right.READ))
+def vial(request: Request, code: str) -> Response:
+    """Opens the task of a vial, from the QR code of its label."""
+    return _open_vial(request, code)
+
+
+def _open_vial(request: Request, code: str) -> Response:
+    """Shows a task of the vial's candidate: one that the person has claimed, else the first that the person may see."""
+    site = site_of(request)
+    who = visitor(request)
+    with site.ledger.read() as connection:
+        sample = samples.find(connection, read_code(code))
+        if sample is None:
+            raise UsageError(f"no vial has the code {code[:20]}")
+        of_candidate = tasks.of_candidate(connection, sample.candidate_id)
+    visible = [task for task in of_candidate if who.rights.may(Right.READ, task.campaign_id)]
+    if not visible:
+        raise UsageError(f"nothing is to be measured on the vial {sample.code}")
+    claimed = [task for task in visible if task.claimed_by == who.who]
+    shown = claimed[0] if claimed else visible[0]
+    return redirect_to(f"/tasks/{shown.id}", vial=sample.code)
+
+
+@pages.get("/tasks/{task}", READ)
+def task_page(
+    request: Request, task: int, vial: str = "", saved: int = 0, review: bool = False, beyond: bool = False
+) -> Response:
+    """Shows one task with its form. saved, review, beyond: as in the list."""
+    return _page(request, TypedForm({"sample": vial[:40]}), saved=saved, review=review, beyond=beyond)
+
+
+def _page(
+    request: Request,
+    form: TypedForm,
+    status: int = 200,
+    fault: str | None = None,
+    saved: int = 0,
+    review: bool = False,
+    beyond: bool = False,
+    conflict: bool = False,
+    changed: str = "",
+    seen: int = 0,
+) -> Response:
+    """Shows a task. conflict: somebody answered while the person was typing. changed: the difference between the
+    submission `seen`, which a reviewer read, and the one that waits."""
+    site = site_of(request)
+    task = task_of(request)
+    page = read_task(site.ledger, task, site.shared(TaskReader))
+    if page.last_answer is not None:  # a correction is in the unit of the answer
+        form = form.with_units(page.last_answer.said)
+    rights = visitor(request).rights
+    others = [other for other in page.others if rights.may(Right.READ, other.campaign_id)]
+    may = {right: rights.may(right, task.campaign_id) for right in Right}
+    answers_by_id = {submission.id: submission for submission in page.answers}
+    words = {"reasons": REASONS, "meanings": MEANINGS, "limits": LIMITS, "key": form.of("key") or uuid.uuid4().hex}
+    return site.page(
+        request, "task.html.j2", status, page=page, task=page.task, form=form, fault=fault, saved=saved, may=may,
+        review=review, beyond=beyond, conflict=conflict, others=others, changed=changed, **words,
+        read=answers_by_id.get(seen),
+    )  # fmt: skip
+
+
+@pages.post("/tasks/{task}/enter", WORK)
+def enter(request: Request, task: int) -> Response:
+    """Records what was measured, and shows the next task of the person. Whatever is refused stays in the form."""
+    site = site_of(request)
+    form = TypedForm(texts(request))
+    page = read_task(site.ledger, task_of(request), site.shared(TaskReader))
+    try:
+        typed_texts = form.answer_texts(page.task.asks)
+        entry = answers_to_evidence.LabEntry(
+            typed_answer(typed_texts),
+            typed_texts,
+            visitor(request).who,
+            key=form.of("key")[:64] or uuid.uuid4().hex,
+            why=form.of("why") or None,
+            sample=form.of("sample") or None,
+            files=keep_files(site.ledger, request.state.form),
+            seen=_seen(form),
+        )
+        done = answers_to_evidence.enter(_built(request, page.task.campaign), task, entry)
+    except (UsageError, EvidenceConflictError) as error:
+        conflict = isinstance(error, AnsweredMeanwhileError)
+        status, text = said_of(error)
+        fault = in_words(text)
+        if wants_json(request):
+            return JSONResponse({"detail": fault, "conflict": conflict}, status)
+        if isinstance(error, EvidenceConflictError):  # another answer has the key; this one gets a new key
+            form = TypedForm({name: text for name, text in form.fields.items() if name != "key"})
+        return _page(request, form, status, fault, conflict=conflict)
+    beyond = 1 if done.overdrawn else None
+    review = 1 if done.in_review else None
+    next_page = redirect_to(_next(request, task), saved=task, review=review, beyond=beyond)
+    if not wants_json(request):
+        return next_page
+    recorded = {"task": task, "in_review": done.in_review, "revision": done.revision, "overdrawn": done.overdrawn}
+    return JSONResponse(recorded | {"next": next_page.headers["location"]})
+
+
+def _seen(form: TypedForm) -> int | None:
+    """Returns the id of the last submission that the page showed; None if the form does not say."""
+    return read_id(form.of("seen"))
+
+
+def _next(request: Request, task: int) -> str:
+    """Returns the path of the person's next task: one that they have claimed, else of the list. task: the last one."""
+    site = site_of(request)
+    who = visitor(request)
+    with site.ledger.read() as connection:
+        own = tasks.listed(connection, claimed_by=str(who.who), limit=20)
+    for other in own:
+        if other.id != task and other.in_review_id is None:
+            return f"/tasks/{other.id}"
+    return "/tasks"
+
+
+@pages.post("/tasks/{task}/claim", WORK)
+def claim(request: Request, task: int) -> Response:
+    built = _built_of_task(request)
+    claims_and_vials.claim(built, task, visitor(request).who, take_over=texts(request).get("take_over") == "yes")
+    return redirect_to(f"/tasks/{task}")
+
+
+@pages.post("/tasks/{task}/release", WORK)
+def release(request: Request, task: int) -> Response:
+    claims_and_vials.release(_built_of_task(request), task, visitor(request).who, _reason(request))
+    return redirect_to("/tasks")
+
+
+@pages.post("/tasks/{task}/approve", DECIDE)
+def approve(request: Request, task: int) -> Response:
+    claims_and_vials.approve(_built_of_task(request), task, visitor(request).who)
+    return redirect_to(f"/tasks/{task}")
+
+
+@pages.post("/approve", RouteRule(Right.DECIDE))
+def approve_several(request: Request) -> Response:
+    """Approves the tasks that were ticked on the list."""
+    site = site_of(request)
+    who = visitor(request)
+    form = request.state.form
+    ticked = [read_id(str(text)) for text in form.getlist("task")]
+    numbers = {number for number in ticked if number is not None}
+    if not numbers:
+        raise UsageError("no task was ticked; nothing was approved")
+    with site.ledger.read() as connection:
+        found = [(number, tasks.find(connection, number)) for number in sorted(numbers)]
+    several = []
+    opened = dict[str, Built]()
+    for number, task in found:
+        if task is None or not who.rights.may(Right.DECIDE, task.campaign_id):
+            raise HTTPException(403, f"task {number} is none that you may approve; nothing was approved")
+        if task.campaign not in opened:
+            opened[task.campaign] = _built(request, task.campaign)
+        several.append((opened[task.campaign], number))
+    approved = claims_and_vials.approve_all(several, who.who)
+    return redirect_to("/tasks", approved=approved, left=len(several) - approved)
+
+
+@pages.post("/tasks/{task}/review", WORK)
+def review(request: Request, task: int) -> Response:
+    """Accepts the answer of another person, or sends it back with a reason. If another answer waits than the one that
+    the page showed, both are shown, and nothing is recorded."""
+    built = _built_of_task(request)
+    who = visitor(request).who
+    form = TypedForm(texts(request))
+    seen = _seen(form) or 0  # no submission has the id 0, so without an id nothing is recorded
+    try:
+        if form.of("decision") == "accept":
+            answers_to_evidence.accept(built, task, who, seen)
+        else:
+            answers_to_evidence.send_back(built, task, who, _reason(request), seen)
+    except AnswerChangedError as error:
+        status, fault = said_of(error)
+        return _page(request, TypedForm({}), status, changed=in_words(fault), seen=seen)
+    return redirect_to(f"/tasks/{task}")
+
+
+@pages.post("/tasks/{task}/sign", WORK)
+def sign(request: Request, task: int) -> Response:
+    """Signs the last answer, after the password was typed once more."""
+    site = site_of(request)
+    fields = texts(request)
+    person = visitor(request).person
+    assert person is not None  # the rule of the route saw to it
+    chosen = [meaning for meaning in answers_to_evidence.MEANINGS if meaning == fields.get("meaning")]
+    if not chosen:
+        raise UsageError("say what the signature means")
+    if visitors.checked(site.ledger, person.login, fields.get("password", "")) is None:
+        raise UsageError("the password does not fit; nothing was signed")
+    seen = _seen(TypedForm(fields)) or 0  # no submission has the id 0, so without an id nothing is signed
+    answers_to_evidence.sign(_built_of_task(request), task, visitor(request).who, person.name, chosen[0], seen)
+    return redirect_to(f"/tasks/{task}")
+
+
+@pages.post("/tasks/{task}/sample", WORK)
+def register(request: Request, task: int) -> Response:
+    """Registers a vial of the task's molecule; its label is printed next."""
+    fields = texts(request)
+    more: dict[str, object] = {name: fields.get(name, "").strip() or None for name in ("lot", "purity_how", "place")}
+    made = claims_and_vials.register(
+        _built_of_task(request), task, visitor(request).who, fields.get("form", ""), fields.get("source", "made"),
+        purity=_fraction(fields), **more,
+    )  # fmt: skip
+    return redirect_to("/labels", codes=made.code)
+
+
+def _fraction(fields: Mapping[str, str]) -> float | None:
+    """Returns the purity of a vial as a fraction; people type it in percent. None without a text."""
+    text = fields.get("purity", "").strip().rstrip("%").strip()
+    if not text:
+        return None
+    return read_number("purity in percent", text, what="number").value / 100
+
+
+def _reason(request: Request) -> str:
+    return directives.checked_reason(texts(request).get("why", ""))
+
+
+def _built_of_task(request: Request) -> Built:
+    """Returns the campaign of the task that the path names."""
+    return _built(request, task_of(request).campaign)
+
+
+def _built(request: Request, campaign: str) -> Built:
+    return open_campaign_for_people(site_of(request).ledger, campaign)

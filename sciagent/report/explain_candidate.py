@@ -1,0 +1,476 @@
+"""Explains one candidate from the ledger: its history at each rung, and the reason for its standing in each campaign.
+
+`explain_named` and `explain` return the whole explanation, `rung_stories` the part about the ladder, and `refused` the
+answer for a proposed text that did not become a candidate.
+
+Verdicts are computed again from the evidence and the stored gates, so that they do not depend on a verifier whose
+package has changed or is missing. Only the outlook of an open candidate in a priced campaign needs the verifiers; see
+`pricing.candidate_outlook`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.verdicts_and_places import RungRules, RungTerms, judge, ladder_rules
+from sciagent.campaign.people.find_candidate import resolve
+from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.domain.answers.explanation import (
+    AttemptStory,
+    CampaignStory,
+    Children,
+    DecisionStory,
+    EvidenceStory,
+    Explanation,
+    Outlook,
+    PersonWord,
+    ProposalStory,
+    RefusedProposal,
+    RefusedText,
+    RungStory,
+)
+from sciagent.domain.answers.shown_values import CandidateName, PropertyValue
+from sciagent.domain.candidate_and_names import Names
+from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION
+from sciagent.domain.display_units import in_chosen_unit, window_text
+from sciagent.domain.evidence import Finding
+from sciagent.domain.objectives import Window
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
+from sciagent.domain.rung_calibration import Fits, calibrated
+from sciagent.domain.states import CampaignState, Standing
+from sciagent.errors import UsageError
+from sciagent.report import candidate_history
+from sciagent.report.candidate_history import JobAttempt, StoredEvidence
+from sciagent.report.parts.margins_to_limits import contradiction
+from sciagent.report.status_best_trace import candidate_margins, imported_values
+from sciagent.store.campaign_state import campaigns, directives, standings
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.results.candidates import names_of
+from sciagent.store.results.evidence import IMPORT_VERIFIER, register_ledger_properties
+from sciagent.store.views import campaign_counts
+from sciagent.store.views.report_candidates import EvidenceAnswer, campaign_members, imported_answers
+from sciagent.store.views.report_queries import with_proposer
+from sciagent.verification.verifier_registry import verifier_class
+
+
+def rung_stories(
+    connection: Connection,
+    row: CampaignRow,
+    ladder: Sequence[RungRow],
+    candidate_id: int,
+    evidence: Sequence[StoredEvidence],
+) -> list[RungStory]:
+    """Returns one entry per rung, in ladder order. evidence: all evidence on the candidate."""
+    decisions = candidate_history.decisions(connection, row, candidate_id)
+    attempts = candidate_history.attempts(connection, row, candidate_id, [rung.id for rung in ladder])
+    oldest_by_computation: dict[tuple[str, str, str], StoredEvidence] = {}
+    for stored in evidence:
+        story = stored.story
+        if story.is_current:
+            oldest_by_computation.setdefault((story.verifier, story.version, story.settings_hash), stored)
+    answers = [_with_derived(rung, oldest_by_computation) for rung in ladder]
+    stories = []
+    for rung, rules, answer in zip(ladder, _rules(row, ladder, answers), answers, strict=True):
+        own_decisions = decisions.get(rung.name, [])
+        own_attempts = [attempt for attempt in attempts if attempt.rung == rung.name]
+        stories.append(_story(row, rung, rules, answer, own_decisions, own_attempts))
+    return stories
+
+
+def _with_derived(rung: RungRow, current: Mapping[tuple[str, str, str], StoredEvidence]) -> StoredEvidence | None:
+    """Returns the evidence of a rung, with the values of the properties derived after it; None without evidence.
+
+    current: current evidence by verifier, version and hash of the settings.
+    """
+    answer = current.get((rung.verifier, rung.verifier_version, rung.settings_hash))
+    if answer is None:
+        return None
+    values = list(answer.story.values)
+    measured = list(answer.measured)
+    for settings_hash in rung.derived.values():
+        derived = current.get((DERIVED_VERIFIER, VERSION, settings_hash))
+        if derived is not None:
+            values += derived.story.values
+            measured += derived.measured
+    return StoredEvidence(answer.story.model_copy(update={"values": tuple(values)}), tuple(measured))
+
+
+def _rules(
+    row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[StoredEvidence | None]
+) -> Sequence[RungRules]:
+    """Returns the rules of the stored spec, in canonical units. answers: each rung's evidence on the candidate."""
+    terms = []
+    for stated, rung, answer in zip(row.spec["ladder"][: len(ladder)], ladder, answers, strict=True):
+        gate = {name: Window(*limits) for name, limits in stated["gate"].items()}
+        measured = set(rung.derived)
+        if answer is not None:
+            measured.update(value.property for value in answer.measured)
+        declared = _declared(stated, rung)
+        if declared is not None:
+            measured |= declared
+        drops_refused = stated["on_refusal"] == "drop"
+        is_known = declared is not None
+        terms.append(RungTerms(rung.tier, gate, drops_refused, frozenset(measured), is_known=is_known))
+    accept = dict[str, Window | None]()
+    for objective in row.spec["objectives"]:
+        limits = objective["accept"]
+        accept[objective["property"]] = Window(*limits) if limits else None
+    return ladder_rules(
+        terms,
+        accept,
+        terminal=[rung.name for rung in ladder].index(row.spec["terminal"]),
+        scheduler=row.spec["scheduler"]["kind"],
+        goal=row.spec["goal"]["kind"],
+        units=row.units,
+    )
+
+
+def _declared(stated: Mapping[str, Any], rung: RungRow) -> set[str] | None:
+    """Returns the properties that the rung's verifier declares; None if the verifier is missing."""
+    try:
+        verifier = verifier_class(rung.verifier)(stated["settings"])
+        return {measure.property.name for measure in verifier.measures}
+    except (UsageError, ValueError, TypeError, OSError):
+        return None
+
+
+def _story(
+    row: CampaignRow,
+    rung: RungRow,
+    rules: RungRules,
+    answer: StoredEvidence | None,
+    decisions: Sequence[DecisionStory],
+    attempts: Sequence[JobAttempt],
+) -> RungStory:
+    """Returns the entry of a rung. answer: its evidence; None without evidence. attempts: of the rung's jobs."""
+    story = answer.shown(row.units) if answer else None
+    tried = [attempt.story for attempt in attempts if attempt.story]
+    reused = story is not None and story.campaign != row.name
+    core_seconds = sum(attempt.core_seconds for attempt in tried)
+    if story is not None and not attempts and not reused:
+        core_seconds = story.core_seconds  # a fast rung has no job
+    end = _by_attempts(tried) if answer is None else _by_evidence(rules, answer, rung.fits)
+    return RungStory(
+        rung=rung.name,
+        tier=rung.tier,
+        verifier=rung.verifier,
+        version=rung.verifier_version,
+        settings=row.spec["ladder"][rung.position]["settings"],
+        gate=tuple(window_text(name, window, row.units) for name, window in rules.gate.items()),
+        objectives=tuple(window_text(name, window, row.units) for name, window in rules.accept.items()),
+        is_terminal=rules.is_terminal,
+        **end._asdict(),
+        job=attempts[0].job if attempts else None,
+        reused=reused,
+        core_seconds=round(core_seconds, 3),
+        attempts=tuple(tried),
+        decisions=tuple(decisions),
+        evidence=story,
+        calibrated=_calibrated(row, rung, answer),
+    )
+
+
+def _calibrated(row: CampaignRow, rung: RungRow, answer: StoredEvidence | None) -> tuple[PropertyValue, ...]:
+    """Returns the calibrated values of the rung, in the units of the campaign; none without evidence."""
+    if answer is None:
+        return ()
+    fitted = [
+        rung.fits[value.property].calibrated_value(value) for value in answer.measured if value.property in rung.fits
+    ]
+    return tuple(PropertyValue.of(in_chosen_unit(measured, row.units)) for measured in fitted)
+
+
+class RungEnd(NamedTuple):
+    """The end of a candidate at a rung; each field but `detail` is None where there is none yet."""
+
+    outcome: str | None
+    verdict: str | None
+    reason: str | None
+    detail: str
+
+
+def _by_evidence(rules: RungRules, answer: StoredEvidence, fits: Fits) -> RungEnd:
+    """Returns outcome, verdict, reason and detail by the evidence. fits: the rung's calibrations."""
+    story = answer.story
+    reason = Reason(story.reason) if story.reason else None
+    finding = Finding(
+        candidate_key="",  # plays no part in the verdict
+        outcome=Outcome(story.outcome),
+        measured=calibrated(answer.measured, fits),
+        reason=reason,
+        detail=story.detail,
+    )
+    judged = judge(rules, finding)
+    return RungEnd(story.outcome, judged.verdict, judged.reason, judged.detail)
+
+
+def _by_attempts(attempts: Sequence[AttemptStory]) -> RungEnd:
+    """Returns outcome, verdict, reason and detail by the last attempt, for a rung without evidence."""
+    for attempt in reversed(attempts):
+        if attempt.outcome:
+            verdict = Outcome(attempt.outcome).rule.verdict
+            # the other verdicts need evidence
+            shown_verdict = verdict if verdict in (Verdict.INCONCLUSIVE, Verdict.ERROR) else None
+            return RungEnd(attempt.outcome, shown_verdict, attempt.reason, attempt.detail)
+    return RungEnd(outcome=None, verdict=None, reason=None, detail="")
+
+
+WAITING_STANDINGS = (Standing.OPEN, Standing.HELD)
+DRIVEN_STATES = (CampaignState.RUNNING, CampaignState.PAUSED)
+MAX_TEXT = 4000  # characters that the ledger keeps of a refused text
+
+
+def explain_named(
+    ledger: Ledger, candidate: str, campaign: CampaignRow | str | None = None
+) -> Explanation | RefusedText:
+    """Returns the explanation of a candidate, or of the refusal of a proposed text.
+
+    candidate: a text as `resolve` takes it. campaign: the only campaign to cover, or its name; None: all campaigns with
+    the candidate. Raises UsageError if the ledger has neither.
+    """
+    with ledger.read() as connection:
+        register_ledger_properties(connection)
+        row = campaigns.get(connection, campaign) if isinstance(campaign, str) else campaign
+        try:
+            named = resolve(connection, row, candidate)
+        except UsageError:
+            campaign_name = None if row is None else row.name
+            refused_text = refused(connection, candidate, campaign_name)
+            if refused_text is not None:
+                return refused_text
+            raise
+        if row is not None:
+            covered = [row]
+        else:
+            covered = [campaigns.get(connection, name) for name in candidate_history.campaigns_of(connection, named.id)]
+        return explain(connection, named.id, covered, ledger)
+
+
+def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRow], ledger: Ledger) -> Explanation:
+    """Returns the answer of `sciagent explain`. rows: campaigns to cover."""
+    candidate = candidate_history.candidate(connection, candidate_id)
+    evidence = candidate_history.evidence(connection, candidate_id)
+    n_children, first_children = candidate_history.children(connection, candidate_id)
+    child_ids = [child_id for child_id, _, _ in first_children]
+    names = names_of(connection, [candidate_id, *child_ids], [row.id for row in rows])
+    named_children = []
+    for child_id, key, text in first_children:
+        named_children.append(_named(names, candidate["kind"], child_id, key, text))
+    other_texts = [text for text in candidate_history.aliases(connection, candidate_id) if text != candidate["text"]]
+    from_files = imported_answers(connection, [candidate_id]).get(candidate_id, [])
+    stories = tuple(_campaign(connection, row, candidate_id, evidence, from_files, ledger) for row in rows)
+    return Explanation(
+        **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
+        text=candidate["text"],
+        drawn_from=subject_of(candidate["kind"]).notation_of(candidate["text"], candidate["payload"]),
+        names=names.get(candidate_id, {}),
+        atoms=candidate["n_atoms"],
+        first_seen=candidate["created_at"],
+        also_given_as=tuple(other_texts),
+        children=Children(n=n_children, first=tuple(named_children)),
+        campaigns=stories,
+        imported=imported_values(from_files),
+        other_evidence=tuple(_other_evidence(evidence, stories, rows)),
+    )
+
+
+def _other_evidence(
+    evidence: Sequence[StoredEvidence], stories: Sequence[CampaignStory], rows: Sequence[CampaignRow]
+) -> Iterator[EvidenceStory]:
+    """Yields the computed evidence that no rung of the stories shows.
+
+    A value is in the unit of the first campaign in `rows` that chose a unit for the property.
+    """
+    shown_keys = set()
+    for story in stories:
+        for rung in story.rungs:
+            if rung.evidence:
+                shown_keys.add(rung.evidence.key)
+    units = dict[str, str]()
+    for row in reversed(rows):  # the first campaign comes last, so that its units win
+        units.update(row.units)
+    for stored in evidence:
+        is_computed = stored.story.verifier not in (IMPORT_VERIFIER, DERIVED_VERIFIER)
+        if is_computed and stored.story.key not in shown_keys:
+            yield stored.shown(units)
+
+
+def _campaign(
+    connection: Connection,
+    row: CampaignRow,
+    candidate_id: int,
+    evidence: Sequence[StoredEvidence],
+    from_files: Sequence[EvidenceAnswer],
+    ledger: Ledger,
+) -> CampaignStory:
+    """Returns the story of a candidate in a campaign. evidence: all of it. from_files: its imported values."""
+    place = standings.get(connection, row.id, candidate_id)
+    member = campaign_members(connection, row, [candidate_id])[candidate_id]
+    ladder = campaigns.rungs(connection, row.id)
+    people = directives.directives_on(connection, row.id, candidate_id)
+    rungs = rung_stories(connection, row, ladder, candidate_id, evidence)
+    scheduler = row.spec["scheduler"]["kind"]
+    outlook = None
+    if scheduler == "priced" and Standing(place["standing"]) in WAITING_STANDINGS:
+        from sciagent.campaign.pricing.candidate_outlook import outlook_of  # takes a second to import
+
+        outlook = outlook_of(ledger, connection, row, candidate_id)
+    return CampaignStory(
+        **{name: place[name] for name in ("standing", "verdict", "reason", "score", "utility")},
+        campaign=row.name,
+        state=row.state,
+        scheduler=scheduler,
+        rung=_rung_of(place, ladder).name,
+        detail=place["detail"] or "",
+        hit=bool(place["is_hit"]),
+        in_seeds=bool(place["in_seeds"]),
+        proposed=_proposals(connection, row, candidate_id, people),
+        rungs=tuple(rungs),
+        people=tuple(PersonWord(verb=d.verb, rung=d.rung, who=d.who, why=d.why, at=d.at) for d in people),
+        core_seconds=round(sum(rung.core_seconds for rung in rungs), 3),
+        outlook=outlook,
+        margins=candidate_margins(connection, row, ladder, candidate_id),
+        contradicted=contradiction(row, member, member.hit, from_files),
+        why=_why(connection, row, ladder, place, rungs, outlook),
+    )
+
+
+def _named(names: Mapping[int, Names], kind: str, id_: int, key: str, text: str) -> CandidateName:
+    return CandidateName(key=key, kind=kind, text=text, names=names.get(id_, {}))
+
+
+def _rung_of(place: sa.RowMapping, ladder: Sequence[RungRow]) -> RungRow:
+    """Returns the rung at which a candidate stands; the last rung for one that has passed the whole ladder."""
+    return ladder[min(int(place["position"]), len(ladder) - 1)]
+
+
+def _proposals(
+    connection: Connection, row: CampaignRow, candidate_id: int, people: Sequence[directives.Directive]
+) -> tuple[ProposalStory, ...]:
+    """Returns the proposals of a candidate. people: directives on it; each `add` belongs to one proposal of a person,
+    in the same order."""
+    proposals = candidate_history.proposals(connection, row, candidate_id)
+    parents = candidate_history.parents(connection, [proposal["id"] for proposal in proposals], candidate_id)
+    names = names_of(connection, [parent_id for parent_id, *_ in parents], [row.id])
+    parents_by_proposal: dict[int, list[CandidateName]] = {}
+    for parent_id, key, text, proposal_id in parents:
+        parent = _named(names, row.spec["subject"], parent_id, key, text)
+        parents_by_proposal.setdefault(proposal_id, []).append(parent)
+    names_of_people = iter([directive.who for directive in people if directive.verb == "add"])
+    stories = []
+    for proposal in proposals:
+        proposal_id = proposal.pop("id")
+        proposer = proposal.pop("proposer")
+        by = next(names_of_people, "a person") if proposer is None else proposer
+        fields = proposal | {
+            "detail": proposal["detail"] or "",
+            "predicted": proposal["predicted"] or {},
+            "parents": tuple(parents_by_proposal.get(proposal_id, ())),
+        }
+        stories.append(ProposalStory(**fields, by=by, is_person=proposer is None))
+    return tuple(stories)
+
+
+def _why(
+    connection: Connection,
+    row: CampaignRow,
+    ladder: Sequence[RungRow],
+    place: sa.RowMapping,
+    rungs: Sequence[RungStory],
+    outlook: Outlook | None,
+) -> str:
+    """Explains the candidate's standing in one or two sentences."""
+    rung = _rung_of(place, ladder).name
+    detail = place["detail"] or ""
+    standing = Standing(place["standing"])
+    if place["is_hit"]:
+        return f"A hit: it passed {rung}, which decides, and meets every objective."
+    if standing is Standing.OPEN:
+        text = f"Open: it waits. {outlook.text}" if outlook else _queue(connection, row, ladder, place)
+        return text if row.state in DRIVEN_STATES else f"{text} The campaign is not running ({row.state})."
+    if place["reason"] == Reason.SAME_STRUCTURE:
+        way_out = "" if rung == row.spec["terminal"] else " sciagent promote lets it go on."
+        return f"Dropped after {rung}: it {detail}.{way_out}"
+    because = place["reason"] or place["verdict"]
+    how = "could not decide" if place["verdict"] in ("inconclusive", "error") else "said no"
+    texts = {
+        Standing.VETOED: f"Taken out {detail}. Its evidence is kept, and it is neither a hit nor a parent.",
+        Standing.HELD: f"Held {detail}. It would wait for {rung}; sciagent hold --undo lets it go on.",
+        Standing.PENDING: _job_state(rung, rungs),
+        Standing.SETTLED: f"Settled: {rung}, which decides, has answered: {because}. {detail}".strip(),
+        Standing.DROPPED: f"Dropped: {rung} {how}: {because}. {detail}".strip(),
+    }
+    return texts[standing]
+
+
+def _job_state(rung: str, rungs: Sequence[RungStory]) -> str:
+    """Returns a sentence on the job of a candidate at a rung. rung: label of the rung."""
+    for story in rungs:
+        if story.rung == rung and any(attempt.state == "running" for attempt in story.attempts):
+            return f"{rung} is at work on it."
+    return f"A job at {rung} is decided and waits for a worker or a person."
+
+
+def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], place: sa.RowMapping) -> str:
+    """States the rung that an open candidate waits for, and the number of candidates before it."""
+    position = int(place["position"])
+    rung = _rung_of(place, ladder)
+    n_ahead = candidate_history.count_ahead(connection, row, position, place["score"], int(place["seq"]))
+    condition = "with a better score" if place["score"] is not None else "that came earlier"
+    if n_ahead >= candidate_history.MAX_AHEAD:
+        waiting = f"{candidate_history.MAX_AHEAD} or more wait"
+    elif n_ahead == 1:
+        waiting = "one waits"
+    else:
+        waiting = f"{n_ahead or 'none'} wait"
+    text = f"Open: it waits for {rung.name}; {waiting} there {condition}."
+    limit = row.spec.get("budget", {}).get("rungs", {}).get(rung.name)
+    if limit is None:
+        return text
+    used = campaign_counts.jobs_by_rung(connection, row.id).get(rung.id, 0)
+    return f"{text} {used} of {limit} places of {rung.name} are used."
+
+
+def refused(connection: Connection, text: str, name: str | None) -> RefusedText | None:
+    """Returns the refused proposals with exactly this text, or else with this name in an input file.
+
+    Returns None if there are none. name: of the campaign; None: all campaigns.
+    """
+    p = t.proposal.c
+    c = t.campaign.c
+    turn = t.turn.c
+    trajectory = t.trajectory.c
+    stored_texts = [text[:MAX_TEXT], text.strip()[:MAX_TEXT]]
+    by = sa.func.coalesce(trajectory.proposer, "a person")
+    detail = sa.func.coalesce(p.detail, "")
+    labelled = (c.name.label("campaign"), turn.number.label("turn"), by.label("by"), detail.label("detail"))
+    conditions: list[sa.ColumnElement[bool]] = [p.candidate_id.is_(None)]
+    if name is not None:
+        conditions.append(c.name == name)
+    query = (
+        sa.select(*labelled, p.text, p.reason, p.operation, p.rationale, p.at)
+        .select_from(with_proposer(t.proposal.join(t.campaign, c.id == p.campaign_id)))
+        .where(*conditions)
+        .order_by(p.id)
+        .limit(candidate_history.MAX_ROWS)
+    )
+    refused_rows = connection.execute(query.where(p.text.in_(stored_texts))).mappings().all()
+    if not refused_rows and text.strip():
+        name_at_end = f" {text.strip()}"
+        rows = connection.execute(query.where(p.detail.contains(name_at_end, autoescape=True))).mappings()
+        refused_rows = [row for row in rows if _has_name(row["detail"], name_at_end)]
+    proposals = tuple(RefusedProposal(**row) for row in refused_rows)
+    return RefusedText(text=text, refused=proposals) if proposals else None
+
+
+def _has_name(detail: str, name_at_end: str) -> bool:
+    """Returns whether the detail of a refused row has a name. The workbench puts the names behind the reason, each
+    after a semicolon. name_at_end: the name after a space."""
+    _, *names = detail.split("; ")
+    return any(name.endswith(name_at_end) for name in names)

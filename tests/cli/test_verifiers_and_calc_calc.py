@@ -1,0 +1,57 @@
+"""`sciagent calc` as it is typed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from sciagent.cli.verifiers_and_calc import nested
+from sciagent.domain.answers.shown_values import CalculatedCandidate, json_schema
+from sciagent.errors import UsageError
+from tests.support.typed import call, refused, told
+
+
+@pytest.fixture(autouse=True)
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCIAGENT_LEDGER", str(tmp_path / "calc.db"))
+
+
+def test_a_file_becomes_tab_separated_numbers_with_names_and_a_bad_row_loses_nothing(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("smiles,compound_id\nCCO,A1\nCC#N,A2\nnothing,A3\n")
+    result = call("calc", "molecule.checks", "--file", "m.csv")
+    assert result.exit_code == 1 and "nothing: refused (unparsable)" in result.stderr
+    rows = list(csv.DictReader(io.StringIO(result.stdout), delimiter="\t"))
+    assert [(row["compound_id"], row["smiles"], row["outcome"]) for row in rows] == [
+        ("A1", "CCO", "ok"),
+        ("A2", "CC#N", "ok"),
+        ("A3", "nothing", "refused"),
+    ]
+    assert float(rows[0]["molecular_weight [g/mol]"]) == pytest.approx(46.07)
+    listed = json.loads(call("calc", "molecule.checks", "--file", "m.csv", "--json").stdout)
+    jsonschema.validate(listed, json_schema(list[CalculatedCandidate]))
+    assert listed[0]["names"] == {"compound_id": ["A1"]} and listed[0]["reused"]
+
+
+def test_settings_may_be_nested_and_have_any_value() -> None:
+    assert nested(["a.b=5", "a.c=[H, C]", "d=yes"]) == {"a": {"b": 5, "c": ["H", "C"]}, "d": "yes"}
+    with pytest.raises(UsageError, match="a value of its own"):
+        nested(["a=1", "a.b=2"])
+    assert "KEY=VALUE" in refused("calc", "molecule.checks", "CCO", "--set", "elements")
+    assert "--file" in refused("calc", "molecule.checks")
+
+
+def test_a_terminal_shows_a_row_for_each_property_of_one_molecule_and_the_level_below() -> None:
+    text = told("calc", "molecule.checks", "CCO", width=80)
+    assert "46.07 g/mol" in text and "level: RDKit" in text
+
+
+def test_a_remark_on_a_good_answer_is_shown_below_it() -> None:
+    result = call("calc", "xtb.thermo", "CC(C)=O")
+    assert result.exit_code == 0
+    assert "CC(C)=O: displaced both ways along 62i cm^-1" in " ".join(result.stderr.split())

@@ -1,0 +1,60 @@
+"""Evaluations as a whole: equal verifications, figures from the ledger, resumption, and arms that fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database.ledger import Ledger
+from sciagent.training.evaluation.evaluation_answers import EvaluatedCampaign, EvaluationAnswer
+from sciagent.training.evaluation.evaluation_spec import load_evaluation
+from sciagent.training.evaluation.run_evaluation import Evaluation
+
+
+def evaluated(recipe: Path, workers: int = 1) -> tuple[EvaluationAnswer, list[EvaluatedCampaign]]:
+    told: list[EvaluatedCampaign] = []
+    ledger = Ledger(str(recipe.parent / "sciagent.db"))
+    evaluation = Evaluation(load_evaluation(recipe), recipe.parent, ledger, workers)
+    return evaluation.run(lambda campaign, done, of: told.append(campaign)), told
+
+
+def test_each_campaign_ends_after_its_verifications_and_is_read_again_later(recipe: Path) -> None:
+    answer, told = evaluated(recipe)
+    assert len(told) == 8 and all(each.verifications == 5 for each in told)
+    assert answer.tasks == ("low", "high") and answer.seeds == (1, 2)
+    for name, arm in answer.arms.items():
+        mine = [each for each in told if each.arm == name]
+        hits = sum(each.hits for each in mine)
+        assert arm.hits == hits and arm.hits_per_verification[0] == pytest.approx(hits / 20)
+        assert all(each.hits == len(each.hits_at) and set(each.hits_at) <= set(range(1, 6)) for each in mine)
+        assert arm.core_seconds > 0 and arm.valid is not None
+    assert {each.hits for each in told} != {0}
+    ledger = Ledger(str(recipe.parent / "sciagent.db"))
+    with ledger.read() as connection:
+        names = campaigns.names(connection)
+        reasons = {campaigns.get(connection, name).stop_reason for name in names}
+    assert len(names) == 8 and reasons == {"all 5 verifications by checks are used"}
+    again, _ = evaluated(recipe)
+    assert again == answer
+
+
+def test_an_arm_that_fails_says_so_and_does_not_stop_the_others(recipe: Path) -> None:
+    text = recipe.read_text(encoding="utf-8").replace("[1, 2]", "[1]")
+    recipe.write_text(text + "    trained: {model: nowhere}\n    broken: {proposer: {kind: evolve, batch: 0}}\n")
+    answer, _ = evaluated(recipe)
+    assert set(answer.arms) == {"random", "evolve"}
+    assert "nowhere" in answer.failed["trained"][0] and "batch" in " ".join(answer.failed["broken"])
+    assert [(each.arm, each.minus) for each in answer.differences] == [("evolve", "random")]
+
+
+def test_a_stopped_evaluation_goes_on_where_it_was(recipe: Path) -> None:
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace("[1, 2]", "[1]"), encoding="utf-8")
+    ledger = Ledger(str(recipe.parent / "sciagent.db"))
+    evaluation = Evaluation(load_evaluation(recipe), recipe.parent, ledger)
+    answer = evaluation.run(lambda campaign, done, of: evaluation.stop() if done == 2 else None)
+    assert len(answer.campaigns) == 2 and answer.stopped is not None
+    whole, _ = evaluated(recipe)
+    assert len(whole.campaigns) == 4 and whole.stopped is None
+    assert whole.campaigns[:2] == answer.campaigns
