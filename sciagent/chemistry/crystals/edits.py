@@ -42,7 +42,8 @@ from sciagent.chemistry.crystals.editable_places import (
     places_without_voids,
     sites,
 )
-from sciagent.chemistry.crystals.prototypes_and_same_structures import assignment_of, built, prototypes
+from sciagent.chemistry.crystals.oxidation_states import assignment_of
+from sciagent.chemistry.crystals.prototypes_and_same_structures import built, prototypes
 
 _ION = re.compile(r"([A-Z][a-z]?)(\d*)([+-])")
 _DATA = "structure_prediction/data/lambda.json"

@@ -230,7 +230,7 @@ def _pairs(system: Collection[str]) -> list[tuple[str, str]]:
 @lru_cache(maxsize=4096)
 def balanced(pair: tuple[str, str]) -> tuple[str, ...]:
     """Returns the prototypes in which whole oxidation states of the two elements add up to zero."""
-    from sciagent.chemistry.crystals.prototypes_and_same_structures import assignment_of
+    from sciagent.chemistry.crystals.oxidation_states import assignment_of
 
     balanced_labels = []
     for label, structure in _decorated(pair, BINARIES):

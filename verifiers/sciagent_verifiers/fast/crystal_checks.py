@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.crystal import MAX_SITES, Crystal
 from sciagent.chemistry.crystals.bonds import is_metal, shortest_contact
-from sciagent.chemistry.crystals.prototypes_and_same_structures import Assignment, assignment_of
+from sciagent.chemistry.crystals.oxidation_states import Assignment, assignment_of
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.properties_and_levels import (
     BARTEL_TAU,

@@ -31,7 +31,7 @@ from functools import cache
 from typing import NamedTuple
 
 from sciagent.chemistry.crystals.cells_and_symmetry import analysis_folder
-from sciagent.chemistry.crystals.prototypes_and_same_structures import assignment_of
+from sciagent.chemistry.crystals.oxidation_states import assignment_of
 
 ESTIMATED = {("Sn", 2): 1.10}
 """Radii of ions that the table lacks, in angstrom."""

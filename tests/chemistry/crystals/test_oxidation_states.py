@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pymatgen.core import Composition
 
-from sciagent.chemistry.crystals.prototypes_and_same_structures import assignment_of
+from sciagent.chemistry.crystals.oxidation_states import assignment_of
 
 
 def counts(formula: str) -> dict[str, int]:
