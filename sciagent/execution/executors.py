@@ -16,7 +16,7 @@ EXECUTORS = ("local", "ledger", "celery", "slurm")
 
 
 class CeleryExecutor(Executor):
-    """Wakes Celery workers. A broker may lose tokens, so workers also look for queued jobs every few seconds.
+    """Wakes Celery workers. A broker may lose messages, so workers also look for queued jobs every few seconds.
 
     broker_url: see `Broker.parse`, which raises UsageError.
     """

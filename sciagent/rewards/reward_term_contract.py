@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 GROUP = "sciagent.reward_terms"
 RESERVED_PARTS = ("evidence", "cost")
 """Parts of a turn's reward that are no terms."""
-ROUNDING = 1e-9  # by so much rounding may lift a mean of values above their limit, 1
+ROUNDING = 1e-9  # the most by which rounding lifts a mean of values above their limit, 1
 
 Unsettled = Literal["settled", "posterior", "robust"]
 """The key `unsettled` of a description of rewards: how candidates without an answer of the terminal rung are valued."""

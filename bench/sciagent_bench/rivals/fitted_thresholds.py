@@ -87,6 +87,7 @@ class CampaignThresholds:
         last = pool.scores.shape[1] - 1
         self._towards = np.ones(last + 1)
         spent = pool.spent
+        # budget for each candidate, less the share of it that the pilot has used
         each = (left + spent) / len(pool.out) * (1 - spent / self._budget)
         costs = pool.costs.mean(0)
         if len(rows) < 3:
@@ -123,7 +124,10 @@ class CampaignThresholds:
         return []
 
     def _left_over(self, pool: CandidatePool, gates: Gates, left: float) -> list[Purchase]:
-        """Returns purchases for the remaining budget: the best rejected candidates, then new ones."""
+        """Returns purchases for the remaining budget: the best rejected candidates, then new ones.
+
+        A rejected candidate has a score, and is not out: it was not verified.
+        """
         last = gates.rungs[-1]
         for place in range(len(gates.rungs) - 2, -1, -1):
             score = self._score(pool, gates.rungs[place])

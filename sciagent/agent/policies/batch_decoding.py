@@ -156,6 +156,7 @@ class BatchDecoder:
         self._compute_prefix(prompts[0][:shared])
         own_parts = [prompt[shared:] for prompt in prompts]
         width = max(map(len, own_parts))
+        # a copy for all rows, so that the kept prefix stays as it is
         self._cache = reserved(self._cache, n, shared + width + limit)
         self._mask = self._mask.expand(n, -1)
         n_padding = [width - len(part) for part in own_parts]

@@ -195,8 +195,8 @@ class Tool:
 
     def carried_out(self, context: ToolContext, given: Mapping[str, Any]) -> Observation:
         """Runs the tool. given: checked arguments, by the names that they have for the model."""
-        parameters = {called: parameter for parameter, called in self.called.items()}
-        by_parameter = {parameters.get(name, name): value for name, value in given.items()}
+        parameter_by_called_name = {called: parameter for parameter, called in self.called.items()}
+        by_parameter = {parameter_by_called_name.get(name, name): value for name, value in given.items()}
         return self.run(context, **by_parameter)
 
     @property

@@ -57,6 +57,7 @@ class ToolResults:
     """Notations of the candidates to which the calls gave the next numbers."""
 
 
+# of a call to an MCP server after `finish` in the same answer: such calls are made before all others, up to `finish`
 _NOT_FETCHED = Observation(
     ok=False, text="error: not called, for it came after finish; call it again if the episode goes on"
 )
@@ -87,9 +88,10 @@ class Toolbox:
 
     structured: whether an answer is a JSON object with name and arguments, instead of a call in the provider's format.
     foreign: MCP servers, whose tools structured answers cannot call. ranks: whether candidates are named by number;
-    None means as `structured`. turns: of an episode; a structured answer may name the best at its beginning and one
-    candidate of each turn. strict: whether a server is to restrict calls to the schemas. predict: whether `modify`
-    and `crossover` take predictions, as `propose` does. subject: what the candidates are; None means molecules.
+    None means as `structured`. turns: of an episode; they set the largest number that may be named: the best at its
+    beginning, and one candidate of each turn. strict: whether a server is to restrict calls to the schemas. predict:
+    whether `modify` and `crossover` take predictions, as `propose` does. subject: what the candidates are; None means
+    molecules.
     """
 
     def __init__(
@@ -188,7 +190,7 @@ class Toolbox:
                     bench,
                     seed=seed + place,
                     limits=self._limits,
-                    numbered=known,
+                    numbered=known,  # the tools append to it
                     subject=self._subject,
                 )
             records.append(call_record(call.name, call.arguments, observation))

@@ -134,7 +134,8 @@ class CampaignSpec(Part):
         check_together(draft(self.__dict__))
         is_stated = "safety" in self.model_fields_set
         deciding = tuple(rung for rung in self.ladder if not rung.control)
-        ladder = screened(deciding, self.safety, is_stated, subject_of(self.subject))  # last, since it shifts positions
+        # after `check_together`, whose faults name the positions of the rungs in the file
+        ladder = screened(deciding, self.safety, is_stated, subject_of(self.subject))
         charges = charges_of(ladder)
         # evidence that is not reusable is found by its own campaign only
         owned = tuple(rung.for_charges(charges).owned_by(self.campaign) for rung in ladder)
@@ -196,7 +197,8 @@ class CampaignSpec(Part):
     def with_defaults_of(self, stored: Mapping[str, Any], before: CampaignSpec) -> CampaignSpec:
         """Returns the spec with the defaults from when the campaign began, so that a changed default ends no campaign.
 
-        stored: the canonical form of the campaign's spec. before: the spec of the campaign's stored file.
+        A setting that the file states wins; one that the stored file left out keeps its value of then. stored: the
+        canonical form of the campaign's spec. before: the spec of the campaign's stored file.
         """
         stored_settings = {(rung["rung"], rung["verifier"]): rung["settings"] for rung in stored["ladder"]}
         stated = {(rung.rung, rung.verifier): rung.settings for rung in before.all_rungs}
@@ -332,7 +334,7 @@ def _rung(rung: RungSpec) -> Mapping[str, Any]:
     """Returns a rung in the canonical form."""
     plain_keys = {"rung", "verifier", "limits", "on_refusal", "calibrate", "inline", "lab"}
     whole = rung.model_dump(mode="json", include=plain_keys)
-    if needs_text(rung.holds):  # more than one core
+    if needs_text(rung.holds):  # it holds more than one core
         whole["resources"] = rung.holds
     gate: dict[str, Any] = {}
     if rung.control:
@@ -490,6 +492,7 @@ def parse_spec(
         CampaignSpec,
         context=context,
         unknown=_unknown_key,
+        # as the model does at its end, so that these faults are reported together with those of single keys
         further=lambda data: check_together(draft(data, folder)),
     )
 

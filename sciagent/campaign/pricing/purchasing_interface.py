@@ -1,5 +1,8 @@
 """The interface between a campaign's driver and its scheduler: `Purchasing` turns purchases into choices.
 
+A purchase is what a rule of `sciagent.scheduling` wants, a row of its arrays and a rung; a choice names the candidate,
+the rung and the reason for the driver.
+
 `Blocked` says which limit a purchase exceeds. `Basket` holds the choices of one dispatch. `in_order_of_start` puts a
 batch of purchases into the order in which their jobs start. Only a part of the budget is released at first; more is
 released as candidates come.

@@ -58,7 +58,7 @@ def check(site: SiteProfile, need: Need) -> ProfileCheck:
     try:
         for name in COMMANDS:
             slurm.find(name)
-        slurm.passed_variables()
+        slurm.passed_variables()  # raises SlurmError if one is missing
         partitions = _partition_statuses(slurm.run("sinfo", "--noheader", f"--format={_FORMAT}").stdout)
         faults += _differences(site, {status.name: status for status in partitions})
         max_array_size = _MAX_ARRAY_SIZE.search(slurm.run("scontrol", "show", "config").stdout)

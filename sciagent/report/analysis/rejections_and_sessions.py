@@ -36,7 +36,7 @@ class _EndedCandidates(NamedTuple):
 
 
 class _UnreadProposals(NamedTuple):
-    """Proposals with one status and reason, as `campaign_queries.unread_proposals` counts them."""
+    """Proposals with one status and reason, as `campaign_queries.proposals_without_candidate` counts them."""
 
     status: str
     reason: str | None
@@ -96,7 +96,7 @@ def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRo
 
 def unread(connection: Connection, row: CampaignRow) -> list[Rejection]:
     """Returns the proposals that did not become a candidate, or were already in the campaign."""
-    groups = [_UnreadProposals(*group) for group in report_queries.unread_proposals(connection, row)]
+    groups = [_UnreadProposals(*group) for group in report_queries.proposals_without_candidate(connection, row)]
     candidate_ids = [group.first_id for group in groups if group.first_id is not None]
     names = names_of(connection, candidate_ids, [row.id])
     shown = []

@@ -66,7 +66,7 @@ class TruthTransform:
     """y = sign (value - centre) / scale; a hit lies between low and high, by default above 0.
 
     Linear: an inverse hyperbolic sine was no better on real tables (QM9's smallest gap: 90 % of the hits at .034 of the
-    cost instead of .029) and worse on Gaussian ladders (flat: .22 of the hits instead of .30), since the noise then
+    cost, linear .029) and worse on Gaussian ladders (flat costs: .22 of the hits, linear .30), since the noise then
     looks smaller far from the threshold than near it. scale: median distance of the first values from the centre; it
     never changes, so that the law's unit stays the same.
     """
@@ -140,7 +140,10 @@ class TruthTransform:
         return between(mean, sd, self.low, self.high)
 
     def log_loss(self, mean: Array, sd: Array, y: Array) -> float:
-        """Returns the log loss of "is a hit" under N(mean, sd²), summed over y, (n,), in nats; without limits, of y."""
+        """Returns the log loss of "is a hit" under N(mean, sd²), summed over y, (n,), in nats.
+
+        Without limits: the negative log density of y, up to a constant.
+        """
         if self.is_one_sided:
             return float(-log_ndtr(np.where(y > 0, 1.0, -1.0) * mean / sd).sum())
         if math.isinf(self.low) and math.isinf(self.high):

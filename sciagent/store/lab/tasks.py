@@ -186,7 +186,7 @@ def listed(
     skip: int = 0,
     limit: int = PAGE_SIZE,
 ) -> list[LabTask]:
-    """A page of open tasks of campaigns that neither rest nor have ended.
+    """A page of open tasks: claimed ones, and those that may be claimed, whose campaigns do not rest.
 
     Tasks that a person promoted come first, then the most urgent task of each campaign in turn, since campaigns measure
     urgency in different units. campaign_id: only tasks of this campaign. among: ids of the campaigns that may be shown;

@@ -147,6 +147,7 @@ def rejection_reasons(connection: Connection, row: CampaignRow, names: Sequence[
     """
     cases = [(_CC.detail.startswith(f"{name} ", autoescape=True), name) for name in names]
     missed_property = sa.case(*cases, else_=sa.null()) if cases else sa.null()
+    # the first column is the one by which the example is found
     example = sa.select(_CC.candidate_id, _CC.candidate_id.label("id"), t.candidate.c.text, _CC.detail)
     example = example.join(t.candidate, t.candidate.c.id == _CC.candidate_id).where(_CC.campaign_id == row.id)
     return _largest_groups(
@@ -159,7 +160,7 @@ def rejection_reasons(connection: Connection, row: CampaignRow, names: Sequence[
     )
 
 
-def unread_proposals(connection: Connection, row: CampaignRow, limit: int = 40) -> list[Any]:
+def proposals_without_candidate(connection: Connection, row: CampaignRow, limit: int = 40) -> list[Any]:
     """(status, reason, n, candidate id or None, text and detail of the first proposal) of proposals that gave no new
     candidate."""
     p = t.proposal.c

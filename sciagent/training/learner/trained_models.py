@@ -194,7 +194,7 @@ def publish(loaded: LoadedModel, folder: Path, name: str, recipe: Mapping[str, A
     recipe: how it was trained.
     """
     installed = _installed(name)
-    # the run has published the model after fewer steps, and its weights have changed since
+    # the run has published the model after fewer steps: its files do not have the hash any more that was entered then
     if installed is not None and installed.fault():
         installed_models.remove(name)
     model = installed_models.add_folder(folder / POLICY, name, tell=lambda _: None)

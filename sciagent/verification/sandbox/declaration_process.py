@@ -56,7 +56,8 @@ def main(fd: int) -> None:
     """Answers questions until the connection is closed."""
     os.set_inheritable(fd, False)
     connection = Connection(fd)
-    child = os.fork()  # verifiers run in the child: what they do to their parent does not harm the driver
+    # verifiers run in the child: one that signals its parent meets this idle process, and not the driver
+    child = os.fork()
     if child != 0:  # this is the parent
         connection.close()
         os.waitpid(child, 0)

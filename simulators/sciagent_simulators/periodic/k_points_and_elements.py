@@ -46,7 +46,10 @@ class Mesh:
     """Whether Gamma is one of the points; otherwise the mesh is shifted by half a step."""
 
     def has(self, point: Points) -> bool:
-        """Returns whether the point is on the mesh. point: (3,), in units of the reciprocal vectors."""
+        """Returns whether the point is on the mesh. point: (3,), in units of the reciprocal vectors.
+
+        A shifted mesh counts as having none of the points that are asked for, so that they are computed.
+        """
         steps = [x * n for x, n in zip(point, self.size, strict=True)]
         return self.has_gamma and all(abs(x - round(x)) < SAME_POINT for x in steps)
 

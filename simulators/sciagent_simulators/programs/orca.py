@@ -52,8 +52,8 @@ SMD_NAMES = {
 """{solvent: ORCA's name in SMD}, where the names differ."""
 REASONS: Reasons = {
     r"optimization did not converge|optimization has not (yet )?converged": Reason.GEOMETRY_NOT_CONVERGED,
-    r"scf not converged|wavefunction is not converged|not fully converged|convergence failure in scf"
-    r"|this wavefunction is not converged": Reason.SCF_NOT_CONVERGED,
+    r"scf not converged|wavefunction is not converged|not fully converged"
+    r"|convergence failure in scf": Reason.SCF_NOT_CONVERGED,
     r"multiplicity \(\d+\) is (odd|even) and number of electrons": Reason.MULTIPLICITY,
     r"no basis (functions? )?(found|available|on atom|for)|there are no .{0,30}basis": Reason.MISSING_BASIS,
     r"distance between atoms .{0,40}too small|atoms? .{0,30}too close": Reason.OVERLAPPING_ATOMS,

@@ -32,9 +32,9 @@ from sciagent.store.views.report_queries import (
     has_measured,
     measured_by,
     proposals,
+    proposals_without_candidate,
     rejection_reasons,
     reused_answers,
-    unread_proposals,
 )
 from tests.support.query_plans import plan_of, scans
 from tests.support.reported import Maker, dyes, spec
@@ -143,7 +143,7 @@ HOT: dict[str, Callable[[Any, Any], object]] = {
     "imported_properties": views.imported_properties,
     "measures": lambda c, r: has_measured(c, _second(c, r), "homo_lumo_gap"),
     "fallen": lambda c, r: rejection_reasons(c, r, ["homo_lumo_gap"]),
-    "unread": unread_proposals,
+    "unread": proposals_without_candidate,
     "events": lambda c, r: events(c, r, "ended"),
     "reused": reused_answers,
     "amendments": amendments,

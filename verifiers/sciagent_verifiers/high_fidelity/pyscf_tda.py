@@ -19,6 +19,7 @@ from sciagent_verifiers.high_fidelity.density_functional_base import (
 from sciagent_verifiers.method_errors import PYSCF_TDA
 
 LOWEST = 0.3  # eV; with a lower S1 a single determinant cannot distinguish ground and excited state
+# repeatability (k = 1) over the seed of the conformer search: energies in eV, the strength without unit
 RIGID = {S1_ENERGY: 0.002, S1_OSCILLATOR_STRENGTH: 0.002, T1_ENERGY: 0.002}
 FLEXIBLE = {S1_ENERGY: 0.05, S1_OSCILLATOR_STRENGTH: 0.03, T1_ENERGY: 0.05}
 
@@ -128,5 +129,6 @@ class PyscfTda(DensityFunctional):
         if len(singlets) > 1 and singlets[1].energy - lowest.energy < NEAR:
             detail = f"S2 lies within {NEAR} eV of S1: which of them has the strength is an accident"
         rows = self.measured(molecule, values, spread=(rigid, flexible))
-        finding = self.calculated(molecule, context, rows, diagnostics, {"": geometry}, detail)
+        structures = {"": geometry}  # the only geometry, so that its file needs no suffix
+        finding = self.calculated(molecule, context, rows, diagnostics, structures, detail)
         return finding, geometry, ground.energy

@@ -27,6 +27,7 @@ from sciagent_verifiers.thermochemistry_settings import (
 FMAX = 0.005  # eV/angstrom
 ACCURACY = 0.05  # factor on tblite's thresholds for the Hessian; below 1 is tighter than its default
 DEFAULT_DAMPING = 0.4  # mixer damping of a self-consistent field that needed no recovery
+# repeatability (k = 1) over the seed of the conformer search: in eV, and of the frequency in 1/cm
 RIGID = {ZERO_POINT_ENERGY: 0.0005, ENTHALPY: 0.001, GIBBS_FREE_ENERGY: 0.002, LOWEST_FREQUENCY: 2.0}
 FLEXIBLE = {ZERO_POINT_ENERGY: 0.005, ENTHALPY: 0.02, GIBBS_FREE_ENERGY: 0.03, LOWEST_FREQUENCY: 15.0}
 
@@ -124,5 +125,6 @@ class XtbThermo(TightBinding):
         rows = list[Measured]()
         for prop, value in values.items():
             rows.extend(self.measured(molecule, {prop: value}, further=spread_of_soft_modes, level=levels[prop]))
-        finding = self.calculated(molecule, context, tuple(rows), diagnostics | facts, {"": stationary.geometry}, note)
+        structures = {"": stationary.geometry}  # the only geometry, so that its file needs no suffix
+        finding = self.calculated(molecule, context, tuple(rows), diagnostics | facts, structures, note)
         return with_frequencies(finding, context.scratch, stationary.geometry, stationary.modes, settings.scale)
