@@ -16,7 +16,7 @@ from rdkit.Chem.FilterCatalog import FilterCatalog, FilterCatalogParams
 from rdkit.Chem.MolStandardize import rdMolStandardize
 from rdkit.Chem.rdinchi import MolToInchi
 
-from sciagent.chemistry.normal_form import RULES
+from sciagent.chemistry.molecule_normal_form import RULES
 from sciagent_verifiers.fast.molecule_checks import impossible
 
 ELEMENTS = frozenset({"H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Br", "I"})

@@ -27,8 +27,8 @@ from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.domain.quantities import Quantity
 from sciagent.rewards.candidate_states import answers_as_of, states
 from sciagent.rewards.episode_rewards import valuations
+from sciagent.rewards.reward_law import fit_law
 from sciagent.rewards.reward_spec import RewardSpec
-from sciagent.rewards.unanswered_values import fit_law
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import engine as engines
 from sciagent.store.database import migrate

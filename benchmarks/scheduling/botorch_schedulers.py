@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from sciagent.domain.rung_position import PaidIndex
+from sciagent.domain.positions_and_tiers import PaidIndex
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.answer_transforms import ScoreTransform, TruthTransform

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from sciagent.domain.rung_position import PaidIndex
+from sciagent.domain.positions_and_tiers import PaidIndex
 from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from sciagent.report.parts.outcome_charts import COLOURS, SETTINGS
+from sciagent.report.parts.campaign_charts import COLOURS, SETTINGS
 from sciagent.scheduling.aims_and_payoff import Aim, Aims
 from sciagent.scheduling.dynamic_programme import PRICES, STOP, TERMINAL, Programme, U, solve_left
 from sciagent.scheduling.law.answer_transforms import TruthTransform, between

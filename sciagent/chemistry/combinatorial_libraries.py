@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, Protocol
 
 from sciagent.chemistry.molecule_files import MAX_NAME
-from sciagent.chemistry.normal_form import rdkit_messages
+from sciagent.chemistry.molecule_normal_form import rdkit_messages
 from sciagent.domain.safe_text import cut
 from sciagent.errors import UsageError
 

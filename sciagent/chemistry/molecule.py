@@ -18,7 +18,7 @@ from itertools import accumulate
 from types import NoneType
 from typing import Any, Literal
 
-from sciagent.chemistry.normal_form import rdkit_messages
+from sciagent.chemistry.molecule_normal_form import rdkit_messages
 from sciagent.domain.candidate_and_names import candidate_key
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import InvalidCandidateError
@@ -150,7 +150,7 @@ def _build(smiles: str, standardise: str, multiplicity: int | None, messages: li
     from rdkit import Chem
     from rdkit.Chem import rdinchi, rdMolDescriptors
 
-    from sciagent.chemistry.normal_form import atoms_of, normalise, parent
+    from sciagent.chemistry.molecule_normal_form import atoms_of, normalise, parent
 
     mol = normalise(_read(smiles, messages))
     whole = mol
@@ -261,7 +261,7 @@ def _check_graph(graph: Any, smiles: str) -> bool:
     """Returns whether there are explicit hydrogens. Raises InvalidCandidateError for too large or invalid graphs."""
     from rdkit import Chem
 
-    from sciagent.chemistry.normal_form import atoms_of
+    from sciagent.chemistry.molecule_normal_form import atoms_of
 
     n = graph.GetNumAtoms()
     heavy = graph.GetNumHeavyAtoms()

@@ -11,7 +11,7 @@ from rich.console import Console
 from sciagent.api.terminal import Line, records_table, show
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import Exit, candidate_text, open_ledger, put, put_answer, put_json, say
-from sciagent.cli.workers import short_owner
+from sciagent.cli.workers_and_metrics import short_owner
 from sciagent.domain.states import JobState
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.inputs.environment_variables import user

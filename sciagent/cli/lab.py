@@ -17,8 +17,8 @@ from sciagent.inputs.environment_variables import user
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sciagent.lab.answers_to_evidence import Recorded
     from sciagent.lab.lab_views import LabTaskAnswer, TaskReader, TaskState
+    from sciagent.lab.record_and_review_answers import Recorded
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.lab.tasks import LabTask
 
@@ -162,7 +162,7 @@ def enter(
     json: options.Json = False,
 ) -> None:
     """Enter what was measured. For a task that is answered this is a correction, and needs --why."""
-    from sciagent.lab import answers_to_evidence
+    from sciagent.lab import record_and_review_answers
     from sciagent.lab.typed_answers import typed_answer
 
     opened = open_ledger(ledger)
@@ -184,10 +184,10 @@ def enter(
     if below and above:
         raise UsageError("--below and --above exclude each other")
     key = uuid.uuid4().hex if key is None else key[:MAX_KEY]
-    entry = answers_to_evidence.LabEntry(
+    entry = record_and_review_answers.LabEntry(
         typed_answer(said), said, as_who or user(), key=key, why=why or None, sample=sample
     )
-    recorded = answers_to_evidence.enter(built, task, entry)
+    recorded = record_and_review_answers.enter(built, task, entry)
     _put_recorded(recorded, json, built.row.hosted, lab_task.campaign)
 
 
@@ -207,7 +207,7 @@ def review(
 
     With --approve a task that is waiting goes on the list (`lab: {approve: true}`).
     """
-    from sciagent.lab import answers_to_evidence, claims_and_vials
+    from sciagent.lab import claims_and_vials, record_and_review_answers
     from sciagent.lab.lab_views import LabClaimed
     from sciagent.store.campaign_state import directives
     from sciagent.store.lab import tasks
@@ -227,10 +227,10 @@ def review(
         return
     built = reader.built(lab_task.campaign)
     if accept is not None:
-        recorded = answers_to_evidence.accept(built, task, who, accept)
+        recorded = record_and_review_answers.accept(built, task, who, accept)
         _put_recorded(recorded, json, built.row.hosted, lab_task.campaign)
         return
-    answers_to_evidence.send_back(built, task, who, directives.checked_reason(send_back))
+    record_and_review_answers.send_back(built, task, who, directives.checked_reason(send_back))
     with opened.read() as connection:
         task_now = tasks.find(connection, task) or lab_task
     state: TaskState = "claimed" if task_now.claimed_by else "answered"
@@ -239,13 +239,13 @@ def review(
 
 
 def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
-    from sciagent.lab import answers_to_evidence
+    from sciagent.lab import record_and_review_answers
     from sciagent.lab.lab_views import LabWaiting
 
     with ledger.read() as connection:
-        waiting = answers_to_evidence.waiting_answer(connection, task)
+        waiting = record_and_review_answers.waiting_answer(connection, task)
     assert waiting.at is not None  # it was read from the ledger
-    text = answers_to_evidence.answer_in_words(waiting.said)
+    text = record_and_review_answers.answer_in_words(waiting.said)
     answer = LabWaiting(task=task.id, answer=waiting.id, who=waiting.who, at=waiting.at, text=text, why=waiting.why)
     line = f"{waiting.who} entered on {waiting.at:%Y-%m-%d %H:%M} UTC for task {task.id}: {text}"
     if waiting.why:

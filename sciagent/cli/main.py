@@ -16,17 +16,17 @@ from typer.main import get_command, get_group
 from sciagent import __version__
 from sciagent.cli import (
     add_and_import,
+    campaign_dispatcher,
     campaign_views,
-    dispatcher,
-    doctor,
+    doctor_and_engines,
     environment_and_rollout,
     export,
     gc_and_db,
     init_schema_plan,
     jobs,
     lab,
+    language_models,
     mcp_server,
-    models,
     person_serve_audit,
     policy_and_evaluate,
     rewards,
@@ -34,7 +34,7 @@ from sciagent.cli import (
     steering,
     top,
     verifiers_and_calc,
-    workers,
+    workers_and_metrics,
 )
 from sciagent.cli.output_and_structures import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
@@ -202,15 +202,15 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(
             gc_and_db.gc, "Remove files that are not needed", "gc --keep-days 90 --delete --reason 'the disk is full'"
         ),
-        Listed(doctor.doctor, "Check what is installed or missing", "doctor"),
-        Listed(doctor.engines, "Python environments of engines", "engines mace --python ~/mace/bin/python"),
+        Listed(doctor_and_engines.doctor, "Check what is installed or missing", "doctor"),
+        Listed(doctor_and_engines.engines, "Python environments of engines", "engines mace --python ~/mace/bin/python"),
     ),
     "Agents": (
         Listed(campaign_views.trace, "Show what a model read and called", "trace quickstart_llm 1"),
-        Listed(models.models, "Language models on this machine", "models smollm2"),
+        Listed(language_models.models, "Language models on this machine", "models smollm2"),
         Listed(mcp_server.mcp, "Serve a campaign's tools over MCP", "mcp quickstart --http 8765"),
-        Listed(models.serve_model, "Serve a local model by vLLM", "serve-model smollm2 --port 8000"),
-        Listed(models.adapters, "LoRA adapters of a served model", "adapters policy-1 ./adapter"),
+        Listed(language_models.serve_model, "Serve a local model by vLLM", "serve-model smollm2 --port 8000"),
+        Listed(language_models.adapters, "LoRA adapters of a served model", "adapters policy-1 ./adapter"),
     ),
     "Learning": (
         Listed(
@@ -230,11 +230,13 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(jobs.jobs, "List jobs", "jobs quickstart --state failed --limit 50"),
         Listed(jobs.cancel, "End jobs", "cancel 4711 4712 --reason 'wrong charge'"),
         Listed(jobs.retry, "Run failed jobs again", "retry --campaign quickstart --state quarantined"),
-        Listed(dispatcher.dispatcher, "Drive submitted campaigns", "dispatcher --ledger postgresql://…"),
+        Listed(campaign_dispatcher.dispatcher, "Drive submitted campaigns", "dispatcher --ledger postgresql://…"),
         Listed(
-            workers.worker, "Run jobs on this machine", "worker --tier simulation --slots 4 --ledger postgresql://…"
+            workers_and_metrics.worker,
+            "Run jobs on this machine",
+            "worker --tier simulation --slots 4 --ledger postgresql://…",
         ),
-        Listed(workers.workers, "List workers and queues, drain a worker", "workers --all"),
+        Listed(workers_and_metrics.workers, "List workers and queues, drain a worker", "workers --all"),
     ),
 }
 """{title of the panel: its commands}, in the order of the help: commands for beginners come first."""

@@ -19,7 +19,7 @@ from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.reward_guards import GuardEstimate, PolicyGuards, ShownGuards
-    from sciagent.rewards.publishing import ChangedReward, PublishedRewards, RewardedEpisode, ShownRewards
+    from sciagent.rewards.publish_versions import ChangedReward, PublishedRewards, RewardedEpisode, ShownRewards
     from sciagent.store.database.ledger import Ledger
 
 
@@ -39,7 +39,7 @@ def publish(
     If nothing has been written since, the same description gives the version that exists. A new one says whose rewards
     changed.
     """
-    from sciagent.rewards.publishing import publish as publish_rewards
+    from sciagent.rewards.publish_versions import publish as publish_rewards
     from sciagent.rewards.reward_spec import load_rewards
 
     answer = publish_rewards(open_ledger(ledger), campaign, load_rewards(spec))
@@ -77,14 +77,14 @@ def show(
         guarded = show_guards(opened, version)
         put_answer(guarded, json, parts(guarded))
     else:
-        from sciagent.rewards.publishing import show as shown_rewards
+        from sciagent.rewards.publish_versions import show as shown_rewards
 
         answer = shown_rewards(opened, version)
         put_answer(answer, json, _shown(answer))
 
 
 def _put_difference(ledger: Ledger, old: int, new: int, json: bool) -> None:
-    from sciagent.rewards.publishing import difference
+    from sciagent.rewards.publish_versions import difference
 
     changed = difference(ledger, old, new)
     put_answer(changed, json, _changed(changed))

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from sciagent.domain.answers.shown_values import BestCandidate
 from sciagent.domain.answers.status_and_comparison import CampaignCounts
 from sciagent.report import status_best_trace
-from sciagent.report.parts import outcome_charts
+from sciagent.report.parts import campaign_charts
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import register_ledger_properties
@@ -77,7 +77,7 @@ class Figures:
         """Draws once, so that matplotlib is loaded before the first count and does not add to its time."""
         steps = [ProgressStep(0.0, 0, None), ProgressStep(1.0, 1, None)]
         with _DRAWING:
-            outcome_charts.progress({"": steps}, counts_hits=True)
+            campaign_charts.progress({"": steps}, counts_hits=True)
 
     def wait(self, figures: CampaignFigures, tick: int) -> float | None:
         """Returns the seconds after which a page asks again; None if the figures are of the present tick."""
@@ -126,7 +126,7 @@ class Figures:
         counted = time.monotonic()
         with _DRAWING:  # may wait until matplotlib is loaded
             drawing = time.monotonic()
-            chart = outcome_charts.progress({"": steps}, counts_hits=row.has_limits)
+            chart = campaign_charts.progress({"": steps}, counts_hits=row.has_limits)
         drawn = time.monotonic()
         took = (counted - began) + (drawn - drawing)  # without waiting for the lock
         return CampaignFigures(status, best, chart=Markup(chart), at=at, tick=tick, took=took)

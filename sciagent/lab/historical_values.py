@@ -25,7 +25,7 @@ from sciagent.domain.states import JobState, Standing
 from sciagent.errors import InputFileError, UsageError, did_you_mean
 from sciagent.inputs.open_input import open_input
 from sciagent.inputs.validation import file_hash
-from sciagent.lab.answers_to_evidence import answer_equal_tasks, place_again
+from sciagent.lab.record_and_review_answers import answer_equal_tasks, place_again
 from sciagent.lab.typed_answers import typed
 from sciagent.store.campaign_state import campaigns, standings, watermarks
 from sciagent.store.lab import tasks

@@ -38,14 +38,14 @@ from sciagent.domain.candidate_and_names import Names
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION
 from sciagent.domain.display_units import in_chosen_unit, window_text
 from sciagent.domain.evidence import Finding
+from sciagent.domain.fit_to_measured_values import Fits, calibrated
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
-from sciagent.domain.rung_calibration import Fits, calibrated
 from sciagent.domain.states import CampaignState, Standing
 from sciagent.errors import UsageError
 from sciagent.report import candidate_history
 from sciagent.report.candidate_history import JobAttempt, StoredEvidence
-from sciagent.report.parts.margins_to_limits import contradiction
+from sciagent.report.parts.margins_and_method_errors import contradiction
 from sciagent.report.status_best_trace import candidate_margins, imported_values
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow

@@ -14,8 +14,8 @@ from sciagent.domain.evidence import at_highest_rung
 from sciagent.domain.states import CampaignState, Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import proposers_compared
-from sciagent.report.parts import margins_to_limits, rung_agreement
-from sciagent.report.parts.margins_to_limits import contradiction
+from sciagent.report.parts import margins_and_method_errors, rung_agreement
+from sciagent.report.parts.margins_and_method_errors import contradiction
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
@@ -66,7 +66,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     ladder = campaigns.rungs(connection, row.id)
     imported = imported_answers(connection, ids)
     answers = rung_answers(connection, row, ladder, ids)
-    errors = margins_to_limits.method_errors(connection, row, ladder)
+    errors = margins_and_method_errors.method_errors(connection, row, ladder)
     fits = calibrations_by_rung(ladder)
     found = []
     for candidate in ranked:
@@ -84,7 +84,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
                 values=values,
                 imported=imported_values(imported_of_candidate),
                 contradicted=contradiction(row, candidate, candidate.hit, imported_of_candidate),
-                margins=margins_to_limits.margins(row, highest, errors),
+                margins=margins_and_method_errors.margins(row, highest, errors),
             )
         )
     return found
@@ -96,8 +96,8 @@ def candidate_margins(
     """Returns the distance of each objective's value of a candidate from its limits."""
     answers = rung_answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
     highest = at_highest_rung(pooled_by_rung(answers, calibrations_by_rung(ladder)))
-    errors = margins_to_limits.method_errors(connection, row, ladder)
-    return margins_to_limits.margins(row, highest, errors)
+    errors = margins_and_method_errors.method_errors(connection, row, ladder)
+    return margins_and_method_errors.margins(row, highest, errors)
 
 
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:

@@ -19,6 +19,7 @@ from sciagent.rewards.candidate_states import IDS_PER_READ, Records, rungs_as_of
 from sciagent.rewards.credit import gigpo, marginal_contribution, outcome, return_to_go
 from sciagent.rewards.credit.marginal_contribution import Find
 from sciagent.rewards.credit.returns_and_baselines import Group, returns
+from sciagent.rewards.reward_law import RewardLaw, expectations
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement, TermInputs, TurnOfEpisode, UsedTerm
 from sciagent.rewards.turn_rewards import (
@@ -30,7 +31,6 @@ from sciagent.rewards.turn_rewards import (
     with_limited_worths,
     worth,
 )
-from sciagent.rewards.unanswered_values import RewardLaw, expectations
 from sciagent.store.learning import reward_inputs
 from sciagent.store.learning.reward_inputs import EpisodeRow, EpisodeTurn
 from sciagent.store.learning.reward_versions import RewardRow

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.subjects.registry import subject_names
+from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import properties
-from sciagent.domain.rung_position import Tier
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.programs import Program
 from sciagent.verification.sandbox.declarations import with_declarations_apart

@@ -281,7 +281,7 @@ def test_the_same_text_is_another_candidate_under_other_rules():
     ("smiles", "changed"), [("CCO", False), ("c1ccccc1N(C)C", False), ("C[S+](C)[O-]", True), ("C[N+](=O)[O-]", False)]
 )
 def test_molecules_that_no_rule_touches_are_left_as_they_are(smiles, changed):
-    from sciagent.chemistry.normal_form import _normaliser, normalise
+    from sciagent.chemistry.molecule_normal_form import _normaliser, normalise
 
     mol = Chem.MolFromSmiles(smiles)
     theirs = Chem.MolToSmiles(Chem.RemoveHs(_normaliser().normalize(Chem.Mol(mol))))

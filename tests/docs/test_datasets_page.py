@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.rewards.publishing import publish
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.settings import DATASET_KINDS

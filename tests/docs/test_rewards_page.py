@@ -11,7 +11,7 @@ import pytest
 from sciagent.api.campaign import LedgerView
 from sciagent.campaign.core.create_and_open import open_stored
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.rewards.publishing import publish
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec, load_rewards
 from sciagent.store.database.ledger import Ledger
 from tests.campaign.file.test_rungs_controls import LADDER, REST

@@ -14,7 +14,7 @@ from sciagent.domain.lab_messages import LabAnswer
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.states import CampaignState, JobState
 from sciagent.errors import UsageError
-from sciagent.lab import answers_to_evidence, claims_and_vials
+from sciagent.lab import claims_and_vials, record_and_review_answers
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.job_queue import leases, offers, spend
@@ -24,7 +24,7 @@ from sciagent.store.people import audit
 from sciagent.store.views import campaign_counts
 from tests.lab.conftest import Make, drive
 
-NOT_OBTAINED = answers_to_evidence.LabEntry(
+NOT_OBTAINED = record_and_review_answers.LabEntry(
     LabAnswer(not_obtained=Reason.DECOMPOSED), {"not_obtained": "decomposed"}, "anna"
 )
 
@@ -97,7 +97,7 @@ def test_a_week_has_no_more_slots_than_its_limit(make: Make) -> None:
     first, second, third = listed(built)
     assert slots(built) == (0, 0), "a task that nobody has claimed holds no slot of a week"
     claims_and_vials.claim(built, first.id, "anna")
-    answers_to_evidence.enter(built, first.id, NOT_OBTAINED)
+    record_and_review_answers.enter(built, first.id, NOT_OBTAINED)
     claims_and_vials.claim(built, second.id, "anna")
     with pytest.raises(UsageError, match=r"no slot is left this week: lab_slots: 2 of 2 in seven days; more on"):
         claims_and_vials.claim(built, third.id, "ben")
@@ -109,7 +109,7 @@ def test_a_finished_measurement_is_booked_beyond_the_slots_and_the_next_claim_wa
     built = make(lab="{ahead: 3}", budget="{lab_slots: {amount: 1, per: week}}")
     first, second, third = listed(built)
     claims_and_vials.claim(built, first.id, "anna")
-    done = answers_to_evidence.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
+    done = record_and_review_answers.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
     assert "counts on top, and the next claim waits: lab_slots: 2 of 1 in seven days; more on" in done.overdrawn
     assert slots(built) == (2, 0) and len(done.evidence_key) == 64
     with pytest.raises(UsageError, match=r"no slot is left this week: lab_slots: 2 of 1 in seven days; more on"):
@@ -119,13 +119,13 @@ def test_a_finished_measurement_is_booked_beyond_the_slots_and_the_next_claim_wa
             each for each in audit.entries(connection) if each.object_id == second.id and each.what == "claimed"
         ]
     assert "no slot is left this week: lab_slots: 1 of 1" in str(claimed.payload["overdrawn"])
-    again = answers_to_evidence.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
+    again = record_and_review_answers.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
     assert again.was_known and slots(built) == (2, 0), "sent twice, it is booked once"
     claims_and_vials.release(built, first.id, "anna", "the vial broke")
     assert slots(built) == (1, 0)
     with pytest.raises(UsageError, match="lab_slots: 1 of 1"):
         claims_and_vials.claim(built, third.id, "ben")
-    late = answers_to_evidence.enter(built, third.id, replace(NOT_OBTAINED, who="ben", key="third"))
+    late = record_and_review_answers.enter(built, third.id, replace(NOT_OBTAINED, who="ben", key="third"))
     assert late.overdrawn, "all that is measured is recorded"
 
 
@@ -136,7 +136,7 @@ def test_a_finished_measurement_is_booked_beyond_a_stock(make: Make) -> None:
         spend.book_many(connection, [spend.Bill(built.row.id, built.asked[0].id, None, Cost(lab_slots=3))])
     with pytest.raises(UsageError, match="the budget does not hold task"):
         claims_and_vials.claim(built, first.id, "anna")
-    done = answers_to_evidence.enter(built, first.id, NOT_OBTAINED)
+    done = record_and_review_answers.enter(built, first.id, NOT_OBTAINED)
     assert done.overdrawn.startswith("the budget was used; this measurement counts on top") and slots(built)[0] == 4
 
 

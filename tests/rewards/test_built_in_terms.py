@@ -12,7 +12,7 @@ from rdkit.DataStructs import TanimotoSimilarity
 
 from sciagent.domain.cost import Cost
 from sciagent.rewards.built_in_terms import EmptyTerm
-from sciagent.rewards.publishing import RewardedEpisode, publish, show
+from sciagent.rewards.publish_versions import RewardedEpisode, publish, show
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement, TermInputs, TermSettings, TurnOfEpisode
 from sciagent.store.database.ledger import Ledger

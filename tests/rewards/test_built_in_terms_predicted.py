@@ -11,7 +11,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from sciagent.errors import SpecError
-from sciagent.rewards.publishing import RewardedTurn, publish, show
+from sciagent.rewards.publish_versions import RewardedTurn, publish, show
 from sciagent.rewards.reward_spec import RewardSpec, load_rewards
 from tests.support.rewarded import DFT, GAP, HIT, MISS, XTB, Rewarded
 

@@ -9,7 +9,7 @@ import pytest
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import UsageError
 from sciagent.rewards.candidate_states import states
-from sciagent.rewards.publishing import publish
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.scheduling.audit_of_dropped import lots

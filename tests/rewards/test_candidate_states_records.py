@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.rewards.publishing import ShownRewards, publish, show
+from sciagent.rewards.publish_versions import ShownRewards, publish, show
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from tests.support.rewarded import DFT, XTB, Rewarded, rewarded

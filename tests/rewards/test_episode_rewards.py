@@ -8,9 +8,9 @@ import pytest
 
 from sciagent.campaign.people.importing import import_file
 from sciagent.domain.display_units import Column
+from sciagent.domain.fit_to_measured_values import Fit, FitKind
 from sciagent.domain.properties_and_levels import Level
-from sciagent.domain.rung_calibration import Fit, FitKind
-from sciagent.rewards.publishing import publish, show
+from sciagent.rewards.publish_versions import publish, show
 from sciagent.store.campaign_state import watermarks
 from tests.support.rewarded import DFT, GAP, HIT, MISS, PRICE, SPEC, XTB, Rewarded, returns
 

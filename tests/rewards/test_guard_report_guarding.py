@@ -12,7 +12,7 @@ from sciagent.domain.answers.reward_guards import PolicyGuards, ShownGuards
 from sciagent.domain.answers.shown_values import plain
 from sciagent.rewards import guard_report
 from sciagent.rewards.guard_report import guards, show_guards
-from sciagent.rewards.publishing import publish
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.store.database.ledger import Ledger

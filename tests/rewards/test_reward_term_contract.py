@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sciagent.errors import SpecError, UsageError
 from sciagent.rewards import reward_term_contract
-from sciagent.rewards.publishing import publish, show
+from sciagent.rewards.publish_versions import publish, show
 from sciagent.rewards.reward_spec import RewardSpec, load_rewards
 from sciagent.rewards.reward_term_contract import RewardTerm, TurnOfEpisode, term_class
 from sciagent.store.database import tables as t

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.rung_calibration import Fit, FitKind
-from sciagent.rewards.publishing import ShownRewards, publish, show
+from sciagent.domain.fit_to_measured_values import Fit, FitKind
+from sciagent.rewards.publish_versions import ShownRewards, publish, show
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import proposer_trajectories, standings, watermarks
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sciagent.domain.evidence import Computation
-from sciagent.domain.rung_position import Position
+from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.states import JobState
 from sciagent.report import candidate_history
 from sciagent.store.campaign_state import campaigns, directives, same_structures, standings

@@ -19,7 +19,7 @@ from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states import AttemptState
 from sciagent.inputs.environment_variables import code_version
-from sciagent.rewards.publishing import ShownRewards
+from sciagent.rewards.publish_versions import ShownRewards
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import proposer_trajectories, standings
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from sciagent import Campaign
 from sciagent.agent.turns_to_training_rows import CONTEXT
-from sciagent.rewards.publishing import publish
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.training.dataset_building import build
 from sciagent.training.settings import DatasetSettings

@@ -134,11 +134,11 @@ def _become(request: dict[str, Any]) -> None:
 def _draw_a_page() -> None:
     """Compile the report's template and draw a chart: what a command does only once, and every run does again."""
     from sciagent.report.page.html_page import environment
-    from sciagent.report.parts import outcome_charts
+    from sciagent.report.parts import campaign_charts
     from sciagent.store.views.progress_and_comparisons import ProgressStep
 
     environment().get_template("report.html.j2")
-    outcome_charts.progress({"": [ProgressStep(0.0, 0, None), ProgressStep(1.0, 1, None)]}, counts_hits=True)
+    campaign_charts.progress({"": [ProgressStep(0.0, 0, None), ProgressStep(1.0, 1, None)]}, counts_hits=True)
 
 
 def serve() -> bool:

@@ -12,7 +12,7 @@ import pytest
 
 from sciagent.agent.turns_to_training_rows import CONTEXT, recorded_calls
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.rewards.publishing import publish
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn

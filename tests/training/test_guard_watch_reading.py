@@ -8,8 +8,8 @@ import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.rewards.episode_rewards import reward_rows
+from sciagent.rewards.reward_law import fit_law
 from sciagent.rewards.reward_spec import RewardSpec
-from sciagent.rewards.unanswered_values import fit_law
 from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database.ledger import Ledger

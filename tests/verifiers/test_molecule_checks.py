@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import properties
-from sciagent.domain.rung_position import Tier
 from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_verifiers.fast import descriptor_functions
 from sciagent_verifiers.fast.molecule_checks import MoleculeChecks

@@ -11,13 +11,13 @@ from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
 from sciagent.domain.people import Right, Role
-from sciagent.lab import answers_to_evidence
+from sciagent.lab import record_and_review_answers
 from sciagent.store.database.tables import metadata
 from sciagent.store.lab import tasks
 from sciagent.web import accounts
 from sciagent.web.route_rules import ANYONE as ANYONE_RULE
 from sciagent.web.route_rules import RouteRule, rules_of
-from tests.lab.test_answers_to_evidence import entry, task_ids
+from tests.lab.test_record_and_review_answers import entry, task_ids
 from tests.support.served_pages import HOST, Browser, Serve, Server, every_page
 
 ANYONE, READ, WORK, DECIDE, ADMINISTER = "anyone", "read", "work", "decide", "administer"
@@ -107,7 +107,7 @@ def test_a_role_may_do_what_the_table_says(serve: Serve, name: str) -> None:
     [first, second, _] = task_ids(server.built)
     if name == "elsewhere":
         serve(name="others")
-    answers_to_evidence.enter(server.built, first, entry("4.31 eV"))
+    record_and_review_answers.enter(server.built, first, entry("4.31 eV"))
     with server.ledger.read() as connection:
         task = tasks.find(connection, second)
     assert task is not None

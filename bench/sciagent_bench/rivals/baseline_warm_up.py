@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from sciagent.domain.rung_position import PaidIndex
+from sciagent.domain.positions_and_tiers import PaidIndex
 from sciagent.scheduling.array_types import RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.stats import multivariate_normal, norm, spearmanr
 
-from sciagent.domain.rung_position import PaidIndex
+from sciagent.domain.positions_and_tiers import PaidIndex
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 from sciagent.scheduling.rules.best_rung import BestRung

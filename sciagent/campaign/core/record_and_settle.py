@@ -17,9 +17,9 @@ from sciagent.campaign.core.same_structure import find_likenesses, known_likenes
 from sciagent.campaign.core.verdicts_and_places import Answer, Judgement, Place, judge, place, steered
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.evidence import Finding
+from sciagent.domain.fit_to_measured_values import calibrated
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
-from sciagent.domain.rung_calibration import calibrated
-from sciagent.domain.rung_position import Position
+from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.states import DEATHS, JobState, Standing
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import directives, standings, watermarks

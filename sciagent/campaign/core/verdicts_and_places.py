@@ -17,8 +17,8 @@ from sciagent.domain.evidence import Finding, Measured, at_highest_rung
 from sciagent.domain.lab_messages import NOT_OBTAINED
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
 from sciagent.domain.outcomes_and_verdicts import Reason, Verdict
+from sciagent.domain.positions_and_tiers import Position, Tier
 from sciagent.domain.quantities import Quantity, named_value_text
-from sciagent.domain.rung_position import Position, Tier
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state.same_structures import Likeness
 from sciagent.store.results.evidence import RecordedEvidence

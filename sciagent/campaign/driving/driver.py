@@ -38,12 +38,12 @@ from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE
 from sciagent.campaign.pricing.purchasing_interface import BlockedBy
 from sciagent.campaign.proposing.start_sources import MakeSource, source_of
+from sciagent.domain.fit_to_measured_values import Fit
+from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.proposer_interfaces import Choice
-from sciagent.domain.rung_calibration import Fit
-from sciagent.domain.rung_position import Position
 from sciagent.domain.states import CampaignState, Standing
 from sciagent.errors import CampaignError, LedgerAwayError, LedgerReplacedError, SciagentError, StaleLeaseError
-from sciagent.execution.executor import Executor
+from sciagent.execution.executor_interface import Executor
 from sciagent.store.campaign_state import campaigns, directives, standings, watermarks
 from sciagent.store.campaign_state.campaigns import log_event
 from sciagent.store.database import tables as t

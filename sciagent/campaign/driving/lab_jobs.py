@@ -29,8 +29,8 @@ from sciagent.campaign.driving.driver_state import Crew, DriverSession, Ending
 from sciagent.campaign.driving.job_slots import JobSlots, Pace, PlannedJob, Quota
 from sciagent.campaign.driving.remote_jobs import OfferedJob, offered_jobs, settle_ended
 from sciagent.domain.lab_messages import QUEUE
+from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.proposer_interfaces import Choice
-from sciagent.domain.rung_position import Position
 from sciagent.domain.states import CampaignState
 from sciagent.scheduling.candidate_pool import RECENT, tasks_for_missing_hits
 from sciagent.store.campaign_state import campaigns, standings

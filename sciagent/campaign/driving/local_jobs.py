@@ -16,7 +16,7 @@ from sciagent.campaign.driving.driver_state import Crew, DriverSession
 from sciagent.campaign.driving.job_slots import LocalSlots, Pace, PlannedJob
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.rung_position import Position
+from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.states import AttemptState, JobState
 from sciagent.execution.worker.end_attempts import (
     JobEnding,

@@ -34,8 +34,8 @@ from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.display_units import spec_in_chosen_units
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.objectives import Direction, Objective, Window
+from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.properties_and_levels import properties
-from sciagent.domain.rung_position import Position
 from sciagent.domain.states import needs_text
 from sciagent.errors import did_you_mean
 from sciagent.inputs.validation import NAME, Faults, Part, file_hash, keys_at, unknown_key, validated

@@ -27,8 +27,8 @@ from sciagent.domain.derived_properties import DerivedProperty, is_derived
 from sciagent.domain.evidence import canonical_json
 from sciagent.domain.objectives import Window
 from sciagent.domain.omit_unset import omitted_if_unset
+from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import PropertyAtLevel, properties
-from sciagent.domain.rung_position import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.validation import NAME, Faults, Part, fault
 from sciagent.scheduling.candidate_pool import WEEKS

@@ -16,7 +16,7 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.record_and_settle import set_pending, settle_again
 from sciagent.domain.directives import Verb
-from sciagent.domain.rung_position import Position
+from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.states import JobState, Standing
 from sciagent.store.campaign_state import campaigns, directives, standings, watermarks
 from sciagent.store.job_queue import job_lists, jobs

@@ -41,11 +41,11 @@ from sciagent.domain.candidate_and_names import MOLECULE_KIND, smiles_of
 from sciagent.domain.directives import Verb
 from sciagent.domain.display_units import Units, in_chosen_units
 from sciagent.domain.evidence import Finding
+from sciagent.domain.fit_to_measured_values import calibrated
 from sciagent.domain.outcomes_and_verdicts import Outcome, Verdict
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import conversion_factor
-from sciagent.domain.rung_calibration import calibrated
 from sciagent.domain.states import Standing
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 from sciagent.execution.worker.read_claimed_jobs import scratch_of

@@ -24,8 +24,8 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.objectives import Objective, Window
+from sciagent.domain.positions_and_tiers import PaidIndex, Position
 from sciagent.domain.quantities import Censoring
-from sciagent.domain.rung_position import PaidIndex, Position
 from sciagent.domain.states import Standing
 from sciagent.scheduling.array_types import Array, Mask
 from sciagent.scheduling.audit_of_dropped import lots

@@ -22,8 +22,8 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.auditing import Auditing
 from sciagent.campaign.pricing.priced_campaign import WALL_ALLOWANCE, PricedCampaign
 from sciagent.campaign.pricing.purchasing_interface import Basket, Blocked, BlockedBy, Purchasing, in_order_of_start
+from sciagent.domain.positions_and_tiers import PaidIndex, Position
 from sciagent.domain.proposer_interfaces import Choice
-from sciagent.domain.rung_position import PaidIndex, Position
 from sciagent.domain.states import CampaignState
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import Purchase

@@ -35,7 +35,7 @@ from sciagent.chemistry.editing.molecule_parts import (
     pattern,
     ring_systems,
 )
-from sciagent.chemistry.normal_form import rdkit_messages
+from sciagent.chemistry.molecule_normal_form import rdkit_messages
 
 Kind = Literal["hydrogen", "aromatic nitrogen", "substituent", "ring", "bond", "linker", "bridge", "ring edge"]
 FoundPlace = tuple[Kind, str, tuple[int, ...]]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.chemistry.molecule_files import StructureRecord, read_structures
-from sciagent.chemistry.normal_form import STANDARDISER_VERSION
+from sciagent.chemistry.molecule_normal_form import STANDARDISER_VERSION
 from sciagent.chemistry.subjects.base import CandidateColumns, EditSet, LibraryVersions, Subject, Words
 from sciagent.chemistry.subjects.standardisation import Standardisation
 from sciagent.domain.candidate_and_names import Candidate

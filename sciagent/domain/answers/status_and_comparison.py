@@ -7,7 +7,7 @@ from datetime import date, datetime
 
 from sciagent.domain.answers.shown_values import AnswerModel, CandidateName
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.rung_position import Tier
+from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.states import CampaignState
 
 

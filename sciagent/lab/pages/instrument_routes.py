@@ -11,7 +11,7 @@ from starlette.requests import Request
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.people import Right
-from sciagent.lab import answers_to_evidence, claims_and_vials
+from sciagent.lab import claims_and_vials, record_and_review_answers
 from sciagent.lab.lab_views import LabClaimed, LabEntered, TaskReader, TaskState
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.lab import tasks
@@ -70,7 +70,7 @@ def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> ob
     typed_texts = given.model_dump(include={"values", "uncertainties", "not_obtained", "comment"})
     # one sign for all values, as in the form for people; here a text such as `< 5` carries its own
     typed_texts["limit"] = ""
-    entry = answers_to_evidence.LabEntry(
+    entry = record_and_review_answers.LabEntry(
         typed_answer(typed_texts),
         typed_texts,
         visitor(request).who,
@@ -79,7 +79,7 @@ def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> ob
         sample=given.sample or None,
     )
     built = open_campaign_for_people(site.ledger, task_of(request).campaign)
-    done = answers_to_evidence.enter(built, task, entry)
+    done = record_and_review_answers.enter(built, task, entry)
     state: TaskState = "in_review" if done.in_review else "answered"
     answer = LabEntered(
         task=task, state=state, evidence_key=done.evidence_key, revision=done.revision, overdrawn=done.overdrawn

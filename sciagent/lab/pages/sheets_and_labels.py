@@ -25,10 +25,10 @@ from sciagent.domain.lab_messages import NOT_OBTAINED, read_code
 from sciagent.domain.people import Actor, Right, Rights
 from sciagent.domain.safe_text import read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
-from sciagent.lab import answers_to_evidence, claims_and_vials
-from sciagent.lab.answers_to_evidence import LabEntry, Recorded
+from sciagent.lab import claims_and_vials, record_and_review_answers
 from sciagent.lab.lab_views import LabTaskAnswer, TaskReader
 from sciagent.lab.pages.answer_form import TypedForm
+from sciagent.lab.record_and_review_answers import LabEntry, Recorded
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
@@ -223,7 +223,7 @@ def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, 
             for row, built, task_id, entry in ready:
                 try:
                     with connection.begin_nested():  # a fault undoes this row only, so that the others are tried, too
-                        done = answers_to_evidence.enter_here(connection, built, task_id, entry)
+                        done = record_and_review_answers.enter_here(connection, built, task_id, entry)
                 except SciagentError as error:
                     row.fault = str(error)
                     continue

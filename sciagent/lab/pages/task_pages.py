@@ -23,7 +23,7 @@ from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.safe_text import read_id
 from sciagent.domain.states import JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
-from sciagent.lab import answers_to_evidence, claims_and_vials
+from sciagent.lab import claims_and_vials, record_and_review_answers
 from sciagent.lab.lab_views import LabTaskAnswer, TaskReader
 from sciagent.lab.pages.answer_form import LIMITS, TypedForm, keep_files
 from sciagent.lab.typed_answers import read_number, typed_answer
@@ -331,7 +331,7 @@ def enter(request: Request, task: int) -> Response:
     page = read_task(site.ledger, task_of(request), site.shared(TaskReader))
     try:
         typed_texts = form.answer_texts(page.task.asks)
-        entry = answers_to_evidence.LabEntry(
+        entry = record_and_review_answers.LabEntry(
             typed_answer(typed_texts),
             typed_texts,
             visitor(request).who,
@@ -341,7 +341,7 @@ def enter(request: Request, task: int) -> Response:
             files=keep_files(site.ledger, request.state.form),
             seen=_seen(form),
         )
-        done = answers_to_evidence.enter(_built(request, page.task.campaign), task, entry)
+        done = record_and_review_answers.enter(_built(request, page.task.campaign), task, entry)
     except (UsageError, EvidenceConflictError) as error:
         conflict = isinstance(error, AnsweredMeanwhileError)
         status, text = said_of(error)
@@ -430,9 +430,9 @@ def review(request: Request, task: int) -> Response:
     seen = _seen(form) or 0  # no submission has the id 0, so without an id nothing is recorded
     try:
         if form.of("decision") == "accept":
-            answers_to_evidence.accept(built, task, who, seen)
+            record_and_review_answers.accept(built, task, who, seen)
         else:
-            answers_to_evidence.send_back(built, task, who, _reason(request), seen)
+            record_and_review_answers.send_back(built, task, who, _reason(request), seen)
     except AnswerChangedError as error:
         status, fault = said_of(error)
         return _page(request, TypedForm({}), status, changed=in_words(fault), seen=seen)
@@ -446,13 +446,13 @@ def sign(request: Request, task: int) -> Response:
     fields = texts(request)
     person = visitor(request).person
     assert person is not None  # the rule of the route saw to it
-    chosen = [meaning for meaning in answers_to_evidence.MEANINGS if meaning == fields.get("meaning")]
+    chosen = [meaning for meaning in record_and_review_answers.MEANINGS if meaning == fields.get("meaning")]
     if not chosen:
         raise UsageError("say what the signature means")
     if visitors.checked(site.ledger, person.login, fields.get("password", "")) is None:
         raise UsageError("the password does not fit; nothing was signed")
     seen = _seen(TypedForm(fields)) or 0  # no submission has the id 0, so without an id nothing is signed
-    answers_to_evidence.sign(_built_of_task(request), task, visitor(request).who, person.name, chosen[0], seen)
+    record_and_review_answers.sign(_built_of_task(request), task, visitor(request).who, person.name, chosen[0], seen)
     return redirect_to(f"/tasks/{task}")
 
 

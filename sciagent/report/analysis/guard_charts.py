@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.reward_guards import GuardEstimate, PolicyGuards, RewardGuards
 from sciagent.domain.safe_text import cut
-from sciagent.report.parts.outcome_charts import COLOURS, LINES, figure, svg, with_chart_settings
+from sciagent.report.parts.campaign_charts import COLOURS, LINES, figure, svg, with_chart_settings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.learning import reward_versions
 from sciagent.store.results.evidence import read_watermark

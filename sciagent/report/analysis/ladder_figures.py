@@ -20,7 +20,7 @@ from sciagent.domain.answers.status_and_comparison import LadderWorth, RungWorth
 from sciagent.domain.display_units import Units, chosen_unit_of
 from sciagent.domain.evidence import pooled
 from sciagent.domain.quantities import Quantity
-from sciagent.report.parts import outcome_charts
+from sciagent.report.parts import campaign_charts
 from sciagent.report.parts.best_candidates import properties_of_spec
 from sciagent.report.parts.rung_agreement import PROPERTIES_ON_METHOD_SCALE, Pair, RankAgreement, agreement
 from sciagent.report.parts.wording import window, with_unit, words
@@ -167,11 +167,11 @@ def _compare(
             y_level=_level(labels[y_level_id], upper, name),
             unit=unit,
             seen=len(pairs),
-            drawn=min(len(pairs), outcome_charts.MAX_POINTS),
+            drawn=min(len(pairs), campaign_charts.MAX_POINTS),
             censored=censored[x_level_id, y_level_id],
             figures=agreement(x_values, y_values, shared),
             shared_scale=shared,
-            chart=outcome_charts.scatter(
+            chart=campaign_charts.scatter(
                 pairs,
                 x_label=x_label,
                 y_label=f"{quantity} at {upper.name}",

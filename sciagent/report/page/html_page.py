@@ -31,15 +31,15 @@ from sciagent.domain.evidence import file_of
 from sciagent.errors import UsageError
 from sciagent.report.analysis import (
     audit_results,
+    distributions_and_front,
     guard_charts,
     ladder_figures,
-    objective_charts,
     proposers_compared,
     rejections_and_sessions,
     summary,
 )
-from sciagent.report.page import episode_display
-from sciagent.report.parts import best_candidates, outcome_charts, rung_agreement, wording
+from sciagent.report.page import episode_transcripts
+from sciagent.report.parts import best_candidates, campaign_charts, rung_agreement, wording
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, all_rungs, rungs
 from sciagent.store.database.ledger import ArtifactStore, Ledger
@@ -110,7 +110,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "finder_words": "" if only_proposer is None else proposers_compared.summary_sentence(only_proposer, row),
         "predicted": scores,
         "predictions": {c.candidate.key: proposers_compared.listed(c.origin.predicted, row.units) for c in cards},
-        "shown_episodes": episode_display.selection(connection, row),
+        "shown_episodes": episode_transcripts.selection(connection, row),
         "policies": guard_charts.policies(connection, row),
         "cards": cards,
         "glossary": wording.WORDS,
@@ -125,15 +125,15 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "amendments": amendments(connection, row),
         "directives": [d for d in directives(connection, row) if d["verb"] != "amend"],
         "sessions": rejections_and_sessions.sessions(connection, row),
-        "objective_charts": objective_charts.objective_charts(connection, row, decisive_rungs),
+        "objective_charts": distributions_and_front.objective_charts(connection, row, decisive_rungs),
         "data": {"rows": table.rows, "pictures": table.pictures, "named": table.named, "geometries": geometries},
-        "funnel_chart": outcome_charts.funnel(passages),
-        "cost_chart": outcome_charts.costs(spent.by_rung),
+        "funnel_chart": campaign_charts.funnel(passages),
+        "cost_chart": campaign_charts.costs(spent.by_rung),
         # an empty text stands for the whole campaign
-        "progress_chart": outcome_charts.progress(
+        "progress_chart": campaign_charts.progress(
             {"": progress_and_comparisons.progress(connection, row, terminal.rung)}, row.has_limits
         ),
-        "finders_chart": outcome_charts.progress(
+        "finders_chart": campaign_charts.progress(
             proposers_compared.progress(connection, row, active_proposers), row.has_limits
         ),
         "prediction_charts": _learning(scores),
@@ -158,7 +158,7 @@ def _learning(scores: list[proposers_compared.PredictionAccuracy]) -> list[tuple
         has_a_line = any(len(points) > 1 for points in lines.values())
         if has_a_line and len(shown) < MAX_LEARNING:
             label = wording.with_unit("mean CRPS", unit)
-            chart = outcome_charts.learning(lines, label, salt=str(len(shown)))
+            chart = campaign_charts.learning(lines, label, salt=str(len(shown)))
             shown.append((rung, name, chart))
     return shown
 
@@ -268,7 +268,7 @@ def write_episodes(ledger: Ledger, name: str, folder: Path) -> int:
         files = ["", *(f"{n:04d}.html" for n in range(1, number + 1)), ""]
         folder.mkdir(exist_ok=True)
         lines = []
-        for n, episode in enumerate(episode_display.every(connection, row), start=1):
+        for n, episode in enumerate(episode_transcripts.every(connection, row), start=1):
             write(files[n], "episode_page.html.j2", shown=episode, before=files[n - 1], after=files[n + 1])
             lines.append((files[n], episode._replace(turns=[]), episode.tokens, episode.seconds))
         write("index.html", "episode_list.html.j2", lines=lines)

@@ -16,7 +16,7 @@ from sciagent.domain.evidence import Measured, at_highest_rung
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.states import Standing
 from sciagent.report.parts.export_rows import geometry
-from sciagent.report.parts.margins_to_limits import contradiction, margins, method_errors
+from sciagent.report.parts.margins_and_method_errors import contradiction, margins, method_errors
 from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
 from sciagent.report.parts.wording import missed_property, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sciagent.domain.safe_text import cut
 from sciagent.domain.series import MAX_BYTES, MEDIA_TYPE, CurveRole, Series, SeriesColumn, SeriesCurve, read_series
 from sciagent.errors import SciagentError
-from sciagent.report.parts.outcome_charts import COLOURS, LINES, figure, svg, with_chart_settings
+from sciagent.report.parts.campaign_charts import COLOURS, LINES, figure, svg, with_chart_settings
 from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.views.report_candidates import EvidenceAnswer
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.objectives import Valuation
-from sciagent.domain.rung_position import PaidIndex
+from sciagent.domain.positions_and_tiers import PaidIndex
 from sciagent.scheduling.aims_and_payoff import Aims, Errors, Fit, data_for_law, expected_answers
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_indices import (

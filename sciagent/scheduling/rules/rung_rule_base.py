@@ -12,7 +12,7 @@ from typing import ClassVar, get_args
 
 import numpy as np
 
-from sciagent.domain.rung_position import PaidIndex, Tier
+from sciagent.domain.positions_and_tiers import PaidIndex, Tier
 from sciagent.inputs.validation import Part
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.candidate_and_names import identifier_text
 from sciagent.domain.evidence import Computation
 from sciagent.domain.outcomes_and_verdicts import Outcome, Verdict
-from sciagent.domain.rung_position import Position
+from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.states import Standing
 from sciagent.store.campaign_state import standings, watermarks
 from sciagent.store.database import tables as t

@@ -26,9 +26,9 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing import briefing
 from sciagent.errors import EpisodeError, UsageError
 from sciagent.rewards.episode_rewards import reward_rows
-from sciagent.rewards.publishing import RewardedEpisode, RewardedTurn, check_scheduler, law_of, shown_turn
+from sciagent.rewards.publish_versions import RewardedEpisode, RewardedTurn, check_scheduler, law_of, shown_turn
+from sciagent.rewards.reward_law import RewardLaw
 from sciagent.rewards.reward_spec import RewardSpec, load_rewards
-from sciagent.rewards.unanswered_values import RewardLaw
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_inputs, rollout_groups

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.errors import UsageError
-from sciagent.report.parts.outcome_charts import SETTINGS, figure
+from sciagent.report.parts.campaign_charts import SETTINGS, figure
 from sciagent.training.evaluation.evaluation_answers import (
     ArmDifference,
     EvaluatedArm,

@@ -23,7 +23,7 @@ from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
-from sciagent.rewards.publishing import publish_groups
+from sciagent.rewards.publish_versions import publish_groups
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import proposer_trajectories, watermarks
 from sciagent.store.database.ledger import Ledger

@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
-from sciagent.rewards.publishing import publish_groups
+from sciagent.rewards.publish_versions import publish_groups
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import evaluations_and_turn_uses, reward_versions

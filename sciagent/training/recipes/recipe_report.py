@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from sciagent.domain.safe_text import cut
 from sciagent.report.page.html_page import environment, replace_text
-from sciagent.report.parts.outcome_charts import COLOURS, LINES, figure, svg, with_chart_settings
+from sciagent.report.parts.campaign_charts import COLOURS, LINES, figure, svg, with_chart_settings
 from sciagent.training.learner.run_state import METRICS
 from sciagent.training.train_answers import StageAnswer, TrainedStep
 

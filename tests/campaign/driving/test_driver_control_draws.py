@@ -13,7 +13,7 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.rewards.guard_report import show_guards
-from sciagent.rewards.publishing import publish, show
+from sciagent.rewards.publish_versions import publish, show
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

@@ -7,7 +7,7 @@ import pytest
 from sciagent.domain.people import Right
 from sciagent.store.database import tables as t
 from tests.lab.pages.test_task_pages import count
-from tests.lab.test_answers_to_evidence import place, task_ids
+from tests.lab.test_record_and_review_answers import place, task_ids
 from tests.support.served_pages import Browser, Serve, Server
 
 RESULT = {"key": "balance-0001", "values": {"homo_lumo_gap": "4.31 eV"}, "uncertainties": {"homo_lumo_gap": "0.1"}}

@@ -21,7 +21,7 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.lab import submissions, tasks
 from sciagent.store.people import audit
 from tests.lab.conftest import CAMPAIGN, Make, drive
-from tests.lab.test_answers_to_evidence import place, task_ids
+from tests.lab.test_record_and_review_answers import place, task_ids
 from tests.support.served_pages import Browser, Serve, Server, every_page
 
 GAP = "homo_lumo_gap"

@@ -10,7 +10,7 @@ import pytest
 from sciagent.domain.answers.reward_guards import ControlCheck, GuardEstimate, PolicyGuards
 from sciagent.report.analysis.guard_charts import policies, policy_charts
 from sciagent.report.page.html_page import page
-from sciagent.rewards.publishing import publish
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sciagent.domain.rung_position import PaidIndex
+from sciagent.domain.positions_and_tiers import PaidIndex
 from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.rules.priced import BATCH_SHARE_BELOW_TERMINAL, EARLY_LESSON_SHARE, LATER_LESSON_SHARE, Priced

@@ -6,8 +6,8 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.directives import Verb
+from sciagent.domain.fit_to_measured_values import Fit, FitKind
 from sciagent.domain.policy_identity import PolicyIdentity
-from sciagent.domain.rung_calibration import Fit, FitKind
 from sciagent.store.campaign_state import campaigns, directives, proposer_trajectories, same_structures, watermarks
 from sciagent.store.campaign_state.same_structures import RelaxedStructure
 from sciagent.store.database import tables as t

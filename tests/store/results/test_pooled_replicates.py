@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.lab import answers_to_evidence
+from sciagent.lab import record_and_review_answers
 from sciagent.store.lab import tasks
 from sciagent.store.results import pooled_replicates
 from tests.lab.conftest import Make, make  # noqa: F401
-from tests.lab.test_answers_to_evidence import entry
+from tests.lab.test_record_and_review_answers import entry
 
 
 def test_two_replicates_are_one_answer_with_their_mean(make: Make) -> None:  # noqa: F811
@@ -19,7 +19,7 @@ def test_two_replicates_are_one_answer_with_their_mean(make: Make) -> None:  # n
         of_candidate = sorted(tasks.of_candidate(connection, candidate_id), key=lambda task: task.replicate)
         assert pooled_replicates.pooled_answers(connection, [candidate_id], computation) == {}
     for task, gap in zip(of_candidate, ("4.3 eV", "4.5 eV"), strict=True):
-        answers_to_evidence.enter(built, task.id, entry(gap))
+        record_and_review_answers.enter(built, task.id, entry(gap))
     with built.ledger.read() as connection:
         answer = pooled_replicates.pooled_answers(connection, [candidate_id], computation)[candidate_id]
         assert pooled_replicates.ids_with_replicates(connection, [candidate_id], computation) == {candidate_id}

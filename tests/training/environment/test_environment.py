@@ -11,7 +11,7 @@ import pytest
 
 from sciagent.domain.directives import Verb
 from sciagent.errors import EpisodeError, StaleLeaseError
-from sciagent.rewards.publishing import publish, show
+from sciagent.rewards.publish_versions import publish, show
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.rewards.publishing import publish, show
+from sciagent.rewards.publish_versions import publish, show
 from sciagent.store.database.ledger import Ledger
 from tests.support import environments
 from tests.support.vllm import ROOT

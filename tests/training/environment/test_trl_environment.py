@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sciagent.agent.conversation import SYSTEM
-from sciagent.rewards.publishing import publish, show
+from sciagent.rewards.publish_versions import publish, show
 from sciagent.rewards.reward_spec import load_rewards
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.environment.environment import Environment

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sciagent import Campaign
-from sciagent.rewards.publishing import publish, show
+from sciagent.rewards.publish_versions import publish, show
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.environment.http_environment import EnvironmentServer, application, guarded, hosts_of
 from tests.support import environments

@@ -11,7 +11,7 @@ import pytest
 
 from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.errors import UsageError
-from sciagent.rewards.publishing import publish
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.dataset_building import build

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sciagent.errors import UsageError
-from sciagent.rewards.publishing import publish
+from sciagent.rewards.publish_versions import publish
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import training_run
 from sciagent.training.learner.learner_rows import Conversations

@@ -18,7 +18,7 @@ import sciagent
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.proposer_interfaces import ProposalIn
-from sciagent.rewards.publishing import RewardedEpisode, publish, show
+from sciagent.rewards.publish_versions import RewardedEpisode, publish, show
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -22,7 +22,7 @@ from typing import Any, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.chemistry.normal_form import atoms_of
+from sciagent.chemistry.molecule_normal_form import atoms_of
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.properties_and_levels import STRUCTURAL_ALERTS, properties
@@ -354,7 +354,7 @@ def _pattern(smarts: str) -> Any:
     """Returns the RDKit molecule of a SMARTS pattern; None for an invalid or empty one."""
     from rdkit import Chem
 
-    from sciagent.chemistry.normal_form import rdkit_messages
+    from sciagent.chemistry.molecule_normal_form import rdkit_messages
 
     with rdkit_messages():
         return Chem.MolFromSmarts(smarts) if smarts.strip() else None

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from sciagent.chemistry.molecule import Molecule, molecule_or_none
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import (
     PURCHASABLE,
     SA_SCORE,
@@ -21,7 +22,6 @@ from sciagent.domain.properties_and_levels import (
     PropertyAtLevel,
     at,
 )
-from sciagent.domain.rung_position import Tier
 from sciagent.errors import SimulatorError, UsageError
 from sciagent.verification.retrosynthesis import RouteFinder, checked, route_finder
 from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings, StructureFile

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.chemistry.normal_form import atoms_of
+from sciagent.chemistry.molecule_normal_form import atoms_of
 from sciagent.verification.verifier_contract import Context, Level, Reason, Refusal, Settings, Tier
 from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds
 from sciagent_simulators.pyscf_engine import DftSettings

@@ -25,8 +25,8 @@ from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Measured, seed_of
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import JUDGED_MARGIN, JUDGED_SCORE, Level, PropertyAtLevel, at
-from sciagent.domain.rung_position import Tier
 from sciagent.domain.safe_text import address_fault
 from sciagent.errors import SciagentError, UsageError
 from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings

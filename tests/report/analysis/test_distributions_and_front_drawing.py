@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from sciagent.report.analysis.objective_charts import NamedPoint, distribution, front, pareto
+from sciagent.report.analysis.distributions_and_front import NamedPoint, distribution, front, pareto
 
 
 def test_a_histogram_names_each_kind_with_its_number() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sciagent.report.parts import outcome_charts
+from sciagent.report.parts import campaign_charts
 
 STATIC = files("sciagent.report").joinpath("static")
 CSS = "".join(STATIC.joinpath(name).read_text(encoding="utf-8") for name in ("colours.css", "report.css"))
@@ -93,7 +93,7 @@ def test_no_two_parts_of_a_bar_look_alike(theme: str, sight: str) -> None:
 
 def test_a_chart_has_the_layout_that_savefig_gives_it() -> None:
     def drawn() -> Any:
-        chart, axes = outcome_charts.figure(7, 3)
+        chart, axes = campaign_charts.figure(7, 3)
         axes.plot([0, 1, 2], [1, 1000, 10])
         axes.set_xlabel("core-seconds")
         return chart
@@ -101,6 +101,7 @@ def test_a_chart_has_the_layout_that_savefig_gives_it() -> None:
     saved = io.StringIO()
     drawn().savefig(saved, format="svg")
     shapes = [
-        re.findall(r' d="([^"]+)"', text) for text in (saved.getvalue(), outcome_charts.svg(drawn(), "a title", "salt"))
+        re.findall(r' d="([^"]+)"', text)
+        for text in (saved.getvalue(), campaign_charts.svg(drawn(), "a title", "salt"))
     ]
     assert shapes[0] == shapes[1] and len(shapes[0]) > 5

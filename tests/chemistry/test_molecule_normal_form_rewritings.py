@@ -10,7 +10,7 @@ import pytest
 from rdkit import Chem
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.chemistry.normal_form import RULES, parent
+from sciagent.chemistry.molecule_normal_form import RULES, parent
 
 ROWS = json.loads((Path(__file__).parent / "pinned_keys.json").read_text())
 DRUGS = [row for row in ROWS if row["set"] == "drug"][:200]

@@ -31,7 +31,7 @@ def dispatcher(
     """
     from sciagent.api.terminal import each_signal
     from sciagent.campaign.driving.dispatcher import Host
-    from sciagent.cli.workers import TIERS
+    from sciagent.cli.workers_and_metrics import TIERS
     from sciagent.execution.executors import executor_of
     from sciagent.store.job_queue.workers_and_capacity import NewWorker
 

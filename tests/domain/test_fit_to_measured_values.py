@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sciagent.domain.evidence import Measured
+from sciagent.domain.fit_to_measured_values import CalibratedLevel, Fit, FitKind, calibrated, fitted
 from sciagent.domain.properties_and_levels import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity, to_canonical
-from sciagent.domain.rung_calibration import CalibratedLevel, Fit, FitKind, calibrated, fitted
 
 NAME = "solvation_free_energy"
 LEVEL = Level("GFN2-xTB", phase="water", geometry="GFN2-xTB//ETKDGv3x10")

@@ -13,8 +13,8 @@ import pytest
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.chemistry.molecule import molecule_or_none, parse_molecule
-from sciagent.rewards import unanswered_values
-from sciagent.rewards.publishing import ShownRewards, publish, show
+from sciagent.rewards import reward_law
+from sciagent.rewards.publish_versions import ShownRewards, publish, show
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
@@ -64,7 +64,7 @@ def published(made: Rewarded, spec: RewardSpec = SPEC) -> ShownRewards:
 def test_the_same_evidence_gives_equal_rewards_in_every_order_and_on_both_databases(
     migrated_sqlite: Path, migrated_postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unanswered_values, "MAX_TEACHING", 8)  # more answers than the law keeps
+    monkeypatch.setattr(reward_law, "MAX_TEACHING", 8)  # more answers than the law keeps
     found = []
     for number in range(4):
         url = migrated_postgres if number == 0 else str(tmp_path / f"{number}.db")
@@ -180,12 +180,10 @@ def test_the_expected_improvement_over_a_record_lies_between_its_bounds(ledger: 
         made.answer(MOLECULES[i], position, {GAP: truth(i, position)}, seconds=1.0)
     with ledger.read() as connection:
         now = made.watermark()
-        law = unanswered_values.fit_law(made.built, connection, now)
+        law = reward_law.fit_law(made.built, connection, now)
         assert law is not None
         ids = list(candidates.ids_of(connection, [parse_molecule(smiles).key for smiles in MOLECULES]).values())
-        whole, above = (
-            unanswered_values.expectations(made.built, connection, law, ids, now, record) for record in (0.0, 0.6)
-        )
+        whole, above = (reward_law.expectations(made.built, connection, law, ids, now, record) for record in (0.0, 0.6))
     assert len(whole) == len(MOLECULES)
     assert all(max(0.0, whole[id_] - 0.6) - 1e-9 <= above[id_] <= 0.4 * whole[id_] + 1e-9 for id_ in ids)
     assert any(above[id_] > whole[id_] - 0.6 + 1e-3 for id_ in ids), "an answer may lie below the record"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.report.page import episode_display
+from sciagent.report.page import episode_transcripts
 from sciagent.report.page.html_page import write_episodes
 from sciagent.store.campaign_state import proposer_trajectories as trajectories
 from sciagent.store.database.ledger import Ledger
@@ -14,9 +14,9 @@ from tests.support.reported import Maker
 from tests.support.talked import Talker, talked
 
 
-def selected(made: Maker) -> tuple[int, list[episode_display.ShownEpisode]]:
+def selected(made: Maker) -> tuple[int, list[episode_transcripts.ShownEpisode]]:
     with made.ledger.read() as connection:
-        return episode_display.selection(connection, made.row)
+        return episode_transcripts.selection(connection, made.row)
 
 
 def test_an_episode_is_shown_turn_by_turn(several: Talker) -> None:
@@ -56,12 +56,12 @@ def test_of_many_the_best_and_the_latest_are_shown(own_ledger: Ledger, tmp_path:
     made = talked(own_ledger, tmp_path, episodes=40, turns=1)
     number, shown = selected(made)
     numbers = [episode.begun.number for episode in shown]
-    assert number == 40 and len(numbers) == episode_display.MAX_LATEST + episode_display.MAX_OF_BEST
+    assert number == 40 and len(numbers) == episode_transcripts.MAX_LATEST + episode_transcripts.MAX_OF_BEST
     assert numbers == sorted(numbers, reverse=True)
-    assert set(range(40, 40 - episode_display.MAX_LATEST, -1)) <= set(numbers)
+    assert set(range(40, 40 - episode_transcripts.MAX_LATEST, -1)) <= set(numbers)
     assert (
         sum(episode.outcome.hits > 0 for episode in shown if episode.begun.number <= 28)
-        >= episode_display.MAX_OF_BEST - 2
+        >= episode_transcripts.MAX_OF_BEST - 2
     )
     assert "20 of 40 episodes: those behind the best candidates, and the latest." in Parsed(rendered(made)).text
 
@@ -70,17 +70,17 @@ def test_a_page_stays_a_page_however_long_a_model_talks(own_ledger: Ledger, tmp_
     made = Talker(own_ledger, tmp_path)
     for number in range(1, 13):
         trajectory = made.begin("m", number, opening="o" * 30_000)
-        for turn in range(episode_display.MAX_TURNS + 2 if number == 12 else 25):
+        for turn in range(episode_transcripts.MAX_TURNS + 2 if number == 12 else 25):
             made.say(trajectory, turn, "C" * 20_000, thinking="t" * 50_000, content="c" * 50_000, seen="s" * 20_000)
     with made.ledger.begin() as connection:
-        for n in range(episode_display.MAX_PROPOSALS + 10):
+        for n in range(episode_transcripts.MAX_PROPOSALS + 10):
             made.propose(connection, "x" * 5000, "refused", reason="unparsable", detail=str(n))
     html = rendered(made)
     assert len(html.encode()) < 1_600_000
     number, shown = selected(made)
     assert number == 12 and 1 < len(shown) < 12
     longest = next(episode for episode in shown if episode.begun.number == 12)
-    assert len(longest.turns) == episode_display.MAX_TURNS
+    assert len(longest.turns) == episode_transcripts.MAX_TURNS
     assert longest.turns[0].thinking.endswith("… (50000 characters)")
     assert "2 further turns not shown here." in Parsed(html).text
 

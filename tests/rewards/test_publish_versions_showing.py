@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.rewards.publishing import difference, publish, show
+from sciagent.rewards.publish_versions import difference, publish, show
 from sciagent.rewards.reward_spec import RewardSpec
 from tests.support.rewarded import HIT, Rewarded, rewarded
 

@@ -21,9 +21,9 @@ from sciagent.domain.answers.shown_values import AnswerModel
 from sciagent.errors import UsageError
 from sciagent.rewards.episode_rewards import reward_rows
 from sciagent.rewards.guard_report import guards
+from sciagent.rewards.reward_law import RewardLaw, fit_law, restored_law
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.turn_rewards import price_of
-from sciagent.rewards.unanswered_values import RewardLaw, fit_law, restored_law
 from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.store.campaign_state import watermarks
 from sciagent.store.database import tables as t

@@ -10,11 +10,11 @@ import pytest
 from sciagent.domain.answers.shown_values import MEASURED
 from sciagent.domain.display_units import in_chosen_unit
 from sciagent.domain.evidence import Measured
+from sciagent.domain.fit_to_measured_values import Fit, FitKind
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.rung_calibration import Fit, FitKind
 from sciagent.domain.states import Standing
-from sciagent.report.parts.margins_to_limits import MethodErrors, margins, method_errors
+from sciagent.report.parts.margins_and_method_errors import MethodErrors, margins, method_errors
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
