@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from sciagent.cockpit.cached_figures import SHARE, CampaignFigures, Figures
+from sciagent.cockpit.cached_figures import MIN_WAIT_SECONDS, SHARE, CampaignFigures, Figures
 from sciagent.lab import record_and_review_answers
 from sciagent.web.shared_page_parts import Ticker
 from tests.lab import conftest as lab
@@ -60,3 +60,27 @@ def test_slow_figures_are_counted_by_one_and_not_at_each_tick(make: Make, monkey
     for tick in range(2, 6):
         assert figures.of("gaps", tick).tick in (1, tick)
     assert counted[0] == 1 and len(counted) <= 2
+
+
+def test_a_page_with_older_figures_asks_again_when_they_may_be_counted(make: Make) -> None:
+    figures = Figures(make().ledger)
+    first = figures.of("gaps", 1)
+    assert figures.wait(first, 1) is None
+    waits = figures.wait(first, 2)
+    assert waits is not None and 0 < waits <= max(MIN_WAIT_SECONDS, first.seconds_to_next_count)
+
+
+def test_whoever_waited_for_a_count_that_failed_counts_too(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures, calls = Figures(make().ledger), []
+    count = figures._count
+
+    def fails_once(campaign: str, tick: int) -> CampaignFigures:
+        calls.append(tick)
+        if len(calls) == 1:
+            raise OSError("the ledger is away")
+        return count(campaign, tick)
+
+    monkeypatch.setattr(figures, "_count", fails_once)
+    with pytest.raises(OSError):
+        figures.of("gaps", 1)
+    assert figures.of("gaps", 1).tick == 1 and calls == [1, 1]

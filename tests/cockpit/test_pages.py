@@ -143,3 +143,12 @@ def test_a_page_of_faults_needs_no_address_to_go_back_to(serve: Serve) -> None:
             assert reply.status_code == 404 and 'href="/"' in reply.text
             reply = browser.get("/nowhere", headers={"referer": referer.encode()})
             assert reply.status_code == 404 and "Back to the start" in reply.text
+
+
+def test_a_candidate_is_found_by_its_text(serve: Serve) -> None:
+    viewer = serve().person("vera", Role.VIEWER)
+    reply = viewer.client.get("/campaigns/gaps/candidates", params={"find": " Oc1ccccc1 "}, follow_redirects=False)
+    key = reply.headers["location"].rpartition("/")[2]
+    assert reply.status_code == 303 and len(key) == 64
+    assert "Oc1ccccc1" in shown(viewer, reply.headers["location"])
+    assert viewer.get("/campaigns/gaps/candidates?find=nothing").status_code == 400

@@ -10,6 +10,7 @@ from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.verification.verifier_contract import Context, Finding
+from sciagent_verifiers.fast.compounds.composition_descriptors import ionic_radius, scarcity, tolerance_factors
 from sciagent_verifiers.fast.crystal_checks import CrystalChecks
 
 
@@ -51,3 +52,28 @@ def test_tolerance_factors_follow_from_the_radii(text: str, goldschmidt: float, 
 def test_other_formulas_and_alloys_have_no_tolerance_factors() -> None:
     for text in ("spinel: Mg Al O", "antiperovskite: Li O Cl", "Cu3Au: Cu Au"):
         assert "bartel_tau" not in values(text)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        {"Sr": 1, "Ti": 1, "O": 2},  # no ABX3
+        {"Og": 1, "Ts": 1, "O": 3},  # without oxidation states
+        {"Li": 1, "O": 1, "Cl": 3},
+        {"Cs": 1, "Fr": 1, "F": 3},
+    ],
+)
+def test_what_has_no_radii_or_states_has_no_tolerance_factors(formula: dict[str, int]) -> None:
+    assert tolerance_factors(formula) is None
+
+
+def test_a_radius_is_that_of_high_spin_and_of_the_nearest_lower_number() -> None:
+    """Shannon (1976): iron(II) has 0.78 angstrom in high spin; oxide is in no site of twelve neighbours, and has 1.42
+    with eight."""
+    assert ionic_radius("Fe", 2, "VI") == pytest.approx(0.78)
+    assert ionic_radius("O", -2, "XII") == ionic_radius("O", -2, "VIII") == pytest.approx(1.42)
+    assert ionic_radius("Og", 2, "VI") is None
+
+
+def test_an_element_without_reserves_has_no_scarcity() -> None:
+    assert scarcity({"Tc": 1, "O": 2}) is None
