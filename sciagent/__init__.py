@@ -15,7 +15,7 @@ _PLACES = {
     "Campaign": ("sciagent.api.campaign", "Campaign"),
     "Ledger": ("sciagent.api.campaign", "LedgerView"),
     "calc": ("sciagent.api.calculating", "calc"),
-    "evaluate": ("sciagent.api.running", "evaluate"),
+    "evaluate": ("sciagent.api.run_campaign_or_evaluation", "evaluate"),
     "verifier": ("sciagent.verification.function_verifiers", "verifier"),
 }
 

@@ -56,7 +56,7 @@ FOLDERS_OF_PARTS = (
 """Folders whose modules are one of a kind each, so that a small one may have one importer: the list of its kind."""
 SMALL_MODULES = {
     "sciagent/agent/serving/process_guard.py": "started with -m in the server's process",
-    "sciagent/agent/tools/bounded_program.py": "started with -m between the client and a server of tools",
+    "sciagent/agent/tools/output_bounded_program.py": "started with -m between the client and a server of tools",
     "sciagent/campaign/driving/stepped_drive.py": "`api.campaign`, which drives by it for notebooks, is long",
 }
 """Small modules that may have one importer, each with the reason."""
@@ -67,9 +67,9 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/store",
         "sciagent/campaign/core/verdicts_and_places.py",
         "sciagent/campaign/core/create_and_open.py",
-        "sciagent/campaign/core/record_and_settle.py",
+        "sciagent/campaign/core/record_results_and_place.py",
         "sciagent/campaign/pricing/auditing.py",
-        "sciagent/campaign/proposing/source_contract.py",
+        "sciagent/campaign/proposing/source_contract_and_scripts.py",
         "sciagent/rewards/reward_law.py",
         "sciagent/scheduling/law/stacked_law.py",
         "sciagent/scheduling/rules/priced.py",
@@ -98,7 +98,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
     ),
     "settings of verifiers, as files and commands state them": (
         "sciagent/api/calculating.py",
-        "sciagent/campaign/core/calibrating.py",
+        "sciagent/campaign/core/calibrate_to_imported_values.py",
         "sciagent/campaign/people/verify_and_calculate.py",
         "sciagent/verification/verifier_contract.py",
         "sciagent/verification/setting_files.py",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from sciagent.api.terminal import plain_table, show
+from sciagent.api.terminal_and_signals import plain_table, show
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import put_json, say
 from sciagent.errors import UnknownNameError, UsageError
@@ -214,9 +214,9 @@ def _source(
     size: int | None,
 ) -> Source:
     from sciagent_bench.case import OfFamily, OfTable
+    from sciagent_bench.case_from_csv import parse_rungs, read_case
     from sciagent_bench.families import FAMILIES
-    from sciagent_bench.known_rungs import KnownRungs
-    from sciagent_bench.table import parse_rungs, read_case
+    from sciagent_bench.prior_knowledge_of_rungs import KnownRungs
 
     if not 0 < top < 1:
         raise UsageError(f"--top {top:g}: a share between 0 and 1")

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sciagent.inputs.validation import validated
 from sciagent.inputs.yaml_document import read, read_text
 from sciagent_bench.case import Case
-from sciagent_bench.known_rungs import KnownRungs
-from sciagent_bench.table import parse_rungs, read_case
+from sciagent_bench.case_from_csv import parse_rungs, read_case
+from sciagent_bench.prior_knowledge_of_rungs import KnownRungs
 
 MARK = "0.9"  # recall whose cost is compared
 

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent.conversation import opening
+from sciagent.agent.conversation_and_asking import opening
 from sciagent.agent.messages import Message, PolicyClient, Sampling
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.policies.local_model import LocalPolicy

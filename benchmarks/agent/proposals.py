@@ -39,7 +39,7 @@ TOP = 10
 
 def random_edits(seeds: Sequence[str], n: int, seed: int) -> list[str]:
     """The seeds, and n children of what is drawn from all that are there."""
-    from sciagent.chemistry.editing.graph_edits import EditLimits, mutate
+    from sciagent.chemistry.editing.mutate_and_crossover import EditLimits, mutate
 
     rng = random.Random(seed)
     found = list(seeds)

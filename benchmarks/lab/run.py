@@ -17,10 +17,10 @@ import numpy as np
 
 from sciagent.scheduling.law.hints import Hint
 from sciagent_bench.case import Case, OfTable
+from sciagent_bench.case_from_csv import parse_rungs, read_case
 from sciagent_bench.lab.lab_trial import LabTrial, run_lab, summary_of
-from sciagent_bench.lab.replay import InFlight, Laboratory
+from sciagent_bench.lab.replay_with_people import InFlight, Laboratory
 from sciagent_bench.replay_once import Truth
-from sciagent_bench.table import parse_rungs, read_case
 from sciagent_bench.trial import run_all
 
 TABLE = Path(__file__).resolve().parents[1] / "scheduling" / "qm9_s4000_xtb.csv.gz"

@@ -22,7 +22,7 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.model_source import ModelSource
-from sciagent.campaign.proposing.source_contract import ProposerSlot, Source
+from sciagent.campaign.proposing.source_contract_and_scripts import ProposerSlot, Source
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import no_source, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner

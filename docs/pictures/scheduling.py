@@ -31,10 +31,10 @@ from sciagent.scheduling.law.gaussian_chain import Chain, Similarity
 from sciagent.scheduling.law.hints import UNTIL, Hint, hint_rows
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case import Case, OfTable, Reordered
+from sciagent_bench.case_from_csv import parse_rungs, read_case
 from sciagent_bench.replay_once import Replay, Truth, simulate
 from sciagent_bench.replay_score import MARKS, Curve
 from sciagent_bench.schedulers import SCHEDULERS, Facts
-from sciagent_bench.table import parse_rungs, read_case
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]

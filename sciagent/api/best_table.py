@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.api import notebook_html
 from sciagent.api.notebook_tables import Cells, ResultTable, plain_records
-from sciagent.api.terminal import records_table
+from sciagent.api.terminal_and_signals import records_table
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.shown_values import BestCandidate, ImportedValue, LimitMargin, ShownValue
 from sciagent.domain.candidate_and_names import name_cells
@@ -32,7 +32,7 @@ from sciagent.store.results import candidates, laws_and_audit_log
 from sciagent.store.views import campaign_counts
 
 if TYPE_CHECKING:
-    from sciagent.campaign.pricing.priced_campaign import PricedCampaign
+    from sciagent.campaign.pricing.pool_law_and_cost_unit import PricedCampaign
 
 MAX_FOR_CHANCES = 3000  # candidates; above that number rebuilding the law takes too long for a list
 MAX_NAMED = 3  # candidates that a line names
@@ -306,7 +306,7 @@ def with_chances(
     if campaign_counts.n_candidates(connection, row.id) > MAX_FOR_CHANCES:
         return list(best)
     from sciagent.campaign.core.create_and_open import open_campaign_for_people  # these take a second to import
-    from sciagent.campaign.pricing.priced_campaign import rebuild_with_law
+    from sciagent.campaign.pricing.pool_law_and_cost_unit import rebuild_with_law
 
     try:
         campaign = rebuild_with_law(open_campaign_for_people(ledger, row.name), connection)

@@ -50,7 +50,7 @@ from sciagent.store.views.value_pages import LedgerValue, ValueFilter
 from sciagent.verification import verifier_registry
 
 if TYPE_CHECKING:
-    from sciagent.api.running import Drive
+    from sciagent.api.run_campaign_or_evaluation import Drive
     from sciagent.campaign.driving.stepped_drive import SteppedDrive
     from sciagent.campaign.people.verify_and_calculate import AddedCandidate
     from sciagent.domain.answers.reward_guards import ShownGuards
@@ -399,7 +399,7 @@ class Campaign:
         parallel jobs, for this run only. executor: `local`, or `ledger`, `celery`, `slurm` for workers elsewhere. site:
         profile of the Slurm cluster. report: HTML file that is updated during the run. progress: False shows nothing.
         """
-        from sciagent.api.running import Drive
+        from sciagent.api.run_campaign_or_evaluation import Drive
 
         self.close(now=False)
         if self._entered is None:
@@ -437,7 +437,7 @@ class Campaign:
         shown, as `--from` says. skills: whether skills are shown; in `paired` groups both. say: called with a line at
         each step. Raises UsageError.
         """
-        from sciagent.api.terminal import each_signal, raise_interrupt
+        from sciagent.api.terminal_and_signals import each_signal, raise_interrupt
         from sciagent.training.rollouts.campaign_rollouts import RolloutDrive, plan_of, policy_of
 
         self.close()

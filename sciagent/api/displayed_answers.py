@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from sciagent.api import notebook_html
 from sciagent.api.best_table import levels_text
 from sciagent.api.notebook_tables import ResultQuery
-from sciagent.api.terminal import records_table, text_of
+from sciagent.api.terminal_and_signals import records_table, text_of
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.shown_values import LadderAnswer, PropertyValue, ShownValue, StructureText
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, Status

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from sciagent.api.terminal import Records, cell_text, columns_of, is_number
+from sciagent.api.terminal_and_signals import Records, cell_text, columns_of, is_number
 from sciagent.domain.answers.shown_values import StructureText
 from sciagent.domain.candidate_and_names import MOLECULE_KIND
 from sciagent.domain.safe_text import Paragraph

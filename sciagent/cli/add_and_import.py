@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal import Line
+from sciagent.api.terminal_and_signals import Line
 from sciagent.cli import options
 from sciagent.cli.lab import next_step
 from sciagent.cli.output_and_structures import Exit, open_ledger, pairs, put, put_answer, say, structures

@@ -29,8 +29,8 @@ def dispatcher(
     Several may run; a campaign has a single driver at a time. Ctrl-C or SIGTERM ends it cleanly, and the campaigns
     go on when it is started again.
     """
-    from sciagent.api.terminal import each_signal
-    from sciagent.campaign.driving.dispatcher import Host
+    from sciagent.api.terminal_and_signals import each_signal
+    from sciagent.campaign.driving.start_driver_processes import Host
     from sciagent.cli.workers_and_metrics import TIERS
     from sciagent.execution.executors import executor_of
     from sciagent.store.job_queue.workers_and_capacity import NewWorker

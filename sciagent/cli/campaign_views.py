@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.table import Table
 
-from sciagent.api.terminal import Line, Part, on_terminal, plain_table, records_table
+from sciagent.api.terminal_and_signals import Line, Part, on_terminal, plain_table, records_table
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import (
     Exit,

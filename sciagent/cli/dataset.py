@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal import Part, plain_table
+from sciagent.api.terminal_and_signals import Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import open_ledger, plural, put_answer
 from sciagent.cli.training_options import settings_of, with_options

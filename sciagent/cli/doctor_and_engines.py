@@ -17,7 +17,7 @@ from pathlib import Path
 import typer
 
 from sciagent import programs
-from sciagent.api.terminal import Line, records_table
+from sciagent.api.terminal_and_signals import Line, records_table
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import Exit, plural, put_answer
 from sciagent.errors import SciagentError, SimulatorError, UsageError

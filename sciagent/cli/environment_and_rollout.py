@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal import Part, plain_table
+from sciagent.api.terminal_and_signals import Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import Exit, plural, put, put_answer, say, say_upgraded
 from sciagent.domain.safe_text import Paragraph
@@ -56,7 +56,7 @@ def serve(
     once it answers. Ctrl-C ends the episodes and lets running jobs finish; a second one ends them, too.
     """
     from sciagent.api.campaign import Campaign
-    from sciagent.api.terminal import each_signal, raise_interrupt
+    from sciagent.api.terminal_and_signals import each_signal, raise_interrupt
     from sciagent.inputs.environment_variables import secret
 
     if importlib.util.find_spec("uvicorn") is None or importlib.util.find_spec("starlette") is None:

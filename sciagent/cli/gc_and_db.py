@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.filesize import decimal
 
-from sciagent.api.terminal import Line
+from sciagent.api.terminal_and_signals import Line
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import Exit, open_ledger, put, put_answer, say
 from sciagent.errors import UsageError

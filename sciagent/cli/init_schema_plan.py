@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal import Line, Part, plain_table, records_table
+from sciagent.api.terminal_and_signals import Line, Part, plain_table, records_table
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import open_ledger, put, put_answer, put_json
 from sciagent.domain.safe_text import Paragraph

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from sciagent.api.terminal import Line, records_table, show
+from sciagent.api.terminal_and_signals import Line, records_table, show
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import Exit, candidate_text, open_ledger, put, put_answer, put_json, say
 from sciagent.cli.workers_and_metrics import short_owner
@@ -19,7 +19,7 @@ from sciagent.inputs.environment_variables import user
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from sciagent.campaign.people.cancelling import JobChange
+    from sciagent.campaign.people.cancel_and_retry import JobChange
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.job_queue.job_lists import JobRow
 
@@ -81,7 +81,7 @@ def cancel(
     runs the same job again. What an attempt has cost stays booked; a result that came first is kept.
     """
     from sciagent.campaign.core.create_and_open import open_campaign_for_people
-    from sciagent.campaign.people import cancelling
+    from sciagent.campaign.people import cancel_and_retry
     from sciagent.store.campaign_state import directives
 
     why = directives.checked_reason(reason) if reason else ""
@@ -95,7 +95,7 @@ def cancel(
         ids_by_campaign = _named(opened, numbers or [], campaign)
     changes = []
     for name, ids in ids_by_campaign.items():
-        changes += cancelling.cancel(open_campaign_for_people(opened, name), ids, person, why)
+        changes += cancel_and_retry.cancel(open_campaign_for_people(opened, name), ids, person, why)
     put_answer(changes, json, _cancelled(changes))
     _fail_if_nothing_changed(changes)
 
@@ -126,7 +126,7 @@ def retry(
     memory first, amend their limits: that alone tries again what ran into them.
     """
     from sciagent.campaign.core.create_and_open import open_campaign_for_people
-    from sciagent.campaign.people import cancelling
+    from sciagent.campaign.people import cancel_and_retry
     from sciagent.campaign.people.steering import driver_line
 
     if bool(numbers) == bool(campaign):  # both, or neither
@@ -142,7 +142,7 @@ def retry(
     named = not campaign
     changes = []
     for name, ids in ids_by_campaign.items():
-        changes += cancelling.retry(open_campaign_for_people(opened, name), ids, person, named=named)
+        changes += cancel_and_retry.retry(open_campaign_for_people(opened, name), ids, person, named=named)
     n_retried = len([change for change in changes if change.done])
     notes = [f"these were the first {MAX_BULK}; call it again for the rest"] if len(changes) >= MAX_BULK else []
     if n_retried:
@@ -229,11 +229,11 @@ def _rung_ids(connection: Connection, campaign_ids: Sequence[int], label: str) -
 
 def _gave_up(ledger: Ledger, campaign: str, states: Sequence[str]) -> dict[str, list[int]]:
     """Returns {campaign: ids of its jobs in the states}; empty without such jobs. Raises UnknownNameError."""
-    from sciagent.campaign.people import cancelling
+    from sciagent.campaign.people import cancel_and_retry
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import job_lists
 
-    wanted = _states(states, allowed=cancelling.GAVE_UP)
+    wanted = _states(states, allowed=cancel_and_retry.GAVE_UP)
     with ledger.read() as connection:
         row = campaigns.get(connection, campaign)
         stuck = job_lists.in_states(connection, row.id, wanted, MAX_BULK)
@@ -267,7 +267,7 @@ def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict
 def _of_candidate(opened: Ledger, campaign: str | None, text: str) -> dict[str, list[int]]:
     """Returns {campaign: ids of the candidate's queued and running jobs}. Raises UsageError if there are none."""
     from sciagent.api.open_ledger import pick_campaign
-    from sciagent.campaign.people.cancelling import CANCELLABLE
+    from sciagent.campaign.people.cancel_and_retry import CANCELLABLE
     from sciagent.campaign.people.find_candidate import resolve
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import jobs as store

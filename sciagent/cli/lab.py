@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.api.terminal import Line, plain_table
+from sciagent.api.terminal_and_signals import Line, plain_table
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import open_ledger, put_answer
 from sciagent.errors import UsageError, did_you_mean

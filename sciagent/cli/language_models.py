@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sciagent.api.terminal import Line
+from sciagent.api.terminal_and_signals import Line
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import pairs, put, put_answer, say
 from sciagent.errors import UsageError

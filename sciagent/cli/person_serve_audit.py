@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.api.terminal import Line, records_table
+from sciagent.api.terminal_and_signals import Line, records_table
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import Exit, open_ledger, put, put_answer, say
 from sciagent.domain.people import Right, Role

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sciagent.api.terminal import Line, Part, plain_table
+from sciagent.api.terminal_and_signals import Line, Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import Exit, open_ledger, put_answer, say
 from sciagent.domain.safe_text import Paragraph
@@ -147,7 +147,7 @@ def evaluate(
 
     Exit codes: 0 ok, 1 campaigns failed, 2 the file or the call is wrong, 130 campaigns are left to run.
     """
-    from sciagent.api.running import evaluate as evaluate_policies
+    from sciagent.api.run_campaign_or_evaluation import evaluate as evaluate_policies
 
     tell = None if quiet else _show_campaign
     answer = evaluate_policies(file, workers=workers, plot=plot, ledger=open_ledger(ledger, create=True), tell=tell)

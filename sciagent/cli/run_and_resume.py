@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.api.terminal import Line
+from sciagent.api.terminal_and_signals import Line
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import (
     Exit,

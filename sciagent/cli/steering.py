@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sciagent.api.terminal import Line
+from sciagent.api.terminal_and_signals import Line
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import candidate_text, open_ledger, plural, put_answer
 from sciagent.domain.directives import Verb

@@ -18,7 +18,7 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from sciagent.api.terminal import Records, records_table
+from sciagent.api.terminal_and_signals import Records, records_table
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import open_ledger, plural, put_answer
 from sciagent.cli.workers_and_metrics import EXAMPLE_ADDRESS, serve_ledger_metrics, short_owner

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal import Line, Part, on_terminal, records_table
+from sciagent.api.terminal_and_signals import Line, Part, on_terminal, records_table
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import Exit, open_ledger, pairs, parts_of, plural, put_answer, say, structures
 from sciagent.domain.properties_and_levels import Level

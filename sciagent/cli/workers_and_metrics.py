@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal import Line
+from sciagent.api.terminal_and_signals import Line
 from sciagent.cli import options
 from sciagent.cli.output_and_structures import (
     LogFormat,
@@ -47,7 +47,7 @@ MAX_DIGITS = 8  # digits of the number of a resource
 
 def serve_ledger_metrics(listen: str, ledger: str | None) -> None:
     """Serves the figures of the ledger at `/metrics` of an address `HOST:PORT` until a signal ends it."""
-    from sciagent.api.terminal import each_signal
+    from sciagent.api.terminal_and_signals import each_signal
 
     host, port = _address(listen)
     collector_class = collectors().LedgerCollector
@@ -127,7 +127,7 @@ def worker(
     """
     import psutil
 
-    from sciagent.api.terminal import each_signal
+    from sciagent.api.terminal_and_signals import each_signal
     from sciagent.execution.polling_worker import PollingWorker
     from sciagent.execution.worker.read_claimed_jobs import scratch_of
     from sciagent.store.job_queue.leases import LEASE_SECONDS

@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
-from sciagent.campaign.core.record_and_settle import settle_again
+from sciagent.campaign.core.record_results_and_place import settle_again
 from sciagent.chemistry.molecule_files import check_columns, csv_fault
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.display_units import Column

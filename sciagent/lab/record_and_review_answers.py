@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import open_within
-from sciagent.campaign.core.record_and_settle import Settling, is_verdict_due, settle, settle_again
+from sciagent.campaign.core.record_results_and_place import Settling, is_verdict_due, settle, settle_again
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Computation, Finding
 from sciagent.domain.lab_messages import LabAnswer

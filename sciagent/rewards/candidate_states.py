@@ -21,8 +21,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built, BuiltRung, with_derived
-from sciagent.campaign.core.record_and_settle import answer_of
-from sciagent.campaign.core.same_structure import known_likenesses
+from sciagent.campaign.core.record_results_and_place import answer_of
+from sciagent.campaign.core.relaxed_to_same_structure import known_likenesses
 from sciagent.campaign.core.verdicts_and_places import Answer, Place, place
 from sciagent.domain.outcomes_and_verdicts import Verdict
 from sciagent.domain.states import Standing

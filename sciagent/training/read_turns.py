@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.conversation import Episode, EpisodeLimits
+from sciagent.agent.conversation_and_asking import Episode, EpisodeLimits
 from sciagent.agent.messages import Message, from_json, to_json
 from sciagent.agent.skills import labels
 from sciagent.agent.turns_to_training_rows import CONTEXT, Row, calls_of, schema_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sciagent.api.best_table import BestTable, caveat_lines, certainty_lines
-from sciagent.api.terminal import text_of
+from sciagent.api.terminal_and_signals import text_of
 from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.shown_values import BestCandidate, ImportedValue, LimitMargin, MethodFigures, RungValue

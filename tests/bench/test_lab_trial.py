@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.errors import UnknownNameError
 from sciagent_bench.lab.lab_trial import lab_trials
-from sciagent_bench.lab.replay import Laboratory
+from sciagent_bench.lab.replay_with_people import Laboratory
 from tests.support.typed import invoked
 
 WEEKS = 4

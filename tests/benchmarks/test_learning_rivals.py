@@ -21,7 +21,7 @@ from sciagent.agent.proposers.plugin_proposers import ProposerTask
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.chemistry.editing.graph_edits import ANY
+from sciagent.chemistry.editing.mutate_and_crossover import ANY
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.candidate_and_names import Candidate
@@ -129,7 +129,7 @@ safety: {screen: false, reason: molecules of a test}
 def test_lessons_are_the_verified_edits_of_a_ledger(tmp_path: Path) -> None:
     from functools import partial
 
-    from sciagent.campaign.proposing.start_sources import source_of
+    from sciagent.campaign.proposing.start_and_combine_sources import source_of
     from sciagent.training.evaluation.campaign_runs import OneByOne
     from sciagent.training.rollouts.random_edits import ScriptedPolicy
 

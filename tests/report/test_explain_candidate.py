@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import create_or_open
-from sciagent.campaign.core.record_and_settle import Settling, settle
+from sciagent.campaign.core.record_results_and_place import Settling, settle
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.cost import Cost

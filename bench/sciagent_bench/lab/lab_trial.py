@@ -10,12 +10,12 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from sciagent.api.terminal import plain_table, show
+from sciagent.api.terminal_and_signals import plain_table, show
 from sciagent.cli.output_and_structures import put_json
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.law.hints import Hint
-from sciagent_bench.lab.replay import WEEK_DAYS, InFlight, Laboratory, LabReplay, replay_lab
+from sciagent_bench.lab.replay_with_people import WEEK_DAYS, InFlight, Laboratory, LabReplay, replay_lab
 from sciagent_bench.replay_score import Interval, summarised
 from sciagent_bench.schedulers import SCHEDULERS, Facts
 from sciagent_bench.trial import Source, run_all

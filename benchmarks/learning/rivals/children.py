@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from sciagent.agent.proposers.plugin_proposers import CampaignView
 from sciagent.chemistry.editing import named_edits
-from sciagent.chemistry.editing.graph_edits import EditLimits
+from sciagent.chemistry.editing.mutate_and_crossover import EditLimits
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.chemistry.molecule import molecule_or_none
 from sciagent.domain.objectives import Objective

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from sciagent.agent.conversation import sample_patiently
+from sciagent.agent.conversation_and_asking import sample_patiently
 from sciagent.agent.messages import EpisodeQuestion, PolicyClient, PolicyError, Sampled
 from sciagent.domain.policy_identity import PolicyIdentity
 

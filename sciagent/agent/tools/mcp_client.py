@@ -37,7 +37,7 @@ from mcp.types import (
 
 from sciagent import __version__
 from sciagent.agent.http_body_limit import IDENTITY, bound_body
-from sciagent.agent.tools import bounded_program
+from sciagent.agent.tools import output_bounded_program
 from sciagent.agent.tools.foreign_tools import ForeignTool, plain
 from sciagent.agent.tools.tool_registry import CallError, Observation, read_arguments
 from sciagent.domain.safe_text import bounded, one_line, without_secrets
@@ -198,7 +198,7 @@ class Link:
             ):
                 yield streams
             return
-        arguments = ["-I", bounded_program.__file__, str(MAX_MESSAGE), *server.command]
+        arguments = ["-I", output_bounded_program.__file__, str(MAX_MESSAGE), *server.command]
         program = StdioServerParameters(
             command=sys.executable, args=arguments, env=dict(server.variables), cwd=server.folder
         )

@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.list_proposers import SEED, Enumerate, Screen
 from sciagent.agent.proposers.plugin_proposers import PluginProposer, ProposerTask
-from sciagent.campaign.core.calibrating import LedgerFits
+from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits
 from sciagent.campaign.core.product_libraries import library_of
 from sciagent.campaign.core.verdicts_and_places import Answer, RungRules, RungTerms, judge, ladder_rules
 from sciagent.campaign.file.campaign_spec import CampaignSpec

@@ -13,8 +13,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
-from sciagent.campaign.core.record_and_settle import Settling, settle, settle_again
-from sciagent.campaign.driving.driver_state import Crew, DriverSession
+from sciagent.campaign.core.record_results_and_place import Settling, settle, settle_again
+from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSession
 from sciagent.campaign.driving.job_slots import AMPLE_JOBS, JobSlots, PlannedJob
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost

@@ -12,8 +12,8 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import open_stored
-from sciagent.campaign.driving.driver_state import TOKEN_RESOURCE, DriverSession, Heartbeat, ProposalsEnd
-from sciagent.campaign.proposing.source_contract import Source
+from sciagent.campaign.driving.driver_state_and_heartbeat import TOKEN_RESOURCE, DriverSession, Heartbeat, ProposalsEnd
+from sciagent.campaign.proposing.source_contract_and_scripts import Source
 from sciagent.domain.directives import Verb
 from sciagent.domain.states import CampaignState
 from sciagent.errors import SciagentError

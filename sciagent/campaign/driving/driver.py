@@ -19,12 +19,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built, check_engines, check_here, is_drawn, prepare
-from sciagent.campaign.core.calibrating import fits_of
-from sciagent.campaign.core.record_and_settle import settle_again
+from sciagent.campaign.core.calibrate_to_imported_values import fits_of
+from sciagent.campaign.core.record_results_and_place import settle_again
 from sciagent.campaign.core.verdicts_and_places import Place
 from sciagent.campaign.driving.choices_to_jobs import MAX_CHOICES, carry_out_choices, resume_queued
 from sciagent.campaign.driving.directives_and_proposals import Intake, Mailbox
-from sciagent.campaign.driving.driver_state import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat
+from sciagent.campaign.driving.driver_state_and_heartbeat import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat
 from sciagent.campaign.driving.job_slots import JobSlots, Pace
 from sciagent.campaign.driving.lab_jobs import (
     JointCrew,
@@ -37,7 +37,7 @@ from sciagent.campaign.driving.local_jobs import LocalJobs, reap
 from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE
 from sciagent.campaign.pricing.purchasing_interface import BlockedBy
-from sciagent.campaign.proposing.start_sources import MakeSource, source_of
+from sciagent.campaign.proposing.start_and_combine_sources import MakeSource, source_of
 from sciagent.domain.fit_to_measured_values import Fit
 from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.proposer_interfaces import Choice

@@ -24,8 +24,8 @@ from datetime import timedelta
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built
-from sciagent.campaign.core.record_and_settle import settle_again
-from sciagent.campaign.driving.driver_state import Crew, DriverSession, Ending
+from sciagent.campaign.core.record_results_and_place import settle_again
+from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSession, Ending
 from sciagent.campaign.driving.job_slots import JobSlots, Pace, PlannedJob, Quota
 from sciagent.campaign.driving.remote_jobs import OfferedJob, offered_jobs, settle_ended
 from sciagent.domain.lab_messages import QUEUE

@@ -11,8 +11,8 @@ from itertools import chain
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.record_and_settle import Settling, settle, settle_again, settling_of
-from sciagent.campaign.driving.driver_state import Crew, DriverSession
+from sciagent.campaign.core.record_results_and_place import Settling, settle, settle_again, settling_of
+from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSession
 from sciagent.campaign.driving.job_slots import LocalSlots, Pace, PlannedJob
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
-from sciagent.campaign.core.record_and_settle import Settling, is_verdict_due, settle, settling_of
-from sciagent.campaign.driving.driver_state import Crew, DriverSession
+from sciagent.campaign.core.record_results_and_place import Settling, is_verdict_due, settle, settling_of
+from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSession
 from sciagent.campaign.driving.job_slots import Pace, PlannedJob, Quota
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding

@@ -17,7 +17,12 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationInfo, field_valida
 from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.campaign.file.consistency_checks import check_together, default_terminal, draft
-from sciagent.campaign.file.derived_values import DerivedSpec, canonical, register_all, with_derived
+from sciagent.campaign.file.derived_properties_and_calibrations import (
+    DerivedSpec,
+    canonical,
+    register_all,
+    with_derived,
+)
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec, Count, GoalSpec, ObjectiveSpec
 from sciagent.campaign.file.proposers import OneProposerSpec, ProposerSpec, SeveralSpec
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE, RungSpec, charges_of, find_verifier

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from sciagent.campaign.file.derived_values import DerivedSpec, check_calibrations, resolved
+from sciagent.campaign.file.derived_properties_and_calibrations import DerivedSpec, check_calibrations, resolved
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec, GoalSpec, ObjectiveSpec, fault_of
 from sciagent.campaign.file.rungs import RungSpec, check_control, default_label, find_verifier
 from sciagent.campaign.file.subject_and_safety import StandardiseSpec

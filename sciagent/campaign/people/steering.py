@@ -23,7 +23,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import as_begun, create_or_open
-from sciagent.campaign.core.record_and_settle import set_pending, settle_again
+from sciagent.campaign.core.record_results_and_place import set_pending, settle_again
 from sciagent.campaign.core.verdicts_and_places import Place
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec

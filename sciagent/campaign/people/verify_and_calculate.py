@@ -20,8 +20,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from sciagent.campaign.core.built_campaign import Built, BuiltRung, built_ladder, built_rungs, check_engines, prepare
-from sciagent.campaign.core.calibrating import fits_of
-from sciagent.campaign.core.record_and_settle import answer_of, known_or_run, log_blocked, run_directly
+from sciagent.campaign.core.calibrate_to_imported_values import fits_of
+from sciagent.campaign.core.record_results_and_place import answer_of, known_or_run, log_blocked, run_directly
 from sciagent.campaign.core.verdicts_and_places import Answer, place
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.rungs import RungSpec

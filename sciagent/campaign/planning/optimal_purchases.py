@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
 
 from sciagent.campaign.planning.plan_inputs import MAX_CORRELATION, Step
-from sciagent.campaign.pricing.priced_campaign import LEAST_COST, Allowance, Numeraire
+from sciagent.campaign.pricing.pool_law_and_cost_unit import LEAST_COST, Allowance, Numeraire
 from sciagent.scheduling.aims_and_payoff import both_above, share_told
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.dynamic_programme import FLOOR, PRICES, U, nearest, solve_left

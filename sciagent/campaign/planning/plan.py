@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from sciagent.campaign.core.built_campaign import BuiltLadder, built_ladder
-from sciagent.campaign.core.calibrating import LedgerFits, fit_lines, fits_of
+from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits, fit_lines, fits_of
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.planning.optimal_purchases import BudgetProblem, Purchases, buy, n_warm_up_candidates
 from sciagent.campaign.planning.plan_inputs import (
@@ -27,8 +27,8 @@ from sciagent.campaign.planning.plan_inputs import (
     sample_of,
     step_of,
 )
-from sciagent.campaign.pricing.ledger_pool import KNOWN, ObservationSchema, observation_schema
-from sciagent.campaign.pricing.priced_campaign import Allowance, allowances
+from sciagent.campaign.pricing.pool_and_observation_schema import KNOWN, ObservationSchema, observation_schema
+from sciagent.campaign.pricing.pool_law_and_cost_unit import Allowance, allowances
 from sciagent.domain.answers.plan import (
     ExpectedHits,
     Plan,

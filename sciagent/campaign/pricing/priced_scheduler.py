@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.auditing import Auditing
-from sciagent.campaign.pricing.priced_campaign import WALL_ALLOWANCE, PricedCampaign
+from sciagent.campaign.pricing.pool_law_and_cost_unit import WALL_ALLOWANCE, PricedCampaign
 from sciagent.campaign.pricing.purchasing_interface import Basket, Blocked, BlockedBy, Purchasing, in_order_of_start
 from sciagent.domain.positions_and_tiers import PaidIndex, Position
 from sciagent.domain.proposer_interfaces import Choice

@@ -20,7 +20,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.pricing.ledger_pool import LedgerPool
+from sciagent.campaign.pricing.pool_and_observation_schema import LedgerPool
 from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.states import CampaignState

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign import Built
-from sciagent.campaign.pricing.ledger_pool import LedgerPool
+from sciagent.campaign.pricing.pool_and_observation_schema import LedgerPool
 from sciagent.campaign.pricing.purchasing_interface import Purchasing
 from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.proposer_interfaces import Choice
@@ -102,7 +102,9 @@ def purchasing_of(built: Built, connection: Connection, budget: BudgetTracker) -
     scheduler = built.spec.scheduler
     paid = tuple(rung.rules.position for rung in built.paid if rung.rules.position <= built.terminal)
     if isinstance(scheduler, PricedSpec):
-        from sciagent.campaign.pricing.priced_campaign import priced_campaign  # these two take a second to import
+        from sciagent.campaign.pricing.pool_law_and_cost_unit import (
+            priced_campaign,  # these two take a second to import
+        )
         from sciagent.campaign.pricing.priced_scheduler import Pricing
 
         priced = priced_campaign(built, connection)

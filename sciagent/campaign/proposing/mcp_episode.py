@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent.messages import Message, to_json
-from sciagent.agent.tools.offered_tools import tools_of
 from sciagent.agent.tools.tool_registry import Observation, Registry
+from sciagent.agent.tools.tool_set_and_showing_tools import tools_of
 from sciagent.agent.tools.toolbox import Toolbox, call_record
 from sciagent.campaign.core.built_campaign import Built, prepare
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
-from sciagent.campaign.proposing.source_contract import next_episode, turn_seed
+from sciagent.campaign.proposing.source_contract_and_scripts import next_episode, turn_seed
 from sciagent.store.campaign_state import campaigns, proposer_trajectories, watermarks
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.learning import policies_and_roles

@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.conversation import Asking, Episode, EpisodeLimits, ModelAnswer, opening
+from sciagent.agent.conversation_and_asking import Asking, Episode, EpisodeLimits, ModelAnswer, opening
 from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, shared_prefix, to_json
 from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
-from sciagent.campaign.proposing.source_contract import ProposerSlot, ScriptSource, TurnResult, next_episode, turn_seed
+from sciagent.campaign.proposing.source_contract_and_scripts import (
+    ProposerSlot,
+    ScriptSource,
+    TurnResult,
+    next_episode,
+    turn_seed,
+)
 from sciagent.domain.cost import Cost
 from sciagent.domain.safe_text import storable
 from sciagent.store.campaign_state import campaigns, proposer_trajectories

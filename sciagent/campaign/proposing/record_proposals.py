@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built, BuiltRung, record_derived
-from sciagent.campaign.core.record_and_settle import log_blocked
-from sciagent.campaign.core.same_structure import find_likenesses
+from sciagent.campaign.core.record_results_and_place import log_blocked
+from sciagent.campaign.core.relaxed_to_same_structure import find_likenesses
 from sciagent.campaign.core.verdicts_and_places import place
 from sciagent.campaign.proposing.proposal_novelty import (
     best_candidates,
@@ -19,7 +19,7 @@ from sciagent.campaign.proposing.proposal_novelty import (
     novelty_notes,
     remember_families,
 )
-from sciagent.campaign.proposing.rungs_inside_turn import BenchEntry, Runs, answer_at_once
+from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs, answer_at_once
 from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost

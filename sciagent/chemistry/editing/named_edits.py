@@ -23,7 +23,6 @@ from typing import Any, Literal
 from rdkit import Chem
 
 from sciagent.chemistry.editing import molecule_parts
-from sciagent.chemistry.editing.graph_edits import ANY, MAX_PRODUCTS, EditLimits, accepted, canonical, reaction
 from sciagent.chemistry.editing.molecule_parts import (
     ANNELATIONS,
     NAMED_ARYLS,
@@ -35,6 +34,7 @@ from sciagent.chemistry.editing.molecule_parts import (
     pattern,
     ring_systems,
 )
+from sciagent.chemistry.editing.mutate_and_crossover import ANY, MAX_PRODUCTS, EditLimits, accepted, canonical, reaction
 from sciagent.chemistry.molecule_normal_form import rdkit_messages
 
 Kind = Literal["hydrogen", "aromatic nitrogen", "substituent", "ring", "bond", "linker", "bridge", "ring edge"]

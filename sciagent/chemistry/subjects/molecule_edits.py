@@ -9,8 +9,8 @@ from typing import Any
 
 from rdkit import Chem
 
-from sciagent.chemistry.editing import graph_edits, molecule_parts, named_edits
-from sciagent.chemistry.editing.graph_edits import EditLimits, canonical
+from sciagent.chemistry.editing import molecule_parts, mutate_and_crossover, named_edits
+from sciagent.chemistry.editing.mutate_and_crossover import EditLimits, canonical
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS, Site
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.subjects.base import EditSet
@@ -24,8 +24,8 @@ class MoleculeEdits(EditSet):
     """Graph edits and crossovers of molecules."""
 
     named = NAMED_EDITS
-    operations = graph_edits.OPERATIONS
-    crossovers = graph_edits.CROSSOVERS
+    operations = mutate_and_crossover.OPERATIONS
+    crossovers = mutate_and_crossover.CROSSOVERS
     # the moves that are common steps of synthesis keep 1; edits of single atoms and bonds begin with less
     shares = {
         "chain crossover": 4.0,
@@ -73,7 +73,7 @@ class MoleculeEdits(EditSet):
         return None if heavy <= most else f"{heavy} heavy atoms are too many to edit; the limit is {most}"
 
     def mutate(self, text: str, rng: random.Random, operation: str, limits: EditLimits) -> str | None:
-        child_and_operation = graph_edits.mutate(text, rng, operations=(operation,), limits=limits)
+        child_and_operation = mutate_and_crossover.mutate(text, rng, operations=(operation,), limits=limits)
         if child_and_operation is None:
             return None
         child, _ = child_and_operation
@@ -82,8 +82,8 @@ class MoleculeEdits(EditSet):
     def cross(
         self, parents: tuple[str, str], rng: random.Random, limits: EditLimits, operation: str | None = None
     ) -> tuple[str, str] | None:
-        operations = graph_edits.CROSSOVERS if operation is None else (operation,)
-        return graph_edits.crossover(*parents, rng, operations=operations, limits=limits)
+        operations = mutate_and_crossover.CROSSOVERS if operation is None else (operation,)
+        return mutate_and_crossover.crossover(*parents, rng, operations=operations, limits=limits)
 
     def group(self, text: str) -> str:
         return scaffold_of(text)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from sciagent.agent.messages import Sampled, to_openai
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.proposing.source_contract import Source, TurnResult
+from sciagent.campaign.proposing.source_contract_and_scripts import Source, TurnResult
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.states import CampaignState

@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sciagent.agent.conversation import SYSTEM
+from sciagent.agent.conversation_and_asking import SYSTEM
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.training.environment.environment import Environment, LadderEpisode
 

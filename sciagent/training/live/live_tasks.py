@@ -13,7 +13,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.file.proposers import LlmSpec
-from sciagent.campaign.proposing.rungs_inside_turn import Runs
+from sciagent.campaign.proposing.rungs_on_unwritten_proposals import Runs
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 from sciagent.store.database.ledger import Ledger

@@ -15,9 +15,9 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.proposers import LlmSpec, ScreenSpec
 from sciagent.campaign.proposing.named_policies import named_model, with_model_name
-from sciagent.campaign.proposing.rungs_inside_turn import Runs
-from sciagent.campaign.proposing.source_contract import ProposerSlot, ScriptSource, Source, TurnResult
-from sciagent.campaign.proposing.start_sources import start_policy
+from sciagent.campaign.proposing.rungs_on_unwritten_proposals import Runs
+from sciagent.campaign.proposing.source_contract_and_scripts import ProposerSlot, ScriptSource, Source, TurnResult
+from sciagent.campaign.proposing.start_and_combine_sources import start_policy
 from sciagent.errors import CampaignError, UsageError, did_you_mean
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import DriverLease

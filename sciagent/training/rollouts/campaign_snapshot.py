@@ -15,14 +15,14 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.tools.candidate_references import MAX_LOOKED_UP
+from sciagent.agent.tools.references_and_predictions import MAX_LOOKED_UP
 from sciagent.agent.tools.tool_registry import Past
 from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.proposal_novelty import best_candidates
-from sciagent.campaign.proposing.rungs_inside_turn import BenchEntry, Runs
+from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.proposer_interfaces import Scored

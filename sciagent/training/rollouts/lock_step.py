@@ -19,7 +19,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.model_source import sampled_row
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench, FreshCandidate
-from sciagent.campaign.proposing.rungs_inside_turn import BenchEntry, Runs
+from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs
 from sciagent.domain.cost import Cost
 from sciagent.domain.policy_identity import SCRIPT
 from sciagent.errors import UsageError

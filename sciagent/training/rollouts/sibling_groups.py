@@ -13,14 +13,14 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.conversation import Episode, EpisodeLimits, opening
+from sciagent.agent.conversation_and_asking import Episode, EpisodeLimits, opening
 from sciagent.agent.messages import Message, from_json, to_json
 from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.agent.turns_to_training_rows import calls_of
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing
-from sciagent.campaign.proposing.source_contract import next_episode
+from sciagent.campaign.proposing.source_contract_and_scripts import next_episode
 from sciagent.domain.answers.shown_values import AnswerModel
 from sciagent.domain.evidence import content_hash
 from sciagent.inputs.environment_variables import code_version

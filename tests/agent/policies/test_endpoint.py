@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sciagent.agent import installed_models
-from sciagent.agent.conversation import TRIES, Asking, Episode, EpisodeLimits
+from sciagent.agent.conversation_and_asking import TRIES, Asking, Episode, EpisodeLimits
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.chat_templates import prompt_ids
 from sciagent.agent.policies.endpoint import EndpointPolicy
@@ -158,7 +158,7 @@ def test_faults_say_whether_asking_again_may_help(
 
 def test_who_does_not_answer_in_time_is_asked_again(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once too late, once too busy, once broken, then right: one answer, and no turn is doubled."""
-    monkeypatch.setattr("sciagent.agent.conversation.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("sciagent.agent.conversation_and_asking.FIRST_PAUSE", 0.01)
 
     def respond(body: dict[str, Any], n: int) -> tuple[int, Any]:
         if n == 1:
@@ -180,7 +180,7 @@ def test_who_does_not_answer_in_time_is_asked_again(server: ChatServer, monkeypa
 def test_what_never_answers_is_told_as_a_fault(
     server: ChatServer, policy: EndpointPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sciagent.agent.conversation.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("sciagent.agent.conversation_and_asking.FIRST_PAUSE", 0.01)
     server.respond = lambda body, n: (500, {"error": {"message": "down"}})
     several = Asking(policy, 1, threading.Event(), lambda message: {})
     several.ask(Episode(1, 0, tuple(ASKED), EpisodeLimits()), [], Sampling())

@@ -12,7 +12,7 @@ from rdkit import Chem
 from rdkit.Chem import Crippen
 
 from sciagent.agent.proposers.evolve import Evolve
-from sciagent.chemistry.editing.graph_edits import CROSSOVERS, OPERATIONS, EditLimits
+from sciagent.chemistry.editing.mutate_and_crossover import CROSSOVERS, OPERATIONS, EditLimits
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut, Scored, Turn

@@ -12,7 +12,7 @@ from rdkit.Chem import Crippen
 
 from sciagent.agent.proposers import evolve
 from sciagent.agent.proposers.evolve import FLOOR, HALF_LIFE, KEPT_PER_PLACE, GeneticSearch, OperatorChoice, decay, rank
-from sciagent.chemistry.editing.graph_edits import CROSSOVERS, OPERATIONS, EditLimits
+from sciagent.chemistry.editing.mutate_and_crossover import CROSSOVERS, OPERATIONS, EditLimits
 from sciagent.chemistry.subjects.molecule_edits import MoleculeEdits, scaffold_of
 from tests.support.hash_seeds import outputs
 

@@ -10,7 +10,7 @@ import pytest
 
 from sciagent import Campaign
 from sciagent.api import campaign as campaign_module
-from sciagent.campaign.core import calibrating, create_and_open
+from sciagent.campaign.core import calibrate_to_imported_values, create_and_open
 from sciagent.campaign.core.create_and_open import Entered, EntryKind, create_or_open, open_stored
 from sciagent.campaign.file import campaign_spec
 from sciagent.campaign.file.campaign_spec import parse_spec
@@ -69,7 +69,7 @@ def test_the_calibrations_are_those_of_the_values_that_were_imported(
     monkeypatch.setattr(create_and_open, "fits_of", None)  # those of the creation are not made again
     [line] = made.calibrations
     assert line.startswith("logp of molecule_checks")
-    monkeypatch.setattr(create_and_open, "fits_of", calibrating.fits_of)
+    monkeypatch.setattr(create_and_open, "fits_of", calibrate_to_imported_values.fits_of)
     assert entered(ledger, tmp_path, plain).calibrations == (line,)
 
 

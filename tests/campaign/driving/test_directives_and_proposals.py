@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent import conversation
+from sciagent.agent import conversation_and_asking
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
@@ -53,7 +53,7 @@ def fixed_verifiers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(conversation_and_asking, "FIRST_PAUSE", 0.01)
 
 
 @pytest.fixture

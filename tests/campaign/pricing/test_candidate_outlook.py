@@ -19,7 +19,7 @@ from sciagent.campaign.people.verify_and_calculate import add
 from sciagent.campaign.planning.plan import plan
 from sciagent.campaign.pricing import candidate_outlook
 from sciagent.campaign.pricing.candidate_outlook import forecasts, outlook_in, sentence
-from sciagent.campaign.pricing.priced_campaign import allowances, rebuild_with_law
+from sciagent.campaign.pricing.pool_law_and_cost_unit import allowances, rebuild_with_law
 from sciagent.domain.answers.explanation import PropertyForecast
 from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.proposer_interfaces import ProposalIn

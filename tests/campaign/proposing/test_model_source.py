@@ -42,7 +42,7 @@ workers: 2
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sciagent.agent.conversation.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("sciagent.agent.conversation_and_asking.FIRST_PAUSE", 0.01)
 
 
 def talking(

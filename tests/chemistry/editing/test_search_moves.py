@@ -7,8 +7,8 @@ import random
 import pytest
 from rdkit import Chem
 
-from sciagent.chemistry.editing.graph_edits import mutate
 from sciagent.chemistry.editing.molecule_parts import ring_systems
+from sciagent.chemistry.editing.mutate_and_crossover import mutate
 from sciagent.chemistry.editing.search_moves import (
     Edit,
     append_atom,

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.conversation import SYSTEM
+from sciagent.agent.conversation_and_asking import SYSTEM
 from sciagent.rewards.publish_versions import publish, show
 from sciagent.rewards.reward_spec import load_rewards
 from sciagent.store.database.ledger import Ledger

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent import conversation
+from sciagent.agent import conversation_and_asking
 from sciagent.agent.installed_models import add_folder
 from sciagent.agent.messages import NO_TOKENS
 from sciagent.agent.policies.endpoint import GRAMMAR
@@ -110,7 +110,7 @@ def again(ledger: Ledger, folder: Path, more: str) -> Built:
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conversation, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(conversation_and_asking, "FIRST_PAUSE", 0.01)
 
 
 def served(ledger: Ledger, folder: Path, server: ChatServer, more: str = "") -> Built:

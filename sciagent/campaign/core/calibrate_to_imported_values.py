@@ -1,0 +1,117 @@
+"""Fits rungs to imported values: the calibrations of a campaign. All values in the ledger count, of every campaign."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.derived_properties_and_calibrations import WantedCalibration, calibrations
+from sciagent.campaign.file.rungs import RungSpec
+from sciagent.domain.fit_to_measured_values import FEWEST, Fit, FitKind, fitted
+from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.quantities import Censoring
+from sciagent.errors import UsageError, did_you_mean
+from sciagent.store.results import pooled_replicates
+from sciagent.store.views.value_pages import ImportedLevel, imported_levels
+
+# a text that needs no quotes in YAML
+PLAIN = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[A-Za-z][\w/-]*$", re.IGNORECASE)
+LedgerFits = dict[int, dict[str, Fit]]
+"""{position of the rung: fits by property}."""
+
+
+def fits_of(connection: Connection, spec: CampaignSpec) -> LedgerFits:
+    """Returns the fits that the spec asks for, from all molecules of the ledger that a rung and a file share.
+
+    A fit that would not help is returned, too, but is not in use. Raises UsageError if they share too few molecules, or
+    if a fit cannot be made.
+    """
+    fits: LedgerFits = {}
+    for wanted in calibrations(spec.objectives, spec.ladder, spec.terminal_position):
+        fit = _fit(connection, spec.ladder[wanted.position], wanted)
+        fits.setdefault(wanted.position, {})[wanted.property] = fit
+    return fits
+
+
+def fit_lines(spec: CampaignSpec, fits: LedgerFits) -> Iterator[str]:
+    """Yields a sentence on each fit, in the units of the spec."""
+    units = spec.chosen_units()
+    for position, by_property in fits.items():
+        for name, fit in by_property.items():
+            yield fit.sentence(spec.ladder[position].rung, units.get(name))
+
+
+def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> Fit:
+    """Returns one fit. Raises UsageError as `fits_of` does."""
+    name = wanted.property
+    level, imported = _level(imported_levels(connection, name), rung, wanted)
+    answers = pooled_replicates.values_of(connection, sorted(imported.values), rung.configured.computation)
+    computed = {}
+    for id_, values in sorted(answers.items()):
+        if values and name in values and values[name].censoring is Censoring.NONE:
+            computed[id_] = values[name].value
+    if len(computed) < FEWEST:
+        n_imported = len(imported.values)
+        shared = "1 candidate" if len(computed) == 1 else f"{len(computed)} candidates"
+        if n_imported >= FEWEST:
+            way_out = f"{n_imported} candidates have an imported value; compute the others with: "
+            way_out += command(rung, imported.files[0])
+        else:
+            way_out = f"Import more measured values first; {n_imported} candidates have one"
+        raise UsageError(
+            f"calibrate: {rung.rung} and the imported values share {shared} with a {name}; a fit needs {FEWEST}. "
+            f"{way_out}"
+        )
+    measured = [imported.values[id_] for id_ in computed]
+    try:
+        fit = fitted(name, FitKind(wanted.stated.kind), level, list(computed.values()), measured)
+        return replace(fit, is_used=True) if wanted.stated.force else fit
+    except ValueError as error:
+        raise UsageError(f"calibrate: {name} of {rung.rung}: {error}; use kind: offset, or no calibration") from None
+
+
+def _level(levels: Mapping[str, ImportedLevel], rung: RungSpec, wanted: WantedCalibration) -> tuple[str, ImportedLevel]:
+    """Returns the level of the measured values, and the values. Raises UsageError unless one level fits."""
+    name = wanted.property
+    stated = wanted.stated.level
+    if not levels:
+        raise UsageError(
+            f"calibrate: the ledger has no imported values of {name}; import at least {FEWEST} with: sciagent import "
+            f"FILE.csv --value 'COLUMN={name}[{properties()[name].unit}]' --method experiment"
+        )
+    first_level = next(iter(levels))
+    if stated is None and len(levels) > 1:
+        raise UsageError(
+            f'calibrate: {name} was imported at {len(levels)} levels; name one, as in level: "{first_level}"; '
+            f"known: {', '.join(levels)}"
+        )
+    chosen = first_level if stated is None else stated
+    if chosen not in levels:
+        hint = did_you_mean(chosen, list(levels))
+        raise UsageError(f'calibrate: no {name} was imported at level "{chosen}"{hint}; known: {", ".join(levels)}')
+    return chosen, levels[chosen]
+
+
+def command(rung: RungSpec, file: str) -> str:
+    """Returns the command that computes a rung's values for the molecules of a file."""
+    words = ["sciagent", "calc", rung.verifier]
+    for key, value in _flat(rung.settings):
+        words += ["--set", shlex.quote(f"{key}={value}")]
+    return " ".join([*words, "--file", shlex.quote(file)])
+
+
+def _flat(settings: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Yields settings as texts that `sciagent calc --set` takes."""
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{path}{key}.")
+        else:
+            is_plain_text = isinstance(value, str) and PLAIN.match(value)
+            yield f"{path}{key}", value if is_plain_text else json.dumps(value)

@@ -1,0 +1,238 @@
+"""Records results of rungs and blocked candidates, and computes the candidates' places in the campaign from them.
+
+To settle a candidate is to compute its place again and to write it. The control is a rung that runs on settled
+candidates and decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.built_campaign import Built, BuiltRung, record_derived, with_derived
+from sciagent.campaign.core.relaxed_to_same_structure import find_likenesses, known_likenesses
+from sciagent.campaign.core.verdicts_and_places import Answer, Judgement, Place, judge, place, steered
+from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.evidence import Finding
+from sciagent.domain.fit_to_measured_values import calibrated
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
+from sciagent.domain.positions_and_tiers import Position
+from sciagent.domain.states import DEATHS, JobState, Standing
+from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
+from sciagent.store.campaign_state import directives, standings, watermarks
+from sciagent.store.campaign_state.campaigns import log_event, new_owner
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import jobs
+from sciagent.store.results import evidence, pooled_replicates
+from sciagent.store.results.evidence import RecordedEvidence
+from sciagent.verification.sandbox.host import HostResult, Request, Worker
+
+MAX_LOGGED = 500  # characters of a text that an event keeps
+
+
+def log_blocked(
+    connection: Connection, campaign_id: int | None, *, key: str, text: str, reason: str, detail: str, **more: Any
+) -> None:
+    """Logs an event for a candidate that the safety screen refused: key, rule, reason and proposed text."""
+    payload = {
+        "key": key,
+        "rule": detail.partition(":")[0],
+        "reason": str(reason),
+        "detail": detail[:MAX_LOGGED],
+        "text": text[:MAX_LOGGED],
+    }
+    log_event(connection, campaign_id, "safety_blocked", payload | more)
+
+
+def run_directly(
+    ledger: Ledger,
+    worker: Worker,
+    rung: BuiltRung,
+    candidate: Candidate,
+    candidate_id: int,
+    campaign_id: int | None = None,
+) -> HostResult:
+    """Runs a rung on one candidate without a job, and records the result. campaign_id: the campaign that pays; None
+    for `sciagent verify`."""
+    verifier = rung.verifier
+    key = rung.verifier.evidence_key(candidate)
+    result = worker.run(Request.of(verifier, (candidate,), rung.limits))[0]
+    files = store_files(ledger, [result])[0]
+    with ledger.begin() as connection:
+        if campaign_id is not None:
+            watermarks.lock(connection, campaign_id)
+        record = DirectResult(verifier, candidate_id, key, result, files, rung.declared_cost(candidate))
+        rung_id = None if campaign_id is None else rung.id
+        complete_direct(connection, new_owner(), [record], campaign_id=campaign_id, rung_id=rung_id)
+    return result
+
+
+def known_or_run(
+    ledger: Ledger, worker: Worker, rung: BuiltRung, candidate: Candidate, candidate_id: int
+) -> tuple[Finding | RecordedEvidence, float | None]:
+    """Returns a rung's answer on one candidate and the cost in core-seconds; the cost is None for reused evidence."""
+    with ledger.read() as connection:
+        known = evidence.find_reusable(connection, [candidate_id], rung.verifier.computation)
+    if candidate_id in known:
+        return known[candidate_id], None
+    result = run_directly(ledger, worker, rung, candidate, candidate_id)
+    return result.finding, result.cost.get("core_seconds", 0.0)
+
+
+def answer_of(rung: BuiltRung, result: Finding | RecordedEvidence) -> Answer:
+    """Returns the judged answer of a rung; its values are calibrated."""
+    if rung.fits:
+        result = replace(result, measured=calibrated(result.measured, rung.fits))
+    measured = result.measured if result.outcome is Outcome.OK else ()
+    return Answer(rung.rules.position, judge(rung.rules, result), measured)
+
+
+class Settling(NamedTuple):
+    """A candidate whose place must be computed again because a rung's job is over."""
+
+    candidate_id: int
+    position: Position
+    """Position of the rung."""
+    failed: Finding | None = None
+    """A failed finding that is not evidence, such as a timeout."""
+    gave_up: Judgement | None = None
+    """The judgement if the rung is not tried again."""
+    recorded: RecordedEvidence | None = None
+    """Evidence recorded in this transaction; None: it is read from the ledger."""
+
+
+def settling_of(
+    candidate_id: int,
+    position: Position,
+    state: JobState,
+    finding: Finding | None,
+    kills: int,
+    losses: int = 0,
+    recorded: RecordedEvidence | None = None,
+) -> Settling:
+    """Returns the settling for a job that is over. finding: None if its evidence is in the ledger.
+
+    A candidate whose job was quarantined gets a judgement. Its reason is `kills_workers` if processes died, otherwise
+    the reason of the last attempt.
+
+    kills: number of attempts whose process died or was killed. losses: number of attempts lost with their worker.
+    """
+    if finding is None or state is JobState.CANCELLED:
+        return Settling(candidate_id, position)
+    if state is not JobState.QUARANTINED:
+        return Settling(candidate_id, position, failed=finding, recorded=recorded)
+    outcome = finding.outcome
+    reason = finding.reason
+    detail = finding.detail
+    if losses:
+        killed = f"{kills} killed theirs; " if kills else ""
+        detail = f"{killed}{losses} attempts were lost with their workers; the last: {outcome} ({reason}): {detail}"
+        reason = Reason.KILLS_WORKERS
+    elif reason in DEATHS:
+        detail = f"{kills} attempts ended in {outcome} ({reason}): {detail}"
+        reason = Reason.KILLS_WORKERS
+    elif kills > 1:
+        detail += f"; so {kills} times"
+    judgement = Judgement(Verdict.ERROR, reason, detail)
+    return Settling(candidate_id, position, failed=finding, gave_up=judgement, recorded=recorded)
+
+
+def is_verdict_due(connection: Connection, rung: BuiltRung, candidate_id: int) -> bool:
+    """Whether the verdict of a rung on a candidate can be made now. If the rung asks for replicates, enough of them
+    must have been answered."""
+    if rung.spec.lab is None or rung.spec.lab.replicates == 1:
+        return True
+    n_answered, n_open = jobs.answered_and_open(connection, rung.id, candidate_id)
+    return rung.spec.lab.is_verdict_due(n_answered, n_open)
+
+
+def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
+    """Computes the candidates' places again and writes them. A control changes no place.
+
+    A candidate that the rung relaxed to the structure of an earlier one is dropped at the rung.
+    """
+    settlings = [item for item in settlings if not built.all_rungs[item.position].spec.control]
+    if not settlings:
+        return
+    steering = directives.steering_of_many(connection, built.row.id, [item.candidate_id for item in settlings])
+    answers = _answers(connection, built, settlings)
+    likenesses = known_likenesses(connection, built, list(answers))
+
+    def columns(id_: int) -> Mapping[str, Any]:
+        return place(built.rules, built.objectives, answers[id_], steering[id_], likenesses.get(id_)).columns
+
+    places = {}
+    for item in settlings:
+        id_ = item.candidate_id
+        has_answered = any(answer.position == item.position for answer in answers[id_])
+        if item.failed is not None and not has_answered:
+            judgement = item.gave_up or judge(built.rungs[item.position].rules, item.failed)
+            answers[id_].append(Answer(item.position, judgement))
+        places[id_] = columns(id_)
+    standings.update_many(connection, built.row.id, places)
+    new_likenesses = find_likenesses(connection, built, {item.candidate_id: item.position for item in settlings})
+    likenesses |= new_likenesses
+    standings.update_many(connection, built.row.id, {id_: columns(id_) for id_ in new_likenesses})
+    record_derived(connection, built, list(places))
+
+
+def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]) -> dict[int, list[Answer]]:
+    """Returns, by candidate id, the answers of all rungs up to the position of its settling, in ladder order. Rungs
+    that the scheduler or a person has skipped have no answer."""
+    answers: dict[int, list[Answer]] = {item.candidate_id: [] for item in settlings}
+    for rung in built.rungs:
+        position = rung.rules.position
+        computation = rung.verifier.computation
+        due = [item for item in settlings if item.position >= position]
+        recorded = {item.candidate_id: item.recorded for item in due if item.position == position and item.recorded}
+        if recorded:
+            for id_ in pooled_replicates.ids_with_replicates(connection, list(recorded), computation):
+                del recorded[id_]  # the answer has replicates, so the pooled answer is read below
+        unread = [item.candidate_id for item in due if item.candidate_id not in recorded]
+        read = pooled_replicates.pooled_answers(connection, unread, computation) if unread else {}
+        for id_, result in (recorded | read).items():
+            answers[id_].append(answer_of(rung, with_derived(rung, result, answers[id_])))
+    return answers
+
+
+def settle_again(
+    connection: Connection, built: Built, candidate_id: int, before: Place | None = None, answered: int | None = None
+) -> None:
+    """Computes a candidate's place again after a person's decision, from the answers that its campaign has used.
+
+    Later evidence of other campaigns counts only after a decision to reuse it. answered: position of a rung whose
+    reusable evidence counts from now on. before: the earlier place. It is restored if it came from a fast rung or from
+    a job that failed, since such a job has no evidence.
+    """
+    row = standings.get(connection, built.row.id, candidate_id)
+    last = int(row["position"])  # position of the last rung whose answer counts
+    if row["verdict"] is None:  # the rung at the candidate's position has not answered
+        last -= 1
+    if answered is not None:
+        last = max(last, answered)
+    answers = _answers(connection, built, [Settling(candidate_id, Position(last))])[candidate_id]
+    steering = directives.steering_of(connection, built.row.id, candidate_id)
+    likeness = known_likenesses(connection, built, [candidate_id]).get(candidate_id)
+    new_place = place(built.rules, built.objectives, answers, steering, likeness)
+    # the answers of the ledger leave the candidate open, but its earlier place may come from one without evidence
+    if before is not None and new_place.standing in (Standing.OPEN, Standing.HELD):
+        rung = built.rungs[min(new_place.position, len(built.rungs) - 1)]
+        tried = {job.state for job in jobs.of_candidate(connection, built.row.id, candidate_id, [rung.id])}
+        if rung in built.fast or tried & {JobState.FAILED, JobState.QUARANTINED}:
+            new_place = steered(before, steering)
+    standings.update(connection, built.row.id, candidate_id, **new_place.columns)
+    if answers and likeness is None:
+        new_likenesses = find_likenesses(connection, built, {candidate_id: answers[-1].position})
+        if candidate_id in new_likenesses:
+            new_place = place(built.rules, built.objectives, answers, steering, new_likenesses[candidate_id])
+            standings.update(connection, built.row.id, candidate_id, **new_place.columns)
+    record_derived(connection, built, [candidate_id])
+
+
+def set_pending(connection: Connection, built: Built, candidate_id: int, rung: BuiltRung) -> None:
+    """Sets the candidate to pending at this rung."""
+    place = {"standing": Standing.PENDING, "position": rung.rules.position, "verdict": None}
+    standings.update(connection, built.row.id, candidate_id, **place, reason=None, detail="")

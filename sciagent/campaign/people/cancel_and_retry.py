@@ -1,0 +1,201 @@
+"""Cancels and retries jobs for a person, and updates their candidates.
+
+A candidate whose job was cancelled is held until a person releases it or retries the job, since the scheduler would
+otherwise choose the job again. All changes are made under the lock of the campaign's row, as in `steering`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.budget_tracker import BudgetTracker
+from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.record_results_and_place import set_pending, settle_again
+from sciagent.domain.directives import Verb
+from sciagent.domain.positions_and_tiers import Position
+from sciagent.domain.states import JobState, Standing
+from sciagent.store.campaign_state import campaigns, directives, standings, watermarks
+from sciagent.store.job_queue import job_lists, jobs
+
+CANCELLABLE = (JobState.QUEUED, JobState.RUNNING)
+MAX_LOGGED_JOBS = 1000  # job ids that an event names
+GAVE_UP = (JobState.FAILED, JobState.QUARANTINED, JobState.CANCELLED)
+CANCELLED_JOBS_KEY = "cancelled"  # key in the payload of a hold: ids of the cancelled jobs that caused it
+
+
+@dataclass(frozen=True)
+class JobChange:
+    """The result of cancelling or retrying one job."""
+
+    job_id: int
+    rung: str
+    """Label of the job's rung."""
+    key: str
+    """Key of the candidate."""
+    smiles: str
+    """Notation of the candidate."""
+    done: str
+    """`cancelled`, `told` (the worker was notified and ends the job), `queued` (retried), or empty if unchanged."""
+    why: str = ""
+    """Reason why the job is unchanged."""
+    held: bool = False
+    """Whether the candidate is now held because of the cancelled job."""
+
+
+class _Outcome(NamedTuple):
+    """The change that was made to one job. The fields are the same as in `JobChange`."""
+
+    done: str
+    why: str = ""
+
+
+def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> list[JobChange]:
+    """Cancels queued jobs at once and notifies the workers of running jobs. The jobs' candidates are held."""
+    with built.ledger.begin() as connection:
+        watermarks.lock(connection, built.row.id)
+        listed = job_lists.job_standings(connection, job_ids)
+        cancellable_ids = [job.id for job in listed if job.state in CANCELLABLE]
+        queued, running = jobs.request_cancel(connection, cancellable_ids)
+        jobs_by_candidate = dict[int, list[int]]()  # ids of the cancelled jobs, by candidate id
+        for job in listed:
+            if job.id in queued or job.id in running:
+                jobs_by_candidate.setdefault(job.candidate_id, []).append(job.id)
+        held = set[int]()
+        for candidate_id, ids in jobs_by_candidate.items():
+            steering = directives.steering_of(connection, built.row.id, candidate_id)
+            if not steering.blocks_scheduling:  # otherwise a person has held or vetoed it before
+                _hold(connection, built, candidate_id, ids, who, why)
+                held.add(candidate_id)
+            # the end of a running job settles its candidate
+            if not _has_running_job(connection, built, candidate_id):
+                settle_again(connection, built, candidate_id)
+        outcomes = dict[int, _Outcome]()
+        for job in listed:
+            if job.id in queued:
+                outcomes[job.id] = _Outcome("cancelled")
+            elif job.id in running:
+                outcomes[job.id] = _Outcome("told")
+            else:
+                outcomes[job.id] = _Outcome("", f"it is {job.state} already")
+        return _job_changes(connection, outcomes, {job.id for job in listed if job.candidate_id in held})
+
+
+def _hold(connection: Connection, built: Built, candidate_id: int, ids: list[int], who: str, why: str) -> None:
+    """Holds a candidate because its jobs `ids` were cancelled."""
+    numbers = ", ".join(map(str, ids))
+    reason = f"job {numbers} cancelled" if len(ids) == 1 else f"jobs {numbers} cancelled"
+    if why:
+        reason += f": {why}"
+    directives.write(
+        connection, built.row.id, Verb.HOLD, who, reason, candidate_id=candidate_id, payload={CANCELLED_JOBS_KEY: ids}
+    )
+
+
+def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) -> list[JobChange]:
+    """Queues failed jobs again; the driver reserves their cost when it starts them.
+
+    Jobs that have succeeded, or whose candidate is held or at another rung, are left unchanged. named: whether a person
+    named each job; such jobs go to the front of the queue.
+    """
+    with built.ledger.begin() as connection:
+        watermarks.lock(connection, built.row.id)
+        budget = BudgetTracker(built, connection)
+        # room: remaining jobs by position of the rung; None: no limit
+        room = {rung.rules.position: budget.remaining_jobs(rung.rules.position) for rung in built.bought}
+        rung_of_id = {rung.id: rung for rung in built.all_rungs}
+        outcomes = dict[int, _Outcome]()
+        again = list[int]()  # ids of the jobs that are queued again
+        for job in job_lists.job_standings(connection, job_ids):
+            rung = rung_of_id[job.rung_id]
+            why = _why_not(connection, built, job, rung, room)
+            outcomes[job.id] = _Outcome("" if why else "queued", why)
+            if not why:
+                again.append(job.id)
+                priority = jobs.PREFERRED if named else None
+                _try_again(connection, built, job, rung, who, priority)
+                left = room[rung.rules.position]
+                # a cancelled job did not count towards the limit of its rung
+                if job.state is JobState.CANCELLED and left is not None:
+                    room[rung.rules.position] = left - 1
+        if again:
+            payload = {"who": who, "jobs": again[:MAX_LOGGED_JOBS], "n": len(again)}
+            campaigns.log_event(connection, built.row.id, "retried", payload)
+        return _job_changes(connection, outcomes)
+
+
+def _try_again(
+    connection: Connection, built: Built, job: job_lists.JobStanding, rung: BuiltRung, who: str, priority: float | None
+) -> None:
+    """Queues the job again and releases its candidate. priority: None keeps the job's priority."""
+    steering = directives.steering_of(connection, built.row.id, job.candidate_id)
+    if steering.blocks_scheduling:  # such a hold is due to a cancelled job; `_why_not` refuses all others
+        reason = f"job {job.id} is tried again"
+        directives.write(connection, built.row.id, Verb.RELEASE, who, reason, candidate_id=job.candidate_id)
+    jobs.retry(connection, job.id, priority)
+    if rung.spec.control:
+        return  # a control decides nothing, so its job does not change the candidate's standing
+    set_pending(connection, built, job.candidate_id, rung)
+
+
+def _why_not(
+    connection: Connection,
+    built: Built,
+    job: job_lists.JobStanding,
+    rung: BuiltRung,
+    room: Mapping[Position, int | None],
+) -> str:
+    """Returns why the job cannot be retried; empty if it can. room: remaining jobs by position; None: no limit."""
+    if job.state not in GAVE_UP:
+        return "it is done, and its answer stands" if job.state is JobState.DONE else f"it is {job.state}, not over"
+    steering = directives.steering_of(connection, built.row.id, job.candidate_id)
+    if steering.blocks_scheduling and not _held_by_cancelling(connection, built, job.candidate_id):
+        which = "vetoed" if steering.vetoed else "held"
+        return f"its candidate is {which} by {steering.who}: {steering.why}; release it first: sciagent hold --undo"
+    if rung.spec.control:
+        return ""  # a control may run wherever its candidate has gone
+    row = standings.get(connection, built.row.id, job.candidate_id)
+    standing = Standing(row["standing"])
+    position = Position(int(row["position"]))
+    if standing in (Standing.PENDING, Standing.SETTLED) or position != rung.rules.position:
+        last = len(built.rungs) - 1  # the position of a candidate that has passed all rungs is one more
+        current_rung = built.rungs[min(position, last)].spec.rung
+        return f"its candidate has gone elsewhere since: {standing} at {current_rung}"
+    if job.state is JobState.CANCELLED and room[position] == 0:
+        label = rung.spec.rung
+        return (
+            f"all {built.limit_by_rung.get(position)} places of {label} are used; raise the limit first: "
+            f"sciagent amend {built.row.name} --budget rungs.{label}=N"
+        )
+    return ""
+
+
+def _held_by_cancelling(connection: Connection, built: Built, candidate_id: int) -> bool:
+    """Whether the candidate is held only because one of its jobs was cancelled."""
+    verbs = (Verb.HOLD, Verb.VETO, Verb.RELEASE)
+    written = directives.directives_on(connection, built.row.id, candidate_id)
+    decisions = [directive for directive in written if directive.verb in verbs]
+    if not decisions:
+        return False
+    latest = decisions[-1]
+    return latest.verb is Verb.HOLD and CANCELLED_JOBS_KEY in latest.payload
+
+
+def _has_running_job(connection: Connection, built: Built, candidate_id: int) -> bool:
+    listed = jobs.of_candidate(connection, built.row.id, candidate_id, [rung.id for rung in built.bought])
+    return any(state == JobState.RUNNING for _, _, state, _ in listed)
+
+
+def _job_changes(
+    connection: Connection, outcomes: Mapping[int, _Outcome], held: Container[int] = ()
+) -> list[JobChange]:
+    """Returns the results. outcomes: by job id. held: ids of jobs whose candidates are now held."""
+    changes = []
+    for row in job_lists.job_rows(connection, list(outcomes)):
+        outcome = outcomes[row.id]
+        is_held = row.id in held
+        changes.append(JobChange(row.id, row.rung, row.key, row.candidate, outcome.done, outcome.why, held=is_held))
+    return changes
