@@ -21,7 +21,7 @@ def ledger(worker: bool) -> str | None:
 
     from sciagent.errors import SciagentError
     from sciagent.inputs.environment_variables import ledger_address
-    from sciagent.store.database import migrate
+    from sciagent.store.database import migrate_and_back_up
     from sciagent.store.database.engine import connect, ledger_url, read_only, sqlite_path
     from sciagent.store.job_queue import workers_and_capacity
 
@@ -30,9 +30,9 @@ def ledger(worker: bool) -> str | None:
         path = sqlite_path(engine)
         if path is not None and not path.exists():
             return f"there is no ledger at {path}"
-        revision = migrate.current(engine)
-        if revision != migrate.HEAD:
-            return f"the ledger is at revision {revision or 'none'}, this sciagent needs {migrate.HEAD}"
+        revision = migrate_and_back_up.current(engine)
+        if revision != migrate_and_back_up.HEAD:
+            return f"the ledger is at revision {revision or 'none'}, this sciagent needs {migrate_and_back_up.HEAD}"
         if worker:
             with read_only(engine) as connection:
                 hosts = {alive.host for alive in workers_and_capacity.alive(connection)}

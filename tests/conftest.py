@@ -15,7 +15,7 @@ import pytest
 from sciagent.errors import SimulatorError
 from sciagent.programs import find
 from sciagent.store.database import engine as engines
-from sciagent.store.database import migrate
+from sciagent.store.database import migrate_and_back_up
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
 from sciagent_simulators.periodic.gpaw_calculation import GPAW
@@ -163,7 +163,7 @@ def migrated_postgres(postgres: str) -> Iterator[str]:
 
 def _migrate(url: str) -> None:
     engine = engines.connect(engines.ledger_url(url))
-    migrate.upgrade(engine)
+    migrate_and_back_up.upgrade(engine)
     engine.dispose()
 
 

@@ -23,7 +23,7 @@ from sciagent.verification.verifier_registry import verifier_class
 from sciagent_simulators.periodic.gpaw_calculation import GPAW
 from sciagent_simulators.programs.gaussian import GAUSSIAN
 from sciagent_simulators.programs.orca import ORCA
-from sciagent_simulators.programs.xtb import CREST, XTB
+from sciagent_simulators.programs.xtb_and_crest import CREST, XTB
 from tests.support import fake_programs
 from tests.support.plugins import installed
 from tests.support.typed import data

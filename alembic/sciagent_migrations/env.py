@@ -1,4 +1,4 @@
-"""Alembic environment: the connection comes from `database.migrate`, or from `-x url=...` for developers."""
+"""Alembic environment: the connection is that of `database.migrate_and_back_up`, or `-x url=...` for developers."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from sciagent.store.database.engine import connect, ledger_url
-from sciagent.store.database.migrate import run_scripts
+from sciagent.store.database.migrate_and_back_up import run_scripts
 
 
 def of_scripts() -> str:

@@ -11,9 +11,9 @@ from sciagent.errors import UsageError
 from sciagent.scheduling.aims_and_payoff import Aim, Aims
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.law.similarity import Similarity
-from sciagent_bench.families import family
 from sciagent_bench.prior_knowledge_of_rungs import NOTHING, KnownRungs
 from sciagent_bench.replay_once import Truth
+from sciagent_bench.synthetic_ladders import family
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from sciagent.errors import UsageError
 from sciagent_bench.case import Case, Reordered
 from sciagent_bench.replay_once import Truth
-from sciagent_bench.trial import Source
+from sciagent_bench.run_trials import Source
 
 
 def drawn(case: Case, n: int, top: float, rng: np.random.Generator) -> Case:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from sciagent.api.terminal_and_signals import plain_table, show
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import put_json, say
+from sciagent.cli.command_helpers import put_json, say
 from sciagent.errors import UnknownNameError, UsageError
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -23,7 +23,7 @@ TOP = 0.01  # share of the answers that are hits
 EXAMPLE = "sciagent bench scheduling --family informative --size 2000 --seeds 3"
 
 if TYPE_CHECKING:
-    from sciagent_bench.trial import Source
+    from sciagent_bench.run_trials import Source
 
 
 app = typer.Typer(help="Measure parts of sciagent on known answers.", no_args_is_help=True)
@@ -99,7 +99,7 @@ def scheduling(
 
     from sciagent_bench.case_changes import Changed
     from sciagent_bench.lab.lab_trial import with_people
-    from sciagent_bench.trial import TrialOutcome, run_all, trials
+    from sciagent_bench.run_trials import TrialOutcome, run_all, trials
 
     shares = _shares(budgets)
     names = _listed(schedulers)
@@ -215,8 +215,8 @@ def _source(
 ) -> Source:
     from sciagent_bench.case import OfFamily, OfTable
     from sciagent_bench.case_from_csv import parse_rungs, read_case
-    from sciagent_bench.families import FAMILIES
     from sciagent_bench.prior_knowledge_of_rungs import KnownRungs
+    from sciagent_bench.synthetic_ladders import FAMILIES
 
     if not 0 < top < 1:
         raise UsageError(f"--top {top:g}: a share between 0 and 1")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.errors import UsageError
 from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.candidate_pool import Buyer

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sciagent.inputs.validation import validated
 from sciagent.inputs.yaml_document import read, read_text
+from sciagent.inputs.yaml_validation import validated
 from sciagent_bench.case import Case
 from sciagent_bench.case_from_csv import parse_rungs, read_case
 from sciagent_bench.prior_knowledge_of_rungs import KnownRungs

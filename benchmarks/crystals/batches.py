@@ -30,7 +30,7 @@ from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
 from sciagent_simulators.potentials.potential import load_potential
-from sciagent_simulators.potentials.relax_batches import StateFit, equations_of_state, relax
+from sciagent_simulators.potentials.relax_and_equation_of_state import StateFit, equations_of_state, relax
 
 CELLS = (
     "perovskite Cs Sn I, perovskite Cs Pb Br, perovskite K Mg F, perovskite Rb Ca Cl, perovskite Sr Ti O, "

@@ -28,11 +28,11 @@ from accelerate.state import AcceleratorState
 from sciagent.agent.messages import EpisodeQuestion, Message, Sampled, Sampling
 from sciagent.agent.policies import batch_decoding
 from sciagent.agent.policies.local_model import InMemoryPolicy, LocalPolicy
-from sciagent.training.learner import micro_batches
+from sciagent.training.learner import micro_batches_and_loss
 from sciagent.training.learner import training_step as steps
 from sciagent.training.learner.learner_rows import TrainingRow
-from sciagent.training.learner.micro_batches import divided, micro_batch
-from sciagent.training.learner.trained_models import load
+from sciagent.training.learner.load_and_publish import load
+from sciagent.training.learner.micro_batches_and_loss import divided, micro_batch
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.live.sampling_engines import LearnersPolicy, identity_of_model
 from sciagent.training.settings import LearnerConstants, LearnerSettings
@@ -178,7 +178,7 @@ def disagreement(learner: Learner, found: Sequence[Sampled]) -> dict[str, Any]:
         batch = micro_batch(part, None, learner.device)
         with torch.no_grad():
             logits, _ = learner._forward(batch)
-            table = micro_batches.distribution(logits, batch.temperature, None)
+            table = micro_batches_and_loss.distribution(logits, batch.temperature, None)
         gaps.append(table.gather(-1, batch.target[:, None])[:, 0] - batch.behaviour)
     gap = torch.cat(gaps).double()
     usual = LearnerConstants()

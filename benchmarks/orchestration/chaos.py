@@ -32,7 +32,7 @@ from typing import Any
 import psutil
 import sqlalchemy as sa
 
-from sciagent.domain.states import AttemptState, JobState
+from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.errors import LedgerAwayError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
@@ -331,10 +331,10 @@ def _told(executor: str) -> list[str]:
 
 
 def _upgrade(url: str) -> None:
-    from sciagent.store.database import engine, migrate
+    from sciagent.store.database import engine, migrate_and_back_up
 
     made = engine.connect(engine.ledger_url(url))
-    migrate.upgrade(made)
+    migrate_and_back_up.upgrade(made)
     made.dispose()
 
 

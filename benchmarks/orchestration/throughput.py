@@ -82,14 +82,14 @@ class Environment:
             import psycopg
             from sqlalchemy.engine import make_url
 
-            from sciagent.store.database import engine, migrate
+            from sciagent.store.database import engine, migrate_and_back_up
 
             plain = make_url(self.postgres.url).set(drivername="postgresql")
             with psycopg.connect(plain.render_as_string(False), autocommit=True) as admin:
                 admin.execute(f"CREATE DATABASE {name}")
             url = make_url(self.postgres.url).set(database=name).render_as_string(False)
             made = engine.connect(engine.ledger_url(url))
-            migrate.upgrade(made)
+            migrate_and_back_up.upgrade(made)
             made.dispose()
         return Ledger(url, artifacts=self.folder / f"{name}-artifacts")
 

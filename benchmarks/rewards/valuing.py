@@ -31,7 +31,7 @@ from sciagent.rewards.reward_law import fit_law
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import engine as engines
-from sciagent.store.database import migrate
+from sciagent.store.database import migrate_and_back_up
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence
@@ -120,7 +120,7 @@ def measured(folder: Path, n: int, verified: int) -> dict[str, Any]:
     url = str(folder / "ledger.db")
     path.write_text(CAMPAIGN, encoding="utf-8")
     engine = engines.connect(engines.ledger_url(url))
-    migrate.upgrade(engine)
+    migrate_and_back_up.upgrade(engine)
     engine.dispose()
     ledger = Ledger(url, artifacts=folder / "artifacts")
     built = create_or_open(ledger, load_spec(path), CAMPAIGN, "benchmark").built

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.answer_transforms import ScoreTransform, TruthTransform
-from sciagent_bench.rivals.baseline_warm_up import CHEAP, features, tails
+from sciagent_bench.rivals.shared_warm_up import CHEAP, features, tails
 
 POOL = 200
 ROWS = 200

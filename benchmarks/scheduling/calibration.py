@@ -87,7 +87,7 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
     over budget."""
     import numpy as np
 
-    from sciagent.domain.positions_and_tiers import PaidIndex
+    from sciagent.domain.rung_positions_and_tiers import PaidIndex
     from sciagent.scheduling.aims_and_payoff import Aims
     from sciagent.scheduling.law.stacked_law import foretell
     from sciagent.scheduling.rules.priced import Priced

@@ -30,7 +30,7 @@ def case(name: str, schedulers: Sequence[str], seeds: int, workers: int, stream:
     """By budget, by scheduler: recall, mean and interval."""
     from sciagent_bench.case import OfFamily
     from sciagent_bench.replay_score import summarised
-    from sciagent_bench.trial import run_all, trials
+    from sciagent_bench.run_trials import run_all, trials
 
     budgets = STREAM if stream else POOL
     wanted = trials(schedulers, budgets, seeds, stream, marks=False)
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--others", default=",".join(OTHERS), help="schedulers that priced is compared with")
     options = parser.parse_args()
     schedulers = ("priced", *options.others.split(","))
-    from sciagent_bench.families import FAMILIES
+    from sciagent_bench.synthetic_ladders import FAMILIES
 
     result = json.loads(RESULT.read_text()) if options.only and RESULT.exists() else {"cases": {}}
     result |= {

@@ -101,7 +101,7 @@ def case(path: Path = TABLE) -> Any:
     import numpy as np
 
     from sciagent.scheduling.aims_and_payoff import Aim, Aims
-    from sciagent.scheduling.law.hints import Hint
+    from sciagent.scheduling.law.rung_hints import Hint
     from sciagent_bench.case import Case
     from sciagent_bench.replay_once import Truth
     from sciagent_bench.structure_similarity import of_identifiers
@@ -153,7 +153,7 @@ class Drawn:
 def replay(seeds: int, workers: int) -> None:
     from rich.progress import track
 
-    from sciagent_bench.trial import run_all, trials
+    from sciagent_bench.run_trials import run_all, trials
 
     whole = case()
     n = len(whole.truth.hit)

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
@@ -34,8 +34,8 @@ from sciagent_bench.case import Case
 from sciagent_bench.case_changes import without
 from sciagent_bench.replay_once import Replay, Truth, simulate
 from sciagent_bench.replay_score import Curve, summarised
+from sciagent_bench.run_trials import run_all
 from sciagent_bench.several_tables import TableSpec, read_collection
-from sciagent_bench.trial import run_all
 
 HERE = Path(__file__).parent
 RESULT = HERE / "second.json"

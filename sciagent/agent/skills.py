@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
-from sciagent.inputs.validation import fault
+from sciagent.inputs.yaml_validation import fault
 
 MOST = 8000  # characters of a skill
 MAX_BYTES = 4 * MOST  # a character has at most 4 bytes in UTF-8

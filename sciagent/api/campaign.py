@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from sciagent.api.run_campaign_or_evaluation import Drive
     from sciagent.campaign.driving.stepped_drive import SteppedDrive
     from sciagent.campaign.people.verify_and_calculate import AddedCandidate
+    from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate
     from sciagent.domain.answers.reward_guards import ShownGuards
-    from sciagent.domain.answers.shown_values import CalculatedCandidate
     from sciagent.report.export.parquet_tables import ArrowRows
     from sciagent.rewards.reward_spec import RewardSpec
     from sciagent.training.environment.environment import Environment, EnvironmentLimits
@@ -113,7 +113,7 @@ class LedgerView:
 
     def policies(self) -> ResultTable[ListedPolicy]:
         """Returns the policies of the ledger, oldest first, with their parents and roles."""
-        from sciagent.training.evaluation.policy_history import listed
+        from sciagent.training.evaluation.show_and_promote_policies import listed
 
         return ResultTable(listed(self.store), "Policies")
 
@@ -122,7 +122,7 @@ class LedgerView:
 
         name: name of the policy, with its hash or without, or a role. Raises UnknownNameError.
         """
-        from sciagent.training.evaluation.policy_history import show
+        from sciagent.training.evaluation.show_and_promote_policies import show
 
         return show(self.store, name)
 

@@ -27,7 +27,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from sciagent.domain.safe_text import Paragraph
+from sciagent.domain.safe_text_and_durations import Paragraph
 
 Records = Sequence[Mapping[str, Any]]
 """Rows of a table: cells by column."""

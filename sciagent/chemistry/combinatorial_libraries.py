@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from sciagent.chemistry.molecule_files import MAX_NAME
 from sciagent.chemistry.molecule_normal_form import rdkit_messages
-from sciagent.domain.safe_text import cut
+from sciagent.domain.safe_text_and_durations import cut
 from sciagent.errors import UsageError
 
 MAX_COUNTED = 5000

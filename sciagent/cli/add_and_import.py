@@ -11,8 +11,8 @@ import typer
 
 from sciagent.api.terminal_and_signals import Line
 from sciagent.cli import options
+from sciagent.cli.command_helpers import Exit, open_ledger, pairs, put, put_answer, say, structures
 from sciagent.cli.lab import next_step
-from sciagent.cli.output_and_structures import Exit, open_ledger, pairs, put, put_answer, say, structures
 from sciagent.domain.candidate_and_names import MOLECULE_KIND
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
@@ -157,7 +157,7 @@ def import_(
         return
     if not method:
         raise UsageError("say how the values were obtained: --method experiment, or --campaign and --rung")
-    from sciagent.campaign.people.importing import import_file
+    from sciagent.campaign.people.import_values import import_file
     from sciagent.domain.properties_and_levels import Level
 
     report = import_file(

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import LogFormat, LogFormatOption, end_at_once, open_ledger, say, set_up
+from sciagent.cli.command_helpers import LogFormat, LogFormatOption, end_at_once, open_ledger, say, set_up
 from sciagent.errors import UsageError
 
 

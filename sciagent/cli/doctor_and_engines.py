@@ -19,7 +19,7 @@ import typer
 from sciagent import programs
 from sciagent.api.terminal_and_signals import Line, records_table
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import Exit, plural, put_answer
+from sciagent.cli.command_helpers import Exit, plural, put_answer
 from sciagent.errors import SciagentError, SimulatorError, UsageError
 from sciagent.inputs.environment_variables import ledger_address
 
@@ -185,7 +185,7 @@ def _extras() -> Iterator[Check]:
 def _ledger(text: str) -> Check:
     from sqlalchemy.exc import SQLAlchemyError
 
-    from sciagent.store.database import migrate
+    from sciagent.store.database import migrate_and_back_up
     from sciagent.store.database.engine import connect, ledger_url, sqlite_path
 
     try:
@@ -194,8 +194,8 @@ def _ledger(text: str) -> Check:
         path = sqlite_path(engine)
         if path is not None and not path.exists():
             return Check("ledger", "absent", f"{path} (made by the first run)")
-        at = migrate.current(engine)
-        need = migrate.head()
+        at = migrate_and_back_up.current(engine)
+        need = migrate_and_back_up.head()
     except (SciagentError, SQLAlchemyError) as error:
         return Check("ledger", "broken", str(error).splitlines()[0])
     shown = f"{url.render_as_string(hide_password=True)} at revision {at}"

@@ -17,8 +17,8 @@ import typer
 
 from sciagent.api.terminal_and_signals import Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import Exit, plural, put, put_answer, say, say_upgraded
-from sciagent.domain.safe_text import Paragraph
+from sciagent.cli.command_helpers import Exit, plural, put, put_answer, say, say_upgraded
+from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def serve(
 
     if importlib.util.find_spec("uvicorn") is None or importlib.util.find_spec("starlette") is None:
         raise UsageError("this needs an extra: pip install 'sciagent[environment]'")
-    from sciagent.training.environment.http_environment import EnvironmentServer, checked_origin, guarded, hosts_of
+    from sciagent.training.environment.http_server import EnvironmentServer, checked_origin, guarded, hosts_of
 
     make_application = _application(protocol)
     token = secret("SCIAGENT_ENVIRONMENT_TOKEN")
@@ -84,7 +84,7 @@ def serve(
 def _application(protocol: str) -> Callable[[Environment], Any]:
     """Returns the function that makes the application of a protocol. Raises UsageError."""
     if protocol == "http":
-        from sciagent.training.environment.http_environment import application
+        from sciagent.training.environment.http_server import application
 
         return application
     if protocol != "openenv":

@@ -14,7 +14,7 @@ from rich.filesize import decimal
 
 from sciagent.api.terminal_and_signals import Line
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import Exit, open_ledger, put, put_answer, say
+from sciagent.cli.command_helpers import Exit, open_ledger, put, put_answer, say
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import ledger_address, user
 
@@ -125,12 +125,12 @@ def _engine(address: str | None) -> Any:
 @app.command()
 def upgrade(ledger: options.Ledger = None) -> None:
     """Bring the ledger to this version's schema. A SQLite file is copied first."""
-    from sciagent.store.database import migrate
+    from sciagent.store.database import migrate_and_back_up
 
     engine = _engine(ledger)
-    before = migrate.current(engine)
-    copy = migrate.upgrade(engine)
-    put(f"{before or 'empty'} -> {migrate.current(engine)}")
+    before = migrate_and_back_up.current(engine)
+    copy = migrate_and_back_up.upgrade(engine)
+    put(f"{before or 'empty'} -> {migrate_and_back_up.current(engine)}")
     if copy:
         say(f"a copy from before is at {copy}")
 
@@ -144,7 +144,7 @@ def backup(
     SQLite: a database file. PostgreSQL: an archive for pg_restore, made by pg_dump.
     """
     from sciagent.store.database.engine import ledger_url
-    from sciagent.store.database.migrate import back_up
+    from sciagent.store.database.migrate_and_back_up import back_up
 
     back_up(ledger_url(ledger_address(ledger)), file)
     put(f"{file}: {file.stat().st_size / 1e6:.1f} MB")
@@ -153,12 +153,12 @@ def backup(
 @app.command()
 def check(ledger: options.Ledger = None, json: options.Json = False) -> None:
     """Show the revision of the ledger, and compare it with the tables of this version; exit code 1 if they differ."""
-    from sciagent.store.database import migrate
+    from sciagent.store.database import migrate_and_back_up
 
     engine = _engine(ledger)
-    at = migrate.current(engine)
-    need = migrate.head()
-    differences = migrate.differences(engine) if at == need else [f"at {at}, needs {need}"]
+    at = migrate_and_back_up.current(engine)
+    need = migrate_and_back_up.head()
+    differences = migrate_and_back_up.differences(engine) if at == need else [f"at {at}, needs {need}"]
     answer = {"ok": not differences, "differences": differences, "current": at, "needed": need}
     lines = [f"current {at or 'none'}, needed {need}", *(differences or ["the ledger is as it should be"])]
     put_answer(answer, json, map(Line, lines))

@@ -18,8 +18,8 @@ import typer
 
 from sciagent.api.terminal_and_signals import Line, Part, plain_table, records_table
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import open_ledger, put, put_answer, put_json
-from sciagent.domain.safe_text import Paragraph
+from sciagent.cli.command_helpers import open_ledger, put, put_answer, put_json
+from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.inputs.environment_variables import ledger_address
 
@@ -54,7 +54,7 @@ def init(
 ) -> None:
     """Write a campaign folder that runs at once: the YAML with its comments, the seeds, a README."""
     from sciagent.campaign.file.campaign_spec import load_spec
-    from sciagent.inputs.validation import NAME
+    from sciagent.inputs.yaml_validation import NAME
 
     if list_:
         known = [{"name": each.name, "description": each.description} for each in templates().values()]
@@ -92,18 +92,18 @@ def schema(
 
         put_json(recipe_schema())
     else:
-        from sciagent.domain.answers import explanation, plan, shown_values, status_and_comparison
+        from sciagent.domain.answers import candidate_and_value_answers, explanation, plan, status_and_comparison
 
         answers: dict[SchemaOf, Any] = {
             SchemaOf.STATUS: status_and_comparison.Status,
-            SchemaOf.BEST: list[shown_values.BestCandidate],
+            SchemaOf.BEST: list[candidate_and_value_answers.BestCandidate],
             SchemaOf.PLAN: plan.Plan,
             SchemaOf.AUDIT: status_and_comparison.AuditReport,
             SchemaOf.COMPARE: status_and_comparison.Comparison,
             SchemaOf.EXPLAIN: explanation.Explanation | explanation.RefusedText,
-            SchemaOf.CALC: list[shown_values.CalculatedCandidate],
+            SchemaOf.CALC: list[candidate_and_value_answers.CalculatedCandidate],
         }
-        put_json(shown_values.json_schema(answers[of]))
+        put_json(candidate_and_value_answers.json_schema(answers[of]))
 
 
 _EDITOR = "# yaml-language-server:"  # begins the line that tells an editor the schema

@@ -16,7 +16,7 @@ import typer
 
 from sciagent.api.terminal_and_signals import Line
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import pairs, put, put_answer, say
+from sciagent.cli.command_helpers import pairs, put, put_answer, say
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def serve_model(
 
     Prints what to write into a campaign once it answers, and runs until it is interrupted.
     """
-    from sciagent.agent.serving import served_adapters, vllm_server
+    from sciagent.agent.serving import served_models_and_adapters, vllm_server
     from sciagent.inputs.environment_variables import cache_folder
 
     if host not in vllm_server.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
@@ -64,7 +64,7 @@ def serve_model(
     cards = [base] if base.base_sha256 else []  # a model without a known hash has no card
     for name, folder in folders.items():
         adapter_folder = Path(folder).expanduser()
-        card = served_adapters.adapter_card(name, adapter_folder, base)
+        card = served_models_and_adapters.adapter_card(name, adapter_folder, base)
         cards.append(card)
         adapters[card.name] = adapter_folder
     interpreter = vllm_server.find_vllm(python.expanduser())
@@ -92,7 +92,7 @@ def serve_model(
     with vllm_server.VllmServer(call, environment, url, log_file.absolute()) as running:
         running.wait_until_up()
         for card in cards:
-            served_adapters.keep_card(card)
+            served_models_and_adapters.keep_card(card)
         put(f"endpoint: {url}/v1\nmodel: {to_serve.names[0]}")
         put("logprobs: processed\ngrammar: llguidance" if trainable else "logprobs: raw")
         if adapters:
@@ -122,7 +122,7 @@ def adapters(
     The name of an adapter gets the beginning of its hash, so that no name changes its weights; one that is there
     already stays as it is.
     """
-    from sciagent.agent.serving import served_adapters
+    from sciagent.agent.serving import served_models_and_adapters
 
     if name is None:
         if unload:
@@ -132,18 +132,18 @@ def adapters(
     if unload == (folder is not None):  # both, or neither
         raise UsageError(f"say what to do with {name}: a FOLDER behind the name loads it, --unload takes it out")
     if folder is not None:
-        loaded = served_adapters.load_adapter(endpoint, name, folder)
+        loaded = served_models_and_adapters.load_adapter(endpoint, name, folder)
         say(f"{endpoint} answers as:")
         put(loaded)
     else:
-        unloaded = served_adapters.unload_adapter(endpoint, name)
+        unloaded = served_models_and_adapters.unload_adapter(endpoint, name)
         say(f"{endpoint} answers as {unloaded} no more")
 
 
 def _list_adapters(endpoint: str, json: bool) -> None:
-    from sciagent.agent.serving import served_adapters
+    from sciagent.agent.serving import served_models_and_adapters
 
-    loaded = served_adapters.loaded_adapters(endpoint)
+    loaded = served_models_and_adapters.loaded_adapters(endpoint)
     notes = [] if loaded else [f"{endpoint} has no adapters"]
     put_answer(loaded, json, (Line(f"{name}  on {parent}") for name, parent in loaded.items()), *notes)
 
@@ -225,7 +225,7 @@ def _add_model(what: str, name: str | None) -> None:
 def _add_random_model(
     name: str, texts: list[Path], hidden_size: int, layers: int, vocabulary: int, context: int, seed: int
 ) -> None:
-    from sciagent.training.learner.trained_models import check_extra
+    from sciagent.training.learner.load_and_publish import check_extra
     from sciagent.training.random_models import ModelShape, add_random_model
 
     check_extra()

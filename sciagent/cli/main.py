@@ -17,7 +17,6 @@ from sciagent import __version__
 from sciagent.cli import (
     add_and_import,
     campaign_dispatcher,
-    campaign_views,
     doctor_and_engines,
     environment_and_rollout,
     export,
@@ -31,12 +30,13 @@ from sciagent.cli import (
     policy_and_evaluate,
     rewards,
     run_and_resume,
+    show_campaigns,
     steering,
     top,
     verifiers_and_calc,
     workers_and_metrics,
 )
-from sciagent.cli.output_and_structures import Exit, put, say
+from sciagent.cli.command_helpers import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
 START = "Start: sciagent run campaigns/quickstart.yaml   All commands: sciagent --all"
@@ -168,14 +168,14 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(
             run_and_resume.run, "Run a campaign file, or continue it", "run campaigns/quickstart.yaml --ledger my.db"
         ),
-        Listed(campaign_views.status, "Show rungs, hits, cost and budget", "status quickstart --json"),
-        Listed(campaign_views.best, "Show the best candidates", "best quickstart -n 5 --json"),
-        Listed(campaign_views.report, "Write the report, one HTML file", "report quickstart --output quickstart.html"),
+        Listed(show_campaigns.status, "Show rungs, hits, cost and budget", "status quickstart --json"),
+        Listed(show_campaigns.best, "Show the best candidates", "best quickstart -n 5 --json"),
+        Listed(show_campaigns.report, "Write the report, one HTML file", "report quickstart --output quickstart.html"),
         Listed(steering.pause, "Start no new jobs until resumed", PAUSE),
         Listed(run_and_resume.resume, "Continue a stopped or paused campaign", "resume quickstart"),
         Listed(steering.stop, "End a campaign; running jobs finish", STOP),
         Listed(steering.amend, "Change budget, goal or workers", AMEND),
-        Listed(campaign_views.compare, "Show two campaigns side by side", "compare quickstart quickstart-wide"),
+        Listed(show_campaigns.compare, "Show two campaigns side by side", "compare quickstart quickstart-wide"),
     ),
     "Candidates": (
         Listed(
@@ -183,8 +183,8 @@ PANELS: dict[str, tuple[Listed, ...]] = {
             "Run one verifier on candidates",
             "calc xtb.singlepoint CCO c1ccccc1O --set solvent=water",
         ),
-        Listed(campaign_views.verify, "Send a candidate up a ladder", VERIFY),
-        Listed(campaign_views.explain, "Explain the state of a candidate", EXPLAIN),
+        Listed(show_campaigns.verify, "Send a candidate up a ladder", VERIFY),
+        Listed(show_campaigns.explain, "Explain the state of a candidate", EXPLAIN),
         Listed(add_and_import.add, "Add candidates of your own", ADD),
         Listed(steering.promote, "Send a candidate to a higher rung", PROMOTE),
         Listed(steering.veto, "Remove a candidate for good", VETO),
@@ -206,7 +206,7 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(doctor_and_engines.engines, "Python environments of engines", "engines mace --python ~/mace/bin/python"),
     ),
     "Agents": (
-        Listed(campaign_views.trace, "Show what a model read and called", "trace quickstart_llm 1"),
+        Listed(show_campaigns.trace, "Show what a model read and called", "trace quickstart_llm 1"),
         Listed(language_models.models, "Language models on this machine", "models smollm2"),
         Listed(mcp_server.mcp, "Serve a campaign's tools over MCP", "mcp quickstart --http 8765"),
         Listed(language_models.serve_model, "Serve a local model by vLLM", "serve-model smollm2 --port 8000"),

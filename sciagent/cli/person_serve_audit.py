@@ -22,7 +22,7 @@ import typer
 
 from sciagent.api.terminal_and_signals import Line, records_table
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import Exit, open_ledger, put, put_answer, say
+from sciagent.cli.command_helpers import Exit, open_ledger, put, put_answer, say
 from sciagent.domain.people import Right, Role
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user

@@ -13,8 +13,8 @@ import typer
 
 from sciagent.api.terminal_and_signals import Line, Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import Exit, open_ledger, put_answer, say
-from sciagent.domain.safe_text import Paragraph
+from sciagent.cli.command_helpers import Exit, open_ledger, put_answer, say
+from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,19 +59,19 @@ def policy(
     if not rollback and role is None and (reason or evaluation is not None):
         raise UsageError("--reason and --evaluation belong to --as ROLE")
     from sciagent.inputs.environment_variables import user
-    from sciagent.training.evaluation import policy_history
+    from sciagent.training.evaluation import show_and_promote_policies
 
     opened = open_ledger(ledger)
     if name is None:
-        _put_policies(policy_history.listed(opened), json)
+        _put_policies(show_and_promote_policies.listed(opened), json)
     elif rollback:
-        change = policy_history.rollback(opened, name, who=user(), why=reason)
+        change = show_and_promote_policies.rollback(opened, name, who=user(), why=reason)
         put_answer(change, json, [Line(_sentence(change))])
     elif role is not None:
-        change = policy_history.promote(opened, name, role, evaluation=evaluation, who=user(), why=reason)
+        change = show_and_promote_policies.promote(opened, name, role, evaluation=evaluation, who=user(), why=reason)
         put_answer(change, json, [Line(_sentence(change))])
     else:
-        answer = policy_history.show(opened, name)
+        answer = show_and_promote_policies.show(opened, name)
         put_answer(answer, json, _policy_parts(answer))
 
 

@@ -13,8 +13,8 @@ import typer
 
 from sciagent.api.terminal_and_signals import Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import open_ledger, plural, put_answer
-from sciagent.domain.safe_text import Paragraph
+from sciagent.cli.command_helpers import open_ledger, plural, put_answer
+from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:

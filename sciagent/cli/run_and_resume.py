@@ -10,16 +10,7 @@ import typer
 
 from sciagent.api.terminal_and_signals import Line
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import (
-    Exit,
-    end_at_once,
-    open_ledger,
-    plural,
-    put_answer,
-    put_json,
-    say,
-    say_upgraded,
-)
+from sciagent.cli.command_helpers import Exit, end_at_once, open_ledger, plural, put_answer, put_json, say, say_upgraded
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 

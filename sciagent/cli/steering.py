@@ -9,7 +9,7 @@ import typer
 
 from sciagent.api.terminal_and_signals import Line
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import candidate_text, open_ledger, plural, put_answer
+from sciagent.cli.command_helpers import candidate_text, open_ledger, plural, put_answer
 from sciagent.domain.directives import Verb
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user

@@ -20,9 +20,9 @@ from rich.text import Text
 
 from sciagent.api.terminal_and_signals import Records, records_table
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import open_ledger, plural, put_answer
+from sciagent.cli.command_helpers import open_ledger, plural, put_answer
 from sciagent.cli.workers_and_metrics import EXAMPLE_ADDRESS, serve_ledger_metrics, short_owner
-from sciagent.domain.safe_text import ago
+from sciagent.domain.safe_text_and_durations import ago
 from sciagent.errors import LedgerAwayError, UsageError
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from typer.core import TyperGroup
 
 from sciagent.api.terminal_and_signals import Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import Exit, open_ledger, plural, put, put_answer, say
+from sciagent.cli.command_helpers import Exit, open_ledger, plural, put, put_answer, say
 from sciagent.cli.training_options import settings_of, with_options
-from sciagent.domain.safe_text import Paragraph
+from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UsageError
 from sciagent.training.settings import (
     LiveSettings,
@@ -139,7 +139,7 @@ def recipe(
     run was stopped.
     """
     from sciagent.api.terminal_and_signals import each_signal, raise_interrupt
-    from sciagent.training.learner.trained_models import check_extra
+    from sciagent.training.learner.load_and_publish import check_extra
     from sciagent.training.recipes.recipe_file import load_recipe
 
     spec = load_recipe(file)
@@ -369,7 +369,7 @@ def hindsight(
 
 
 def _train(settings: TrainingSettings, ledger: str | None, json: bool) -> None:
-    from sciagent.training.learner.trained_models import check_extra
+    from sciagent.training.learner.load_and_publish import check_extra
 
     check_extra()
     from sciagent.training.learner.training_run import processes, train
@@ -388,7 +388,7 @@ def _train_live(settings: LiveSettings, address: str | None, json: bool) -> None
     from threading import Event
 
     from sciagent.api.terminal_and_signals import each_signal, raise_interrupt
-    from sciagent.training.learner.trained_models import check_extra
+    from sciagent.training.learner.load_and_publish import check_extra
 
     check_extra()
     from sciagent.training.learner.training_run import processes

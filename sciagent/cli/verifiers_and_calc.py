@@ -14,13 +14,13 @@ import typer
 
 from sciagent.api.terminal_and_signals import Line, Part, on_terminal, records_table
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import Exit, open_ledger, pairs, parts_of, plural, put_answer, say, structures
+from sciagent.cli.command_helpers import Exit, open_ledger, pairs, parts_of, plural, put_answer, say, structures
 from sciagent.domain.properties_and_levels import Level
-from sciagent.domain.safe_text import Paragraph
+from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
-    from sciagent.domain.answers.shown_values import CalculatedCandidate
+    from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate
 
 
 def verifiers(

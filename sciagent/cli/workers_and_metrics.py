@@ -19,7 +19,7 @@ import typer
 
 from sciagent.api.terminal_and_signals import Line
 from sciagent.cli import options
-from sciagent.cli.output_and_structures import (
+from sciagent.cli.command_helpers import (
     LogFormat,
     LogFormatOption,
     end_at_once,
@@ -29,9 +29,9 @@ from sciagent.cli.output_and_structures import (
     say,
     set_up,
 )
-from sciagent.domain import states
-from sciagent.domain.safe_text import ago
-from sciagent.domain.states import CORES, GPU, in_words
+from sciagent.domain import states_and_needs
+from sciagent.domain.safe_text_and_durations import ago
+from sciagent.domain.states_and_needs import CORES, GPU, in_words
 from sciagent.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -198,17 +198,17 @@ def _resources(texts: list[str]) -> dict[str, int]:
     resources = dict[str, int]()
     for text in texts:
         name, _, n = text.partition("=")
-        if name == states.CORES:
+        if name == states_and_needs.CORES:
             raise UsageError(f"--resource {text}: say --cores {n}")
         is_number = n.isdecimal() and len(n) <= MAX_DIGITS
         if not is_number or name in resources:
             raise UsageError(f'--resource "{text[:60]}": NAME=N, such as gpu=2, each name once')
         resources[name] = int(n)
     try:
-        states.check_needs(resources)
+        states_and_needs.check_needs(resources)
     except ValueError as error:
         raise UsageError(f"--resource {error}") from None
-    check_gpus(resources.get(states.GPU, 0))
+    check_gpus(resources.get(states_and_needs.GPU, 0))
     return resources
 
 

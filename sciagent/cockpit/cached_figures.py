@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from sciagent.domain.answers.shown_values import BestCandidate
+from sciagent.domain.answers.candidate_and_value_answers import BestCandidate
 from sciagent.domain.answers.status_and_comparison import CampaignCounts
 from sciagent.report import status_best_trace
 from sciagent.report.parts import campaign_charts

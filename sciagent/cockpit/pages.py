@@ -17,7 +17,7 @@ from sciagent.cockpit.cached_figures import Figures
 from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.directives import Verb
 from sciagent.domain.people import Right
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import UsageError
 from sciagent.report.explain_candidate import explain_named
 from sciagent.report.explanation_text import paragraphs

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from sciagent.domain.cost import Cost
-from sciagent.domain.positions_and_tiers import Position
+from sciagent.domain.rung_positions_and_tiers import Position
 
 WEEK = 7 * 86400.0  # seconds
 SLACK = 1 + 1e-9  # tolerance for rounding errors in sums

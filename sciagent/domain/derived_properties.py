@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from sciagent.domain.evidence import CLASS, MOLECULE, Measured, content_hash
-from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.properties_and_levels import BUILT_IN, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.units import in_base_units
 from sciagent.errors import UsageError
 

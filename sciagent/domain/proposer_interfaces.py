@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.positions_and_tiers import Position
+from sciagent.domain.rung_positions_and_tiers import Position
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from sciagent.domain.safe_text import shown
+from sciagent.domain.safe_text_and_durations import shown
 from sciagent.errors import UsageError
 
 MEDIA_TYPE = "application/vnd.sciagent.series+json"

@@ -19,15 +19,15 @@ from sciagent.chemistry.molecule_files import check_columns, csv_fault
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.display_units import Column
 from sciagent.domain.evidence import EvidenceKey, Measured
-from sciagent.domain.lab_messages import LabAnswer
+from sciagent.domain.lab_messages_and_codes import LabAnswer
 from sciagent.domain.properties_and_levels import properties
-from sciagent.domain.states import JobState, Standing
+from sciagent.domain.states_and_needs import JobState, Standing
 from sciagent.errors import InputFileError, UsageError, did_you_mean
 from sciagent.inputs.open_input import open_input
-from sciagent.inputs.validation import file_hash
+from sciagent.inputs.yaml_validation import file_hash
 from sciagent.lab.record_and_review_answers import answer_equal_tasks, place_again
 from sciagent.lab.typed_answers import typed
-from sciagent.store.campaign_state import campaigns, standings, watermarks
+from sciagent.store.campaign_state import campaigns, evidence_watermarks, standings
 from sciagent.store.lab import tasks
 from sciagent.store.people import audit
 from sciagent.store.results import candidates, evidence
@@ -206,7 +206,7 @@ class _Writer:
             for campaign_id, _ in campaigns.campaigns_with_rung(self.connection, candidate_id, computation):
                 campaign_ids.add(campaign_id)
         for campaign_id in sorted(campaign_ids):
-            watermarks.lock(self.connection, campaign_id)
+            evidence_watermarks.lock(self.connection, campaign_id)
 
     def write(self, rows: Sequence[tuple[int, OldRow]]) -> None:
         """Records the answers of the rows. rows: (candidate id, row)."""

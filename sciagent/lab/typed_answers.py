@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from sciagent.domain.lab_messages import NOT_OBTAINED, LabAnswer
+from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, LabAnswer
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.properties_and_levels import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.domain.safe_text import cut
+from sciagent.domain.safe_text_and_durations import cut
 from sciagent.domain.units import unit_words
 from sciagent.errors import UnitError, UnknownNameError, UsageError, did_you_mean
 

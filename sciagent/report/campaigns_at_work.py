@@ -15,8 +15,8 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
-from sciagent.domain.safe_text import duration, range_of
-from sciagent.domain.states import JobState
+from sciagent.domain.safe_text_and_durations import duration, range_of
+from sciagent.domain.states_and_needs import JobState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import job_lists

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from sciagent.chemistry.subjects.base import Words
 from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.domain.answers.candidate_and_value_answers import EvidenceValue, PropertyValue
 from sciagent.domain.answers.explanation import (
     CampaignStory,
     DecisionStory,
@@ -21,10 +22,9 @@ from sciagent.domain.answers.explanation import (
     RefusedText,
     RungStory,
 )
-from sciagent.domain.answers.shown_values import EvidenceValue, PropertyValue
 from sciagent.domain.candidate_and_names import name_rows
 from sciagent.domain.quantities import named_value_text
-from sciagent.domain.safe_text import Paragraph, one_line
+from sciagent.domain.safe_text_and_durations import Paragraph, one_line
 from sciagent.report.parts.wording import diagnostics_line
 
 MAX_VALUES = 40  # values of one piece of evidence

@@ -8,10 +8,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.shown_values import BestCandidate, ImportedValue, LimitMargin, RungValue
+from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, ImportedValue, LimitMargin, RungValue
 from sciagent.domain.answers.status_and_comparison import Status
 from sciagent.domain.evidence import at_highest_rung
-from sciagent.domain.states import CampaignState, Standing
+from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import proposers_compared
 from sciagent.report.parts import margins_and_method_errors, rung_agreement

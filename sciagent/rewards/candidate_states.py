@@ -25,11 +25,11 @@ from sciagent.campaign.core.record_results_and_place import answer_of
 from sciagent.campaign.core.relaxed_to_same_structure import known_likenesses
 from sciagent.campaign.core.verdicts_and_places import Answer, Place, place
 from sciagent.domain.outcomes_and_verdicts import Verdict
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.rules.priced_settings import PricedSpec
-from sciagent.store.campaign_state import watermarks
+from sciagent.store.campaign_state import evidence_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.candidate_subsets import CandidatePart
@@ -43,7 +43,7 @@ _REFUSALS = (Verdict.FAIL, Verdict.NOT_APPLICABLE)  # verdicts that say somethin
 
 def rungs_as_of(built: Built, connection: Connection, as_of: int) -> tuple[BuiltRung, ...]:
     """Returns the rungs with the calibrations that they had at a watermark."""
-    fits = watermarks.current_fits(connection, built.row.id, as_of)
+    fits = evidence_watermarks.current_fits(connection, built.row.id, as_of)
     return tuple(replace(rung, all_fits=fits.get(rung.id, {})) for rung in built.rungs)
 
 

@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.pricing.pool_and_observation_schema import CENSORING_SIGNS, ObservationSchema, observation_schema
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.rewards.candidate_states import IDS_PER_READ, answers_as_of
 from sciagent.scheduling.aims_and_payoff import Aims, Bounds, Errors, data_for_law, expected_answers
 from sciagent.scheduling.array_types import Array, RowIndices

@@ -12,8 +12,8 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.errors import UnknownNameError, UsageError, did_you_mean
-from sciagent.inputs.validation import Faults, fault, keys_at, unknown_key, validated
 from sciagent.inputs.yaml_document import Loc, read, read_text
+from sciagent.inputs.yaml_validation import Faults, fault, keys_at, unknown_key, validated
 from sciagent.rewards.reward_term_contract import RewardTerm, Unsettled, package_of, term_class, term_names
 
 DecayBy = Literal["scaffold", "ring_system"]

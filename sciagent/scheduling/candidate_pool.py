@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.objectives import Valuation
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 
 PRIOR_FAILURES = 0.2

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from sciagent.domain.answers.shown_values import AnswerModel
+from sciagent.domain.answers.candidate_and_value_answers import AnswerModel
 from sciagent.errors import UsageError
 
 

@@ -24,14 +24,13 @@ from sciagent import __version__
 from sciagent.errors import UsageError
 from sciagent.report.export.parquet_tables import ArrowRows, evidence_rows, table_metadata
 from sciagent.store.campaign_state import campaigns as campaign_rows
-from sciagent.store.campaign_state import watermarks
+from sciagent.store.campaign_state import evidence_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_versions
 from sciagent.store.learning.reward_inputs import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
-from sciagent.training import answer_rows
-from sciagent.training.answer_rows import Selection
+from sciagent.training import judged_answer_rows
 from sciagent.training.dataset_answers import BuiltDataset, check_empty
 from sciagent.training.dataset_columns import (
     EPISODE,
@@ -42,6 +41,7 @@ from sciagent.training.dataset_columns import (
     rows_of,
     schema,
 )
+from sciagent.training.judged_answer_rows import Selection
 from sciagent.training.read_turns import EVALUATION, RecordedEpisode, TrainingCampaign
 from sciagent.training.settings import DatasetKind, DatasetSettings
 from sciagent.training.task_splits_and_scaffold_limit import SPLITS, ScaffoldLimit, Split, held_out_tasks
@@ -289,11 +289,11 @@ MAX_LICENCE_LENGTH = 60  # characters of a licence on the card
 
 COLUMNS: Mapping[DatasetKind, Sequence[TableColumn]] = {
     "rows": TOKEN_COLUMNS,
-    "sft": answer_rows.SFT,
-    "hindsight": answer_rows.HINDSIGHT,
-    "preference": answer_rows.PREFERENCE,
-    "unpaired": answer_rows.UNPAIRED,
-    "skill": answer_rows.HINDSIGHT,
+    "sft": judged_answer_rows.SFT,
+    "hindsight": judged_answer_rows.HINDSIGHT,
+    "preference": judged_answer_rows.PREFERENCE,
+    "unpaired": judged_answer_rows.UNPAIRED,
+    "skill": judged_answer_rows.HINDSIGHT,
 }
 ANSWER_GROUP_ROWS = 200  # rows of a row group of a data set of answers, which are in memory together
 
@@ -333,9 +333,9 @@ def _watermark(ledger: Ledger, settings: DatasetSettings) -> int:
     with ledger.begin() as connection:
         ids = [campaign_rows.get(connection, name).id for name in settings.campaigns]
         if settings.as_of is None:
-            return watermarks.take(connection, ids)
+            return evidence_watermarks.take(connection, ids)
         # transactions that write turns below the present watermark commit first
-        watermarks.wait_for_earlier_writers(connection, ids)
+        evidence_watermarks.wait_for_earlier_writers(connection, ids)
         now = read_watermark(connection)
     if settings.as_of > now:
         raise UsageError(f"watermark {settings.as_of} lies in the future; the ledger is at {now}")
@@ -453,20 +453,20 @@ class _Builder:
                 raw_turns = campaign.raw_turns(connection, episode)
                 yield from rows_of(connection, episode, raw_turns, version, self._left_out)
             return
-        turns: list[answer_rows.JudgedTurn] = []
+        turns: list[judged_answer_rows.JudgedTurn] = []
         for episode in episodes:
-            turns += answer_rows.judged(connection, campaign, episode)
+            turns += judged_answer_rows.judged(connection, campaign, episode)
         match self._settings.kind:
             case "sft":
-                yield from answer_rows.verified(turns, selection, limit)
+                yield from judged_answer_rows.verified(turns, selection, limit)
             case "hindsight":
-                yield from answer_rows.hindsight(campaign, turns, selection, limit)
+                yield from judged_answer_rows.hindsight(campaign, turns, selection, limit)
             case "preference":
-                yield from answer_rows.pairs(campaign, turns, selection, limit)
+                yield from judged_answer_rows.pairs(campaign, turns, selection, limit)
             case "skill":
-                yield from answer_rows.taught(campaign, turns, selection)
+                yield from judged_answer_rows.taught(campaign, turns, selection)
             case "unpaired":
-                yield from answer_rows.labelled(turns, selection, limit)
+                yield from judged_answer_rows.labelled(turns, selection, limit)
 
 
 def _group_key(row: EpisodeRow) -> tuple[str, int]:

@@ -26,7 +26,7 @@ from pydantic import (
 
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.inputs.validation import FAULT, fault
+from sciagent.inputs.yaml_validation import FAULT, fault
 from sciagent.rewards.reward_spec import Credit
 
 Training = Literal["sft", "grpo", "ppo", "distill", "hindsight"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sciagent.domain.answers.shown_values import AnswerModel
+from sciagent.domain.answers.candidate_and_value_answers import AnswerModel
 
 
 class StepSeconds(AnswerModel):

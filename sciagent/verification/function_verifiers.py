@@ -32,9 +32,9 @@ from pydantic import create_model
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Measured, text_hash
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import Level, Property, PropertyAtLevel, at, properties
 from sciagent.domain.quantities import Quantity, to_canonical
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification import verifier_registry
 from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings, Verifier

@@ -20,11 +20,11 @@ from pydantic import BaseModel, ConfigDict
 from sciagent.domain.candidate_and_names import MOLECULE_KIND, Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import ArtifactFile, Computation, EvidenceKey, Finding, Measured, content_hash
-from sciagent.domain.lab_messages import LabAnswer, LabForm
+from sciagent.domain.lab_messages_and_codes import LabAnswer, LabForm
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import SimulatorError
 from sciagent.programs import Program, find
 from sciagent.verification.setting_files import WITH_PATHS, ReferenceFile, StructureFile

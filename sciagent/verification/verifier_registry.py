@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.subjects.registry import subject_names
-from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.programs import Program
-from sciagent.verification.sandbox.declarations import with_declarations_apart
+from sciagent.verification.sandbox.isolated_declarations import with_declarations_apart
 from sciagent.verification.verifier_contract import (
     ANY_KIND,
     BaseVerifier,
@@ -119,7 +119,7 @@ def verifier_names() -> tuple[str, ...]:
 @cache
 def verifier_class(name: str) -> type[BaseVerifier[Any]]:
     """Returns the class of a verifier. A third-party class runs its declarations in a separate process (see
-    `sandbox.declarations`). Raises UnknownNameError, or UsageError if its package does not load."""
+    `sandbox.isolated_declarations`). Raises UnknownNameError, or UsageError if its package does not load."""
     if name not in _defined:
         for sent in _sent:
             file = sent.folder / f"{name}{ENDING}"

@@ -11,10 +11,10 @@ from sciagent.domain.people import Actor, Right
 from sciagent.errors import UsageError
 from sciagent.store.people import audit, persons, sessions_and_tokens
 from sciagent.store.people.sessions_and_tokens import LIFETIMES, AccessKind
-from sciagent.web import visitors
+from sciagent.web import visitors_and_passwords
 from sciagent.web.route_rules import ANYONE, Pages, RouteRule
 from sciagent.web.shared_page_parts import own_path, redirect_to, site_of, texts, visitor, wants_json
-from sciagent.web.visitors import cookie_name
+from sciagent.web.visitors_and_passwords import cookie_name
 
 LINKS = (AccessKind.INVITE, AccessKind.RESET)
 WRONG_LOGIN = "login and password do not fit"
@@ -37,9 +37,9 @@ def log_in(request: Request) -> Response:
     login = fields.get("login", "").strip().lower()
     after = own_path(fields.get("next", "/"))
     try:
-        person = visitors.checked(site.ledger, login, fields.get("password", ""))
+        person = visitors_and_passwords.checked(site.ledger, login, fields.get("password", ""))
         fault = WRONG_LOGIN if person is None else None
-    except visitors.LockedError as error:
+    except visitors_and_passwords.LockedError as error:
         person = None
         fault = str(error)
     if person is None:
@@ -110,7 +110,7 @@ def choose(request: Request, secret: str) -> Response:
     try:
         if fields.get("password") != fields.get("again"):
             raise UsageError("the two passwords differ")
-        hashed = visitors.hashed(fields.get("password", ""), person.login)
+        hashed = visitors_and_passwords.hashed(fields.get("password", ""), person.login)
     except UsageError as error:
         return site.page(request, "welcome.html.j2", 400, person=person, secret=secret, fault=str(error))
     with site.ledger.begin() as connection:

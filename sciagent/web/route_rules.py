@@ -28,13 +28,13 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sciagent.domain.people import Right
-from sciagent.domain.safe_text import read_id
+from sciagent.domain.safe_text_and_durations import read_id
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import sessions_and_tokens
-from sciagent.web.visitors import Visitor, csrf_fits, is_same_origin, visitor_of
+from sciagent.web.visitors_and_passwords import Visitor, csrf_fits, is_same_origin, visitor_of
 
 MAX_FIELDS = 2000  # fields of a form
 MAX_ATTACHED_FILES = 20  # files of a form

@@ -46,7 +46,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab.tasks import LabTask
 from sciagent.web.route_rules import Pages, RouteRule
-from sciagent.web.visitors import Visitor
+from sciagent.web.visitors_and_passwords import Visitor
 
 Shared = TypeVar("Shared")
 _NAME = re.compile(r"\w*_\w*")  # a word with an underscore, as the names of properties have it

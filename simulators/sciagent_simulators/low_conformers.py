@@ -32,9 +32,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.conformer_search import KCAL, SAME_DISTANCE, SAME_ENERGY, distinct, mirror_smiles, symmetry
+from sciagent_simulators.conformer_search_and_averages import (
+    KCAL,
+    SAME_DISTANCE,
+    SAME_ENERGY,
+    distinct,
+    mirror_smiles,
+    symmetry,
+)
 from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.solvents import Solvation
+from sciagent_simulators.implicit_solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, relaxed_by_protocol, search_conformers
 from sciagent_simulators.tblite_engine import energies
 

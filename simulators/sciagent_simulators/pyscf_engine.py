@@ -56,9 +56,9 @@ from numpy.typing import NDArray
 
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent_simulators.geometry import Geometry, check, failure
+from sciagent_simulators.implicit_solvents import in_solvent
 from sciagent_simulators.pyscf_excitations import run_lowest, transition
 from sciagent_simulators.scf_recovery import converge
-from sciagent_simulators.solvents import in_solvent
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 
 Array = NDArray[np.float64]

@@ -26,7 +26,7 @@ import numpy as np
 
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent_simulators.geometry import failure
-from sciagent_simulators.solvents import set_optical_permittivity
+from sciagent_simulators.implicit_solvents import set_optical_permittivity
 from sciagent_simulators.tblite_engine import HARTREE
 
 NANOMETRE_EV = 1239.841984  # hc: wavelength in nm = this over the energy in eV (exact in the SI of 2019)

@@ -11,7 +11,7 @@ from sciagent.domain.evidence import seed_of
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent_simulators.geometry import Geometry, Positions, bonds_of, check, check_bonds, failure
-from sciagent_simulators.solvents import Solvation, Solvent
+from sciagent_simulators.implicit_solvents import Solvation, Solvent
 
 
 class GeometryProtocol(BaseModel):

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry import Geometry, check, check_bonds, failure
-from sciagent_simulators.solvents import Solvation, unparametrised
+from sciagent_simulators.implicit_solvents import Solvation, unparametrised
 
 Method = Literal["GFN2-xTB", "GFN1-xTB", "IPEA1-xTB"]
 

@@ -11,7 +11,13 @@ from sciagent.api.best_table import BestTable, caveat_lines, certainty_lines
 from sciagent.api.terminal_and_signals import text_of
 from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.answers.shown_values import BestCandidate, ImportedValue, LimitMargin, MethodFigures, RungValue
+from sciagent.domain.answers.candidate_and_value_answers import (
+    BestCandidate,
+    ImportedValue,
+    LimitMargin,
+    MethodFigures,
+    RungValue,
+)
 from sciagent.domain.quantities import Censoring
 
 LEVEL = "PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10"

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from sciagent.api.terminal_and_signals import Part, cell_text, columns_of, folded, records_table, show, text_of
-from sciagent.domain.safe_text import Paragraph
+from sciagent.domain.safe_text_and_durations import Paragraph
 
 
 def test_a_column_that_is_empty_everywhere_is_left_out() -> None:

@@ -8,9 +8,9 @@ import pytest
 from benchmarks.scheduling import live  # noqa: F401  registers `one_step`
 from sciagent.errors import UsageError
 from sciagent_bench import schedulers
-from sciagent_bench.families import family
 from sciagent_bench.replay_once import Replay, Truth, simulate
 from sciagent_bench.schedulers import SCHEDULERS, Facts
+from sciagent_bench.synthetic_ladders import family
 
 N, BUDGET = 800, 0.15
 CLEVER = ["thresholds", "halving", "best_rung", "greedy", "one_step"]

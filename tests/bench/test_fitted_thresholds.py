@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent_bench.families import family
 from sciagent_bench.replay_once import simulate
 from sciagent_bench.rivals.fitted_thresholds import CampaignThresholds, find_gates, try_gates
+from sciagent_bench.synthetic_ladders import family
 
 COSTS = np.array([1.0, 10.0, 100.0])
 

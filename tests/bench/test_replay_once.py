@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent_bench.replay_once import Truth, simulate
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sciagent_bench.case import OfFamily
-from sciagent_bench.trial import Trial, run
+from sciagent_bench.run_trials import Trial, run
 
 N, BUDGET, SEEDS = 5000, 0.05, 2
 pytestmark = pytest.mark.long

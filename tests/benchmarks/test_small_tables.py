@@ -11,8 +11,8 @@ from benchmarks.scheduling.calibration import HERE
 from sciagent_bench.case import OfTable
 from sciagent_bench.case_changes import Changed
 from sciagent_bench.replay_score import MARKS
+from sciagent_bench.run_trials import HINDSIGHT, Trial, run
 from sciagent_bench.several_tables import read_collection
-from sciagent_bench.trial import HINDSIGHT, Trial, run
 
 SEEDS = 4
 TABLES = ("partition", "dipoles", "flash_points")  # none of those that the law was tuned on

@@ -16,7 +16,7 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.people import Role
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import persons, sessions_and_tokens
-from sciagent.web import visitors
+from sciagent.web import visitors_and_passwords
 from sciagent.web.app import PageServer
 from tests.lab.conftest import CAMPAIGN, drive
 from tests.support.served_pages import every_page
@@ -55,7 +55,7 @@ def running(url: str, folder: Path, lab: str = "{ahead: 9, due_days: 14}") -> It
         for login, role in ROLES.items():
             person = persons.add(connection, "root", login, f"{login.title()} Berg")
             persons.set_role(connection, "root", person.id, role, None)
-            persons.set_password(connection, login, person.id, visitors.hashed(password(login), login))
+            persons.set_password(connection, login, person.id, visitors_and_passwords.hashed(password(login), login))
     server = PageServer(every_page(ledger), "127.0.0.1", 0)
     thread = threading.Thread(target=server.run, name="pages")
     thread.start()

@@ -12,7 +12,7 @@ import pytest
 
 from sciagent.campaign.core.create_and_open import open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import UsageError
 from sciagent.report.status_best_trace import episode
 from sciagent.store.campaign_state import campaigns

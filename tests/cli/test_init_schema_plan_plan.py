@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 from typer.testing import Result
 
+from sciagent.domain.answers.candidate_and_value_answers import json_schema
 from sciagent.domain.answers.plan import Plan
-from sciagent.domain.answers.shown_values import json_schema
 from sciagent.errors import SpecError, UsageError
 from tests.support.campaigns import write_campaign
 from tests.support.typed import environment_of, invoked, without_styles

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.states import AttemptState, JobState, Standing
+from sciagent.domain.states_and_needs import AttemptState, JobState, Standing
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

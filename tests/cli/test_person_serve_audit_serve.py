@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.store.campaign_state import campaigns
-from sciagent.store.database import migrate
+from sciagent.store.database import migrate_and_back_up
 from sciagent.store.database.engine import connect, ledger_url
 from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import environment
@@ -57,7 +57,7 @@ def test_no_process_that_serve_starts_has_the_password_in_its_arguments(
 ) -> None:
     url = with_password(own_postgres_server)
     engine = connect(ledger_url(url))
-    migrate.upgrade(engine)
+    migrate_and_back_up.upgrade(engine)
     engine.dispose()
     (tmp_path / "url").write_text(url, encoding="utf-8")
     (tmp_path / "molecules.csv").write_text("smiles\nCO\nCCO\n", encoding="utf-8")

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from sciagent.cli.verifiers_and_calc import nested
-from sciagent.domain.answers.shown_values import CalculatedCandidate, json_schema
+from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate, json_schema
 from sciagent.errors import UsageError
 from tests.support.typed import call, refused, told
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from sciagent.domain.people import Role
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.lab import record_and_review_answers
 from sciagent.report.status_best_trace import status
 from sciagent.store.campaign_state import campaigns, directives

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
-from sciagent.store.database import migrate
+from sciagent.store.database import migrate_and_back_up
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
 from sciagent.store.results import candidates, evidence
@@ -60,7 +60,10 @@ def filled(ledger: Ledger) -> Ledger:
 
 def same(restored: Ledger, original: Ledger) -> None:
     """Every row, and every table, index and trigger as this version wants them."""
-    assert migrate.current(restored.engine) == migrate.head() and migrate.differences(restored.engine) == []
+    assert (
+        migrate_and_back_up.current(restored.engine) == migrate_and_back_up.head()
+        and migrate_and_back_up.differences(restored.engine) == []
+    )
     before, after = rows(original), rows(restored)
     assert before["evidence"] and after == before
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sciagent import Campaign
-from sciagent.training.environment.http_environment import EnvironmentServer, application, guarded, hosts_of
+from sciagent.training.environment.http_server import EnvironmentServer, application, guarded, hosts_of
 from tests.docs.pages import ROOT, blocks
 from tests.training.environment.served import Client
 

@@ -98,7 +98,7 @@ def test_every_constant_in_the_text_exists() -> None:
 def test_the_numbers_in_the_prose_are_the_constants() -> None:
     from sciagent.scheduling.aims_and_payoff import DRAWS, NODES
     from sciagent.scheduling.dynamic_programme import PRICES, U
-    from sciagent.scheduling.law import gaussian_chain, hints
+    from sciagent.scheduling.law import gaussian_chain, rung_hints
     from sciagent.scheduling.rules import priced, warm_up
 
     flat = re.sub(r"\s+", " ", TEXT)
@@ -118,8 +118,8 @@ def test_the_numbers_in_the_prose_are_the_constants() -> None:
         f"up to {100 * priced.EARLY_LESSON_SHARE:g} % for a rung that has fewer than {priced.FEW_ANSWERS} answers "
         "beside a terminal one",
         f"cost less than {priced.FEW_ANSWERS_COST:g} verifications together",
-        f"until there are {hints.UNTIL} answers",
-        f"when {hints.UNTIL} answers are there",
+        f"until there are {rung_hints.UNTIL} answers",
+        f"when {rung_hints.UNTIL} answers are there",
         f"Beyond {gaussian_chain.TERMINAL_ROWS} terminal answers",
         f"on {len(U)} values of u and {len(PRICES)} prices",
         f"{DRAWS} common quasi-random draws",

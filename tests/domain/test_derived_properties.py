@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from sciagent.domain.derived_properties import DerivedProperty, Part, level_of, property_of, read_formula
-from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.domain.rung_positions_and_tiers import Position
 
 GFN2, PBE0 = Level("GFN2-xTB"), Level("PBE0", "def2-SVP")
 IP, EA, GAP = (Position(1), "ip"), (Position(1), "ea"), (Position(2), "gap")

@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
-from sciagent.store.database import engine, migrate
+from sciagent.store.database import engine, migrate_and_back_up
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import environment, sciagent
@@ -37,7 +37,7 @@ def server() -> Iterator[Postgres]:
 
 def opened(url: str, folder: Path) -> Ledger:
     made = engine.connect(engine.ledger_url(url))
-    migrate.upgrade(made)
+    migrate_and_back_up.upgrade(made)
     made.dispose()
     return Ledger(url, artifacts=folder / "artifacts")
 

@@ -10,7 +10,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
-from sciagent.campaign.people.importing import import_file
+from sciagent.campaign.people.import_values import import_file
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.explanation import Explanation, RefusedText

@@ -121,12 +121,12 @@ def test_the_dispatcher_beside_the_pages_goes_on_after_an_answer(ledger: Ledger,
     built = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test").built
     with ledger.begin() as connection:
         from sciagent.store.campaign_state import campaigns
-        from sciagent.web import visitors
+        from sciagent.web import visitors_and_passwords
 
         campaigns.set_hosted(connection, built.row.id, True)
         person = persons.add(connection, "root", "anna", "Anna")
         persons.set_role(connection, "root", person.id, Role.LAB, None)
-        persons.set_password(connection, "anna", person.id, visitors.hashed(password("anna"), "anna"))
+        persons.set_password(connection, "anna", person.id, visitors_and_passwords.hashed(password("anna"), "anna"))
     url = ledger.url.render_as_string(hide_password=False) if ledger.url.host else str(ledger.url.database)
     port = free_port()
     address = f"http://127.0.0.1:{port}"

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.cost import Cost
-from sciagent.domain.lab_messages import LabAnswer
+from sciagent.domain.lab_messages_and_codes import LabAnswer
 from sciagent.domain.outcomes_and_verdicts import Reason
-from sciagent.domain.states import CampaignState, JobState
+from sciagent.domain.states_and_needs import CampaignState, JobState
 from sciagent.errors import UsageError
 from sciagent.lab import claims_and_vials, record_and_review_answers
 from sciagent.store.campaign_state import campaigns

@@ -10,7 +10,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.people.verify_and_calculate import add
 from sciagent.domain.display_units import Column
 from sciagent.domain.proposer_interfaces import ProposalIn
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import InputFileError, UsageError
 from sciagent.lab import claims_and_vials
 from sciagent.lab.historical_values import LoadReport, load, read_old

@@ -18,10 +18,10 @@ from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Censoring, check_possible, to_canonical
 from sciagent.errors import UsageError
-from sciagent.lab.lab_views import LabAsked
 from sciagent.lab.pages.answer_form import TypedForm
 from sciagent.lab.pages.instrument_routes import ResultIn
 from sciagent.lab.pages.sheets_and_labels import read_sheet
+from sciagent.lab.read_lab_tasks import LabAsked
 from sciagent.lab.typed_answers import mean_of, typed, typed_answer
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
-from sciagent.domain.positions_and_tiers import Tier
-from sciagent.domain.safe_text import ago, range_of
-from sciagent.domain.states import CampaignState
+from sciagent.domain.rung_positions_and_tiers import Tier
+from sciagent.domain.safe_text_and_durations import ago, range_of
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.report.campaigns_at_work import time_left
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from sciagent.domain.answers.shown_values import plain
+from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.people.importing import import_file
+from sciagent.campaign.people.import_values import import_file
 from sciagent.domain.display_units import Column
-from sciagent.domain.fit_to_measured_values import Fit, FitKind
 from sciagent.domain.properties_and_levels import Level
+from sciagent.domain.rung_calibration import Fit, FitKind
 from sciagent.rewards.publish_versions import publish, show
-from sciagent.store.campaign_state import watermarks
+from sciagent.store.campaign_state import evidence_watermarks
 from tests.support.rewarded import DFT, GAP, HIT, MISS, PRICE, SPEC, XTB, Rewarded, returns
 
 
@@ -66,7 +66,7 @@ def test_an_imported_value_costs_what_its_import_stated_where_a_calibration_uses
     assert costs() == [0.0, 0.0], "no rung is calibrated on it, so that it decides nothing"
     with made.ledger.begin() as connection:
         fit = Fit(GAP, FitKind.OFFSET, level.label, 1.0, 0.0, 20, 0.1, 0.1, 2.0)
-        watermarks.write_fits(connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: fit}})
+        evidence_watermarks.write_fits(connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: fit}})
     assert costs() == [pytest.approx(0.25), 0.0]
     file.write_text("smiles,gap,eur\nCCO,5.3,25\nCCN,5.2,\n")
     import_file(made.ledger, file, columns=columns, level=level, costs={"money": "eur"}, revise="a typing error")

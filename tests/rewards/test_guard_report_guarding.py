@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.domain.answers.reward_guards import PolicyGuards, ShownGuards
-from sciagent.domain.answers.shown_values import plain
 from sciagent.rewards import guard_report
 from sciagent.rewards.guard_report import guards, show_guards
 from sciagent.rewards.publish_versions import publish

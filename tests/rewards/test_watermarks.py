@@ -9,10 +9,10 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.fit_to_measured_values import Fit, FitKind
+from sciagent.domain.rung_calibration import Fit, FitKind
 from sciagent.rewards.publish_versions import ShownRewards, publish, show
 from sciagent.rewards.reward_spec import RewardSpec
-from sciagent.store.campaign_state import proposer_trajectories, standings, watermarks
+from sciagent.store.campaign_state import evidence_watermarks, proposer_trajectories, standings
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -66,7 +66,7 @@ def later(made: Rewarded) -> int:
     with made.ledger.begin() as connection:  # a person adds what the ledger knows already
         ids = candidates.enter(connection, [parse_molecule(name) for name in OTHERS]).values()
         standings.add(connection, made.built.row.id, [{"candidate_id": id_, "in_seeds": True} for id_ in ids])
-        watermarks.write_fits(connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: FIT}})
+        evidence_watermarks.write_fits(connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: FIT}})
     for smiles in (*OTHERS, EARLY[20], EARLY[21]):
         made.order(smiles, DFT)
     return len(answers)
@@ -122,7 +122,7 @@ def test_what_was_being_written_when_a_watermark_was_taken_is_below_it_at_once_o
     writes = {
         "turn": lambda connection: proposer_trajectories.write_turn(connection, 1, NewTurn(1, {}, [], [], {}, "tiny")),
         "decision": lambda connection: standings.decide(connection, made.built.row.id, [DECISION]),
-        "calibration": lambda connection: watermarks.write_fits(
+        "calibration": lambda connection: evidence_watermarks.write_fits(
             connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: FIT}}
         ),
     }
@@ -133,7 +133,7 @@ def test_what_was_being_written_when_a_watermark_was_taken_is_below_it_at_once_o
 
     def version() -> tuple[int, set[int]]:
         with ledger.begin() as connection:
-            watermark = watermarks.take(connection, [made.built.row.id])
+            watermark = evidence_watermarks.take(connection, [made.built.row.id])
         return watermark, below(watermark)
 
     with ThreadPoolExecutor(1) as pool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.aims_and_payoff import Aim, Aims
 from sciagent.scheduling.candidate_indices import MAX_RUNGS, CandidateGroup, groups
 from sciagent.scheduling.candidate_pool import CandidatePool

@@ -7,7 +7,7 @@ import pytest
 from ase.build import bulk
 
 from sciagent_simulators.potentials.potential import load_potential
-from sciagent_simulators.potentials.relax_batches import evaluate, relax
+from sciagent_simulators.potentials.relax_and_equation_of_state import evaluate, relax
 
 
 @pytest.fixture(scope="module", autouse=True)

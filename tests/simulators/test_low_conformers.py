@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from rdkit import Chem
 
-from sciagent_simulators.conformer_search import search as ensemble_search
+from sciagent_simulators.conformer_search_and_averages import search as ensemble_search
 from sciagent_simulators.low_conformers import degeneracies, low_conformers
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent_simulators.conformer_search import BOLTZMANN, AverageKind, ConformerPopulation, set_probabilities
+from sciagent_simulators.conformer_search_and_averages import (
+    BOLTZMANN,
+    AverageKind,
+    ConformerPopulation,
+    set_probabilities,
+)
 
 KT = BOLTZMANN * 298.15
 BUTANE = ConformerPopulation(

@@ -6,7 +6,7 @@ import pytest
 
 from sciagent.errors import SimulatorError, UnknownNameError, UsageError
 from sciagent_simulators.potentials import potential
-from sciagent_simulators.potentials.ase_calculator import AsePotential
+from sciagent_simulators.potentials.ase_potential import AsePotential
 from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, PotentialFactory, model_difference
 
 OURS = EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020)

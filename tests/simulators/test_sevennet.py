@@ -7,7 +7,7 @@ import pytest
 from ase.build import bulk
 
 from sciagent_simulators.potentials.potential import EnergyScale, load_potential, potential_factory, potential_names
-from sciagent_simulators.potentials.relax_batches import evaluate
+from sciagent_simulators.potentials.relax_and_equation_of_state import evaluate
 from sciagent_simulators.potentials.sevennet import SevenNet
 
 

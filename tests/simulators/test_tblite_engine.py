@@ -13,7 +13,7 @@ import pytest
 from sciagent.errors import SimulatorError
 from sciagent_simulators import tblite_engine
 from sciagent_simulators.geometry import Geometry, bonds_of
-from sciagent_simulators.solvents import Solvation
+from sciagent_simulators.implicit_solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_simulators.tblite_engine import (
     DEBYE,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sciagent.domain.evidence import Computation
-from sciagent.domain.positions_and_tiers import Position
-from sciagent.domain.states import JobState
+from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.states_and_needs import JobState
 from sciagent.report import candidate_history
 from sciagent.store.campaign_state import campaigns, directives, same_structures, standings
 from sciagent.store.campaign_state.same_structures import RelaxedStructure, ValueWindow

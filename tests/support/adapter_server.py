@@ -10,7 +10,7 @@ from typing import Any
 from sciagent.agent import installed_models
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling, ToolCall
 from sciagent.agent.policies.local_model import LocalPolicy
-from sciagent.agent.serving.served_adapters import ServedCard, keep_card
+from sciagent.agent.serving.served_models_and_adapters import ServedCard, keep_card
 
 
 class AdapterServer:

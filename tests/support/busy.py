@@ -8,7 +8,7 @@ from datetime import timedelta
 import sqlalchemy as sa
 
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.states import AttemptState, CampaignState, JobState
+from sciagent.domain.states_and_needs import AttemptState, CampaignState, JobState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now

@@ -18,7 +18,7 @@ import pytest
 from sciagent.chemistry.subjects.registry import subject_names, subject_of
 from sciagent.domain.properties_and_levels import properties
 from sciagent.verification import verifier_registry
-from sciagent.verification.sandbox import declarations
+from sciagent.verification.sandbox import isolated_declarations
 
 PLUGINS = Path(__file__).parent.parent / "plugins"
 MISBEHAVING = PLUGINS / "misbehaving"
@@ -58,7 +58,7 @@ def forget_registry() -> None:
     properties.cache_clear()
     register_again()
     importlib.invalidate_caches()
-    declarations.asker.close()
+    isolated_declarations.asker.close()
 
 
 def register_again() -> None:

@@ -15,7 +15,7 @@ from sciagent.domain.evidence import Measured
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.domain.states import AttemptState, CampaignState, Standing
+from sciagent.domain.states_and_needs import AttemptState, CampaignState, Standing
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state import proposer_trajectories as trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow

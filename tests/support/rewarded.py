@@ -17,7 +17,7 @@ from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.states import AttemptState
+from sciagent.domain.states_and_needs import AttemptState
 from sciagent.inputs.environment_variables import code_version
 from sciagent.rewards.publish_versions import ShownRewards
 from sciagent.rewards.reward_spec import RewardSpec

@@ -14,7 +14,7 @@ from sciagent.domain.evidence import EvidenceKey, Finding, Measured
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t

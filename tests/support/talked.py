@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.agent.messages import NO_TOKENS, Message, to_json
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn, SampledRow
 from sciagent.store.database.ledger import Ledger

@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, offers, spend, workers_and_capacity

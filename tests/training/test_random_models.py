@@ -14,8 +14,8 @@ from sciagent.agent import installed_models
 from sciagent.agent.messages import Message, ToolCall
 from sciagent.errors import UsageError
 from sciagent.training.dataset_columns import TableColumn, chat, schema
+from sciagent.training.learner.load_and_publish import load
 from sciagent.training.learner.row_selection import DatasetRows
-from sciagent.training.learner.trained_models import load
 from sciagent.training.random_models import TAGS, ModelShape, add_random_model, conversations
 
 TOOLS = [{"type": "function", "function": {"name": "modify", "description": "Edits a molecule.", "parameters": {}}}]

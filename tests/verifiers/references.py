@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.verification import retrosynthesis, verifier_registry
-from sciagent_verifiers.fast import reference_index
+from sciagent_verifiers.fast import molecule_index
 from tests.support.plugins import install
 
 PLUGIN = Path(__file__).parent.parent / "plugins" / "retrosynthesis"
@@ -32,12 +32,12 @@ no molecule,a slip of the pen
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with `blocks.csv`, and a cache of its own beside it."""
     monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path / "cache"))
-    reference_index.index_of.cache_clear()
+    molecule_index.index_of.cache_clear()
     folder = tmp_path / "campaign"
     folder.mkdir()
     (folder / "blocks.csv").write_text(BLOCKS)
     yield folder
-    reference_index.index_of.cache_clear()
+    molecule_index.index_of.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.verification.verifier_contract import Context, Finding
-from sciagent_verifiers.fast import descriptor_functions
+from sciagent_verifiers.fast import molecule_descriptor_functions
 from sciagent_verifiers.fast.molecule_checks import MoleculeChecks
 
 
@@ -188,10 +188,10 @@ def test_a_crystal_is_the_wrong_kind():
 def test_an_rdkit_without_its_contrib_folder_is_a_bad_environment(check, monkeypatch, tmp_path):
     from rdkit.Chem import RDConfig
 
-    descriptor_functions._scorer.cache_clear()
+    molecule_descriptor_functions._scorer.cache_clear()
     monkeypatch.setattr(RDConfig, "RDContribDir", str(tmp_path))
     finding = check("CCO")
-    descriptor_functions._scorer.cache_clear()
+    molecule_descriptor_functions._scorer.cache_clear()
     assert (finding.outcome, finding.reason) == (Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED)
     assert "sa_score" in finding.detail
 
@@ -201,7 +201,7 @@ def test_the_table_of_the_sa_score_is_loaded_where_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, wanted: list[str], loaded: bool
 ) -> None:
     called = []
-    monkeypatch.setattr(descriptor_functions, "_scorer", lambda: called.append(1) or Scorer)
+    monkeypatch.setattr(molecule_descriptor_functions, "_scorer", lambda: called.append(1) or Scorer)
     MoleculeChecks.warm()
     assert not called
     MoleculeChecks({"descriptors": wanted}).attach()

@@ -11,7 +11,7 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.verification.sandbox.host import Limits, Request, Worker
 from sciagent.verification.verifier_contract import Context
-from sciagent_verifiers.fast.descriptor_functions import sa_score
+from sciagent_verifiers.fast.molecule_descriptor_functions import sa_score
 from sciagent_verifiers.fast.molecule_synthesis import MoleculeSynthesis
 from tests.verifiers.references import plugin, shelf
 from tests.verifiers.synthesised import PARACETAMOL, values, verify

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.answers.shown_values import StructureText
+from sciagent.domain.answers.candidate_and_value_answers import StructureText
 from sciagent.web.shared_page_parts import drawing, own_path, path_of, redirect_to
 
 

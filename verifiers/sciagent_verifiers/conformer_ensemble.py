@@ -18,8 +18,8 @@ from sciagent.domain.properties_and_levels import (
     TOTAL_ENERGY,
 )
 from sciagent.verification.verifier_contract import Context, Finding, Level, PropertyAtLevel, Refusal, Settings, at
-from sciagent_simulators.conformer_search import Ensemble, with_defined_stereo
-from sciagent_simulators.solvents import Solvent
+from sciagent_simulators.conformer_search_and_averages import Ensemble, with_defined_stereo
+from sciagent_simulators.implicit_solvents import Solvent
 from sciagent_verifiers.verifier_bases import Calculation
 
 # Standard deviations over the seeds of the search, in the properties' units: of a search that repeats exactly, and of

@@ -11,14 +11,14 @@ from rich.console import Console
 from rich.progress import track
 
 from sciagent.api.terminal_and_signals import plain_table, show
-from sciagent.cli.output_and_structures import put_json
+from sciagent.cli.command_helpers import put_json
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.aims_and_payoff import Aims
-from sciagent.scheduling.law.hints import Hint
+from sciagent.scheduling.law.rung_hints import Hint
 from sciagent_bench.lab.replay_with_people import WEEK_DAYS, InFlight, Laboratory, LabReplay, replay_lab
 from sciagent_bench.replay_score import Interval, summarised
+from sciagent_bench.run_trials import Source, run_all
 from sciagent_bench.schedulers import SCHEDULERS, Facts
-from sciagent_bench.trial import Source, run_all
 
 
 @dataclass(frozen=True)

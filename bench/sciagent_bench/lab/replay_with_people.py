@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.candidate_pool import RECENT, WEEKS, Buyer, CandidatePool, Purchase, tasks_for_missing_hits
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.priced import Priced

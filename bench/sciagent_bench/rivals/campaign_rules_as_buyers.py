@@ -11,14 +11,14 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.stats import multivariate_normal, norm, spearmanr
 
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving
 from sciagent.scheduling.rules.rung_rule_base import RungRule
 from sciagent_bench.replay_once import SLOTS
-from sciagent_bench.rivals.baseline_warm_up import ladders
+from sciagent_bench.rivals.shared_warm_up import ladders
 
 PILOT = 20
 PILOT_SHARE = 0.1  # size of the pilot, and the fraction of the budget that it may cost

@@ -22,11 +22,11 @@ from itertools import combinations
 import numpy as np
 from scipy.special import ndtr
 
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.answer_transforms import ScoreTransform
-from sciagent_bench.rivals.baseline_warm_up import ladders
+from sciagent_bench.rivals.shared_warm_up import ladders
 
 PILOT_SIZE = 60  # candidates of the pilot
 PILOT_SHARE = 0.05  # fraction of the budget that the pilot may cost

@@ -32,10 +32,10 @@ from sciagent.agent.messages import (
 )
 from sciagent.agent.policies.chat_templates import is_rendering
 from sciagent.agent.policies.schema_tokens import LAYOUT
-from sciagent.agent.serving.served_adapters import ServedCard, served_card
+from sciagent.agent.serving.served_models_and_adapters import ServedCard, served_card
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.policy_identity import PolicyIdentity
-from sciagent.domain.safe_text import storable, without_secrets
+from sciagent.domain.safe_text_and_durations import storable, without_secrets
 from sciagent.errors import UsageError
 
 MAX_CONTENT = 200_000  # characters of a text; the rest is cut
@@ -284,7 +284,7 @@ class EndpointPolicy:
             import httpx2
             import openai
 
-            from sciagent.agent.http_body_limit import IDENTITY, bound_body
+            from sciagent.agent.http_answer_limit import IDENTITY, bound_body
         except ModuleNotFoundError as error:
             raise UsageError("an endpoint needs an extra: pip install 'sciagent[llm]'") from error
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from sciagent.agent import installed_models
 from sciagent.agent.installed_models import ModelError
 from sciagent.agent.serving import process_guard
-from sciagent.agent.serving.served_adapters import KEY, ServedCard, check_adapter
+from sciagent.agent.serving.served_models_and_adapters import KEY, ServedCard, check_adapter
 from sciagent.errors import UsageError
 
 _PAUSE = 0.25  # seconds between two checks of whether the server answers

@@ -24,7 +24,7 @@ from sciagent.agent.tools.tool_registry import CallError, Observation, ToolConte
 from sciagent.chemistry.subjects.base import EditByName, EditSite
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.proposer_interfaces import ProposalIn
-from sciagent.domain.safe_text import escaped, short
+from sciagent.domain.safe_text_and_durations import escaped, short
 from sciagent.errors import InvalidCandidateError
 
 TRIES = 40  # largest number of (what, site) pairs that a call tries

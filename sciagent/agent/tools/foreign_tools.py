@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.agent.tools.tool_registry import MAX_COMPLAINTS, CallError
-from sciagent.domain.safe_text import MAX_OBSERVATION, bounded, one_line
+from sciagent.domain.safe_text_and_durations import MAX_OBSERVATION, bounded, one_line
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult

@@ -36,11 +36,11 @@ from mcp.types import (
 )
 
 from sciagent import __version__
-from sciagent.agent.http_body_limit import IDENTITY, bound_body
+from sciagent.agent.http_answer_limit import IDENTITY, bound_body
 from sciagent.agent.tools import output_bounded_program
 from sciagent.agent.tools.foreign_tools import ForeignTool, plain
 from sciagent.agent.tools.tool_registry import CallError, Observation, read_arguments
-from sciagent.domain.safe_text import bounded, one_line, without_secrets
+from sciagent.domain.safe_text_and_durations import bounded, one_line, without_secrets
 from sciagent.errors import SciagentError, UsageError
 
 START_SECONDS = 30.0

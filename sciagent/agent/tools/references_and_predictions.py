@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from sciagent.agent.tools.tool_registry import STRICT, AgentBench, CallError
 from sciagent.chemistry.subjects.base import Subject, Words
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.safe_text import short, shown
+from sciagent.domain.safe_text_and_durations import short, shown
 from sciagent.errors import InvalidCandidateError
 
 MAX_LOOKED_UP = 200  # number of best and of latest candidates in which a key is looked up

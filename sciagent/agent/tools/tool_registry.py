@@ -24,7 +24,7 @@ from sciagent.chemistry.subjects.base import EditSet, Subject, Words
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.candidate_and_names import MOLECULE_KIND
 from sciagent.domain.proposer_interfaces import Workbench
-from sciagent.domain.safe_text import MAX_OBSERVATION, bounded, short, shown
+from sciagent.domain.safe_text_and_durations import MAX_OBSERVATION, bounded, short, shown
 from sciagent.errors import CampaignError, LedgerError, SciagentError, did_you_mean
 
 MAX_CHARACTERS = 20_000

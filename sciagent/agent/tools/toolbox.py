@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.agent.messages import Message, Role, ToolCall
+from sciagent.agent.tools.subject_tools import predicting_tools_of, tools_of
 from sciagent.agent.tools.tool_registry import AgentBench, CallError, Observation, Registry, call_schema, read_arguments
-from sciagent.agent.tools.tool_set_and_showing_tools import predicting_tools_of, tools_of
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.candidate_and_names import MOLECULE_KIND

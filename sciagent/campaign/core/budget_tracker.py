@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.domain.budget import WEEK, Budget, BudgetLimits
 from sciagent.domain.cost import Cost
-from sciagent.domain.positions_and_tiers import Position
+from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs, spend

@@ -33,13 +33,13 @@ from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION, DerivedProperty, Part
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, content_hash
-from sciagent.domain.fit_to_measured_values import Fit, Fits, in_use
 from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
-from sciagent.domain.positions_and_tiers import Position, Tier
 from sciagent.domain.proposer_interfaces import Proposer
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.states import CORES, GPU, in_words
+from sciagent.domain.rung_calibration import Fit, Fits, in_use
+from sciagent.domain.rung_positions_and_tiers import Position, Tier
+from sciagent.domain.states_and_needs import CORES, GPU, in_words
 from sciagent.errors import CampaignError, SimulatorError, UsageError
 from sciagent.execution.worker.read_claimed_jobs import scratch_of
 from sciagent.scheduling.audit_of_dropped import lots

@@ -14,9 +14,9 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.derived_properties_and_calibrations import WantedCalibration, calibrations
 from sciagent.campaign.file.rungs import RungSpec
-from sciagent.domain.fit_to_measured_values import FEWEST, Fit, FitKind, fitted
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Censoring
+from sciagent.domain.rung_calibration import FEWEST, Fit, FitKind, fitted
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.results import pooled_replicates
 from sciagent.store.views.value_pages import ImportedLevel, imported_levels

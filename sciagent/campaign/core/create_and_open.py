@@ -17,7 +17,7 @@ from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits, fit_
 from sciagent.campaign.core.product_libraries import unused_reactants
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.domain.outcomes_and_verdicts import Outcome
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import UsageError
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.campaign_state import campaigns, standings

@@ -15,8 +15,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.domain.evidence import Measured
-from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.properties_and_levels import E_ABOVE_HULL, E_ABOVE_KNOWN_PHASES, FORMATION_ENERGY, VOLUME_PER_ATOM
+from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.errors import LedgerError
 from sciagent.store.campaign_state import same_structures
 from sciagent.store.campaign_state.same_structures import Likeness, RelaxedStructure, ValueWindow

@@ -18,9 +18,9 @@ from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSes
 from sciagent.campaign.driving.job_slots import AMPLE_JOBS, JobSlots, PlannedJob
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
-from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.proposer_interfaces import Choice
-from sciagent.domain.states import Standing
+from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.job_queue import jobs, spend
 from sciagent.store.results import candidates, evidence

@@ -38,13 +38,13 @@ from sciagent.campaign.driving.remote_jobs import RemoteJobs
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE
 from sciagent.campaign.pricing.purchasing_interface import BlockedBy
 from sciagent.campaign.proposing.start_and_combine_sources import MakeSource, source_of
-from sciagent.domain.fit_to_measured_values import Fit
-from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.proposer_interfaces import Choice
-from sciagent.domain.states import CampaignState, Standing
+from sciagent.domain.rung_calibration import Fit
+from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.errors import CampaignError, LedgerAwayError, LedgerReplacedError, SciagentError, StaleLeaseError
 from sciagent.execution.executor_interface import Executor
-from sciagent.store.campaign_state import campaigns, directives, standings, watermarks
+from sciagent.store.campaign_state import campaigns, directives, evidence_watermarks, standings
 from sciagent.store.campaign_state.campaigns import log_event
 from sciagent.store.database import tables as t
 from sciagent.store.results import laws_and_audit_log
@@ -122,7 +122,7 @@ def refit(connection: Connection, built: Built) -> None:
                 line = fit.sentence(rung.spec.rung, built.row.units.get(name))
                 log_event(connection, built.row.id, "calibrated", {"fit": line})
     if changed:
-        watermarks.write_fits(connection, built.row.id, changed)
+        evidence_watermarks.write_fits(connection, built.row.id, changed)
         _place_again(connection, built, lowest)
 
 

@@ -18,7 +18,7 @@ from sciagent.campaign.core.built_campaign import BuiltRung
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey
-from sciagent.domain.positions_and_tiers import Position
+from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.store.job_queue.jobs import NewJob, Offer
 
 LONG_SECONDS = 1.0  # a job this long is not claimed before a worker is free

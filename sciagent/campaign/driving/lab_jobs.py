@@ -28,10 +28,10 @@ from sciagent.campaign.core.record_results_and_place import settle_again
 from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSession, Ending
 from sciagent.campaign.driving.job_slots import JobSlots, Pace, PlannedJob, Quota
 from sciagent.campaign.driving.remote_jobs import OfferedJob, offered_jobs, settle_ended
-from sciagent.domain.lab_messages import QUEUE
-from sciagent.domain.positions_and_tiers import Position
+from sciagent.domain.lab_messages_and_codes import QUEUE
 from sciagent.domain.proposer_interfaces import Choice
-from sciagent.domain.states import CampaignState
+from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.scheduling.candidate_pool import RECENT, tasks_for_missing_hits
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database.engine import db_now

@@ -16,8 +16,8 @@ from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSes
 from sciagent.campaign.driving.job_slots import LocalSlots, Pace, PlannedJob
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.positions_and_tiers import Position
-from sciagent.domain.states import AttemptState, JobState
+from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.execution.worker.end_attempts import (
     JobEnding,
     JobResult,

@@ -20,8 +20,8 @@ from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSes
 from sciagent.campaign.driving.job_slots import Pace, PlannedJob, Quota
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding
-from sciagent.domain.positions_and_tiers import Position
-from sciagent.domain.states import CORES, JobState, Standing, needs_text
+from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.states_and_needs import CORES, JobState, Standing, needs_text
 from sciagent.execution.executor_interface import Executor
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.job_queue import jobs, offers, spend, workers_and_capacity

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sciagent.domain.states import MAX_LOSSES
+from sciagent.domain.states_and_needs import MAX_LOSSES
 from sciagent.errors import CampaignError, LedgerAwayError
 from sciagent.execution.executor_interface import Executor
 from sciagent.execution.worker.presence_and_leases import Presence

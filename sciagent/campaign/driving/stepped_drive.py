@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.driving.driver import Driver
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 
 
 class SteppedDrive:

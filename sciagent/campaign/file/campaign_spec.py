@@ -39,12 +39,12 @@ from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.display_units import spec_in_chosen_units
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.objectives import Direction, Objective, Window
-from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.properties_and_levels import properties
-from sciagent.domain.states import needs_text
+from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.states_and_needs import needs_text
 from sciagent.errors import did_you_mean
-from sciagent.inputs.validation import NAME, Faults, Part, file_hash, keys_at, unknown_key, validated
 from sciagent.inputs.yaml_document import Loc, read, read_text, show
+from sciagent.inputs.yaml_validation import NAME, Faults, Part, file_hash, keys_at, unknown_key, validated
 from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.scheduling.rules.rung_rule_base import SchedulerSpec

@@ -18,9 +18,9 @@ from sciagent.campaign.file.rungs import RungSpec, check_control, default_label,
 from sciagent.campaign.file.subject_and_safety import StandardiseSpec
 from sciagent.chemistry.subjects.registry import subject_names
 from sciagent.domain.derived_properties import DerivedProperty
-from sciagent.domain.positions_and_tiers import Tier
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.inputs.validation import Faults, Part
+from sciagent.inputs.yaml_validation import Faults, Part
 from sciagent.scheduling.rules import scheduler_class
 from sciagent.scheduling.rules.best_rung import BestRungSpec
 from sciagent.scheduling.rules.priced_settings import PricedSpec

@@ -17,11 +17,11 @@ from sciagent.campaign.file.objectives_and_budget import CalibrateSpec, Objectiv
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.domain import derived_properties
 from sciagent.domain.derived_properties import DerivedProperty, Formula, level_of, read_formula, with_names
-from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.properties_and_levels import PropertyAtLevel, properties
+from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.units import in_base_units
 from sciagent.errors import UnitError, UsageError, did_you_mean
-from sciagent.inputs.validation import Faults, Part, fault
+from sciagent.inputs.yaml_validation import Faults, Part, fault
 
 
 class DerivedSpec(Part):

@@ -9,8 +9,8 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
 from sciagent.agent.tools.foreign_tools import function_name
-from sciagent.domain.safe_text import address_fault
-from sciagent.inputs.validation import Faults, Part, fault
+from sciagent.domain.safe_text_and_durations import address_fault
+from sciagent.inputs.yaml_validation import Faults, Part, fault
 
 MAX_SERVERS = 8
 MAX_TOOLS = 32  # tools per server

@@ -26,8 +26,8 @@ from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import Property, properties
 from sciagent.domain.quantities import conversion_factor, in_canonical_unit, spread_in_canonical_unit
 from sciagent.errors import UnitError, UnknownNameError, UsageError
-from sciagent.inputs.validation import Faults, Part, fault
 from sciagent.inputs.yaml_document import kind_of
+from sciagent.inputs.yaml_validation import Faults, Part, fault
 
 MAX_NUMBER = 1e100
 """The largest number in a campaign file. Its square, and its value in another unit, are still finite."""

@@ -13,10 +13,10 @@ from sciagent.campaign.file.mcp_servers import McpServerSpec, check_servers
 from sciagent.campaign.file.objectives_and_budget import Count
 from sciagent.chemistry.combinatorial_libraries import block, check_reaction, check_scaffold, group_of, molecule_of
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.safe_text import address_fault
+from sciagent.domain.safe_text_and_durations import address_fault
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.inputs.validation import NAME, AnyFile, Faults, Part, fault
 from sciagent.inputs.yaml_document import kind_of
+from sciagent.inputs.yaml_validation import NAME, AnyFile, Faults, Part, fault
 
 Files = dict[tuple[str, ...], str]
 """Names of files, by their path of keys in the proposer."""

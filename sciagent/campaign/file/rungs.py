@@ -22,15 +22,15 @@ from sciagent.campaign.file.objectives_and_budget import (
     fault_of,
     window_fault,
 )
-from sciagent.domain import states
+from sciagent.domain import states_and_needs
 from sciagent.domain.derived_properties import DerivedProperty, is_derived
 from sciagent.domain.evidence import canonical_json
 from sciagent.domain.objectives import Window
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import PropertyAtLevel, properties
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.inputs.validation import NAME, Faults, Part, fault
+from sciagent.inputs.yaml_validation import NAME, Faults, Part, fault
 from sciagent.scheduling.candidate_pool import WEEKS
 from sciagent.verification.verifier_contract import BaseVerifier
 from sciagent.verification.verifier_registry import check_measures, provider, verifier_class
@@ -80,7 +80,7 @@ class LimitsSpec(Part):
     )
 
 
-Amount = Annotated[int, Field(strict=True, ge=1, le=states.MOST_OTHERS)]
+Amount = Annotated[int, Field(strict=True, ge=1, le=states_and_needs.MOST_OTHERS)]
 """A number of cores, GPUs or other resources; `states` holds the rules on resources of a job."""
 
 
@@ -200,11 +200,11 @@ class RungSpec(Part):
     @classmethod
     def _resources_can_be_held(cls, value: dict[str, int], info: ValidationInfo) -> dict[str, int]:
         try:
-            states.check_needs(value)
+            states_and_needs.check_needs(value)
         except ValueError as error:
             raise fault(str(error)) from None
         verifier = find_verifier(info.data.get("verifier"))
-        is_more_than_one_core = states.needs_text(value) is not None
+        is_more_than_one_core = states_and_needs.needs_text(value) is not None
         if verifier is not None and verifier.tier is Tier.FAST and is_more_than_one_core:
             raise fault(f'verifier "{verifier.name}" is of the fast tier, which has one core and nothing else')
         return value
@@ -219,7 +219,7 @@ class RungSpec(Part):
             raise fault(
                 f'verifier "{verifier.name}" is of the world tier, whose answers take days; no turn waits so long'
             )
-        other_resources = set(info.data.get("resources") or {}) - {states.CORES}
+        other_resources = set(info.data.get("resources") or {}) - {states_and_needs.CORES}
         if other_resources:
             name = min(other_resources)  # the first in alphabetical order
             raise fault(f"an inline rung runs beside the campaign's driver and holds cores alone, not {name}")
@@ -323,7 +323,7 @@ class RungSpec(Part):
     @property
     def holds(self) -> dict[str, int]:
         """Resources that one verification holds, including its cores."""
-        return {states.CORES: 1} | self.resources
+        return {states_and_needs.CORES: 1} | self.resources
 
     def owned_by(self, campaign: str) -> RungSpec:
         """Returns the rung as part of a campaign; only this campaign finds its evidence that is not reusable."""

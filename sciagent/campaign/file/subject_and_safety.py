@@ -22,8 +22,8 @@ from sciagent.chemistry.subjects.standardisation import LIBRARY, MISSING
 from sciagent.domain.candidate_and_names import MOLECULE_KIND
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.inputs.validation import NAME, Faults, Part, check_path, fault
 from sciagent.inputs.yaml_document import kind_of
+from sciagent.inputs.yaml_validation import NAME, Faults, Part, check_path, fault
 
 if TYPE_CHECKING:
     from sciagent.campaign.file.proposers import OneProposerSpec, ProposerSpec

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_names, subject_of
 from sciagent.domain.candidate_and_names import MOLECULE_KIND, Candidate
-from sciagent.domain.safe_text import short
+from sciagent.domain.safe_text_and_durations import short
 from sciagent.errors import InvalidCandidateError, UsageError
 from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -33,9 +33,9 @@ from sciagent.domain.answers.status_and_comparison import DriverState
 from sciagent.domain.cost import RESOURCE_UNITS, Cost
 from sciagent.domain.directives import Verb
 from sciagent.domain.outcomes_and_verdicts import Reason
-from sciagent.domain.states import AttemptState, CampaignState, JobState, Standing
+from sciagent.domain.states_and_needs import AttemptState, CampaignState, JobState, Standing
 from sciagent.errors import UsageError, did_you_mean
-from sciagent.store.campaign_state import campaigns, directives, standings, watermarks
+from sciagent.store.campaign_state import campaigns, directives, evidence_watermarks, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -134,7 +134,7 @@ class _Case:
     """A candidate of a campaign within a transaction that locks the campaign's row."""
 
     def __init__(self, connection: Connection, built: Built, named: FoundCandidate) -> None:
-        watermarks.lock(connection, built.row.id)
+        evidence_watermarks.lock(connection, built.row.id)
         self.connection = connection
         self.built = built
         self.named = named

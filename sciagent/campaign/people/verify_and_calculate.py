@@ -30,7 +30,7 @@ from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.answers.shown_values import (
+from sciagent.domain.answers.candidate_and_value_answers import (
     CalculatedCandidate,
     LadderAnswer,
     PropertyValue,
@@ -41,15 +41,15 @@ from sciagent.domain.candidate_and_names import MOLECULE_KIND, smiles_of
 from sciagent.domain.directives import Verb
 from sciagent.domain.display_units import Units, in_chosen_units
 from sciagent.domain.evidence import Finding
-from sciagent.domain.fit_to_measured_values import calibrated
 from sciagent.domain.outcomes_and_verdicts import Outcome, Verdict
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import conversion_factor
-from sciagent.domain.states import Standing
+from sciagent.domain.rung_calibration import calibrated
+from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 from sciagent.execution.worker.read_claimed_jobs import scratch_of
-from sciagent.store.campaign_state import directives, standings, watermarks
+from sciagent.store.campaign_state import directives, evidence_watermarks, standings
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, evidence
@@ -308,7 +308,7 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
             bench = CampaignWorkbench(built, worker, new_owner())
             answers = bench.propose(batch)
             with built.ledger.begin() as connection:
-                watermarks.lock(connection, built.row.id)
+                evidence_watermarks.lock(connection, built.row.id)
                 bench.commit(connection, None)
                 keys = [answer.key for answer in answers if answer.key]
                 ids = candidates.ids_of(connection, keys)

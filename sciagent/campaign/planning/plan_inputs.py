@@ -30,7 +30,7 @@ from sciagent.domain.answers.plan import PlanSample, RungTells
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.evidence import Computation
 from sciagent.domain.outcomes_and_verdicts import Verdict
-from sciagent.domain.positions_and_tiers import Position
+from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.errors import InvalidCandidateError, SciagentError, UsageError
 from sciagent.scheduling.aims_and_payoff import Aim
 from sciagent.scheduling.array_types import Array

@@ -18,7 +18,7 @@ from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyF
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.display_units import chosen_unit_of, limit_in_chosen_unit
 from sciagent.domain.objectives import Valuation
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.errors import SciagentError
 from sciagent.scheduling.candidate_indices import CandidateGroup
 from sciagent.scheduling.law.stacked_law import foretell

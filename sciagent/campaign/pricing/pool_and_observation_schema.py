@@ -24,9 +24,9 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.objectives import Objective, Window
-from sciagent.domain.positions_and_tiers import PaidIndex, Position
 from sciagent.domain.quantities import Censoring
-from sciagent.domain.states import Standing
+from sciagent.domain.rung_positions_and_tiers import PaidIndex, Position
+from sciagent.domain.states_and_needs import Standing
 from sciagent.scheduling.array_types import Array, Mask
 from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
@@ -160,7 +160,7 @@ def _aim(
     measures the property: from the prior that the verifier declares, or else from the rung's gate.
     """
     from sciagent.scheduling.aims_and_payoff import Aim
-    from sciagent.scheduling.law.hints import Hint
+    from sciagent.scheduling.law.rung_hints import Hint
 
     predicting_columns = columns[:-1]
     deciding_column = columns[-1]

@@ -27,7 +27,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.pricing.pool_and_observation_schema import LedgerPool, ObservationSchema, observation_schema
 from sciagent.domain.cost import MEASURED
-from sciagent.domain.positions_and_tiers import PaidIndex, Position
+from sciagent.domain.rung_positions_and_tiers import PaidIndex, Position
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.rules.priced import COST_SAMPLE, Priced
 from sciagent.scheduling.rules.priced_settings import PricedSpec

@@ -22,9 +22,9 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.auditing import Auditing
 from sciagent.campaign.pricing.pool_law_and_cost_unit import WALL_ALLOWANCE, PricedCampaign
 from sciagent.campaign.pricing.purchasing_interface import Basket, Blocked, BlockedBy, Purchasing, in_order_of_start
-from sciagent.domain.positions_and_tiers import PaidIndex, Position
 from sciagent.domain.proposer_interfaces import Choice
-from sciagent.domain.states import CampaignState
+from sciagent.domain.rung_positions_and_tiers import PaidIndex, Position
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.store.results import laws_and_audit_log

@@ -21,9 +21,9 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.pricing.pool_and_observation_schema import LedgerPool
-from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.proposer_interfaces import Choice
-from sciagent.domain.states import CampaignState
+from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.candidate_pool import Purchase
 

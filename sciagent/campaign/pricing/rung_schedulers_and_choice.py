@@ -12,9 +12,9 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.pricing.pool_and_observation_schema import LedgerPool
 from sciagent.campaign.pricing.purchasing_interface import Purchasing
-from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.proposer_interfaces import Choice
-from sciagent.domain.states import CampaignState
+from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.scheduling.array_types import RowIndices
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.scheduling.rules.rung_rule_base import PaidLadder, RungRule

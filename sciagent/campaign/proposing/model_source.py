@@ -29,7 +29,7 @@ from sciagent.campaign.proposing.source_contract_and_scripts import (
     turn_seed,
 )
 from sciagent.domain.cost import Cost
-from sciagent.domain.safe_text import storable
+from sciagent.domain.safe_text_and_durations import storable
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn, SampledRow

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.display_units import Units, chosen_unit_of, quantity_in_chosen_unit
-from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Quantity, to_canonical
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.views.report_candidates import rung_values
 from sciagent.store.views.report_episodes import PredictionMade, predictions_made

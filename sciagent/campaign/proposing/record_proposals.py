@@ -25,7 +25,7 @@ from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes_and_verdicts import Reason, Verdict
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn, ProposalOut, Scored
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import campaigns, standings

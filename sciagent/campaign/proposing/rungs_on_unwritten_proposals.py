@@ -15,7 +15,7 @@ from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
-from sciagent.domain.states import MAX_LOSSES, Standing
+from sciagent.domain.states_and_needs import MAX_LOSSES, Standing
 from sciagent.errors import CampaignError
 from sciagent.store.learning import reward_inputs
 from sciagent.store.results import candidates, evidence

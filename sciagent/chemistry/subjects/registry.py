@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from sciagent.chemistry.subjects.base import EditSet, Subject
-from sciagent.domain.answers.shown_values import StructureText
+from sciagent.domain.answers.candidate_and_value_answers import StructureText
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import InvalidCandidateError, UnknownNameError, UsageError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from sciagent.domain.answers.shown_values import (
+from sciagent.domain.answers.candidate_and_value_answers import (
     AnswerModel,
     CandidateName,
     EvidenceValue,

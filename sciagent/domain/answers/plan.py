@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from sciagent.domain.answers.shown_values import AnswerModel
+from sciagent.domain.answers.candidate_and_value_answers import AnswerModel
 
 
 class PlanGoal(AnswerModel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.domain.answers.shown_values import AnswerModel
+from sciagent.domain.answers.candidate_and_value_answers import AnswerModel
 
 
 class GuardEstimate(AnswerModel):

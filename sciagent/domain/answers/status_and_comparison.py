@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date, datetime
 
-from sciagent.domain.answers.shown_values import AnswerModel, CandidateName
+from sciagent.domain.answers.candidate_and_value_answers import AnswerModel, CandidateName
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.positions_and_tiers import Tier
-from sciagent.domain.states import CampaignState
+from sciagent.domain.rung_positions_and_tiers import Tier
+from sciagent.domain.states_and_needs import CampaignState
 
 
 class DriverState(AnswerModel):

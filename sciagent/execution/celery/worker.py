@@ -29,7 +29,7 @@ from celery.worker.state import maybe_shutdown
 from kombu import Message
 from kombu.transport import redis
 
-from sciagent.domain.states import JobState
+from sciagent.domain.states_and_needs import JobState
 from sciagent.errors import UsageError
 from sciagent.execution.celery import broker_messages
 from sciagent.execution.celery.broker_messages import PREFIX, TASK, Broker

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.states import JobState, parse_needs
+from sciagent.domain.states_and_needs import JobState, parse_needs
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.executor_interface import Executor
 from sciagent.execution.slurm.array_element import LINGER_SECONDS, ElementTask, parse_task

@@ -16,10 +16,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from sciagent.domain.states import CORES, GPU, MOST_OTHERS, NAME
+from sciagent.domain.states_and_needs import CORES, GPU, MOST_OTHERS, NAME
 from sciagent.errors import NoPartitionError
-from sciagent.inputs.validation import Faults, fault, validated
 from sciagent.inputs.yaml_document import read, read_text
+from sciagent.inputs.yaml_validation import Faults, fault, validated
 
 RESERVED = (
     "account", "array", "bb", "bbf", "chdir", "clusters", "cluster", "cpus-per-task", "dependency", "error", "export",

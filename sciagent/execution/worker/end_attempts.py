@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import EvidenceKey, Finding
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.states import (
+from sciagent.domain.states_and_needs import (
     AfterAttempt,
     AttemptState,
     JobState,

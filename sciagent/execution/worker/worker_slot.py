@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.states import GPU
+from sciagent.domain.states_and_needs import GPU
 from sciagent.errors import LedgerAwayError, UsageError
 from sciagent.execution.worker.end_attempts import (
     JobEnding,

@@ -20,7 +20,7 @@ from starlette.responses import FileResponse, Response
 
 from sciagent.domain.people import Right
 from sciagent.errors import UsageError
-from sciagent.lab.lab_views import LabAsked
+from sciagent.lab.read_lab_tasks import LabAsked
 from sciagent.lab.typed_answers import mean_of, read_number
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import submissions

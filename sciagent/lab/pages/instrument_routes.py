@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
-from sciagent.domain.answers.shown_values import plain
+from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.domain.people import Right
 from sciagent.lab import claims_and_vials, record_and_review_answers
-from sciagent.lab.lab_views import LabClaimed, LabEntered, TaskReader, TaskState
+from sciagent.lab.read_lab_tasks import LabClaimed, LabEntered, TaskReader, TaskState
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.lab import tasks
 from sciagent.web.route_rules import Pages, RouteRule

@@ -21,13 +21,13 @@ from starlette.responses import Response
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.chemistry.subjects.registry import structure_text, subject_of
-from sciagent.domain.lab_messages import NOT_OBTAINED, read_code
+from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, read_code
 from sciagent.domain.people import Actor, Right, Rights
-from sciagent.domain.safe_text import read_id
+from sciagent.domain.safe_text_and_durations import read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.lab import claims_and_vials, record_and_review_answers
-from sciagent.lab.lab_views import LabTaskAnswer, TaskReader
 from sciagent.lab.pages.answer_form import TypedForm
+from sciagent.lab.read_lab_tasks import LabTaskAnswer, TaskReader
 from sciagent.lab.record_and_review_answers import LabEntry, Recorded
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger

@@ -17,15 +17,15 @@ from starlette.responses import JSONResponse, Response
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
-from sciagent.domain.lab_messages import NOT_OBTAINED, read_code
+from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, read_code
 from sciagent.domain.people import Right
 from sciagent.domain.properties_and_levels import properties
-from sciagent.domain.safe_text import read_id
-from sciagent.domain.states import JobState
+from sciagent.domain.safe_text_and_durations import read_id
+from sciagent.domain.states_and_needs import JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
 from sciagent.lab import claims_and_vials, record_and_review_answers
-from sciagent.lab.lab_views import LabTaskAnswer, TaskReader
 from sciagent.lab.pages.answer_form import LIMITS, TypedForm, keep_files
+from sciagent.lab.read_lab_tasks import LabTaskAnswer, TaskReader
 from sciagent.lab.typed_answers import read_number, typed_answer
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger
@@ -36,10 +36,10 @@ from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
 from sciagent.store.views.report_candidates import rung_answers
-from sciagent.web import visitors
+from sciagent.web import visitors_and_passwords
 from sciagent.web.route_rules import Pages, RouteRule
 from sciagent.web.shared_page_parts import in_words, redirect_to, said_of, site_of, task_of, texts, visitor, wants_json
-from sciagent.web.visitors import Visitor
+from sciagent.web.visitors_and_passwords import Visitor
 
 REASONS = {
     "synthesis_failed": "the synthesis failed",
@@ -449,7 +449,7 @@ def sign(request: Request, task: int) -> Response:
     chosen = [meaning for meaning in record_and_review_answers.MEANINGS if meaning == fields.get("meaning")]
     if not chosen:
         raise UsageError("say what the signature means")
-    if visitors.checked(site.ledger, person.login, fields.get("password", "")) is None:
+    if visitors_and_passwords.checked(site.ledger, person.login, fields.get("password", "")) is None:
         raise UsageError("the password does not fit; nothing was signed")
     seen = _seen(TypedForm(fields)) or 0  # no submission has the id 0, so without an id nothing is signed
     record_and_review_answers.sign(_built_of_task(request), task, visitor(request).who, person.name, chosen[0], seen)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.reward_guards import GuardEstimate, PolicyGuards, RewardGuards
-from sciagent.domain.safe_text import cut
+from sciagent.domain.safe_text_and_durations import cut
 from sciagent.report.parts.campaign_charts import COLOURS, LINES, figure, svg, with_chart_settings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.learning import reward_versions

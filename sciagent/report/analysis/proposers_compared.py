@@ -21,8 +21,8 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.proposing.prediction_scores import PredictionRecord, answered, read_predictions, stated_in
 from sciagent.domain.answers.status_and_comparison import ProposerResults
 from sciagent.domain.display_units import Units, chosen_unit_of
-from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.report.parts.wording import after_number, cost, many, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.views.progress_and_comparisons import ProgressStep, progress_by_proposer

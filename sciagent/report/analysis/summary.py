@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, JudgeAgreement
 from sciagent.domain.properties_and_levels import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS, Property
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.report.analysis.rejections_and_sessions import Rejection
 from sciagent.report.campaigns_at_work import time_left
 from sciagent.report.parts.best_candidates import KIND_PLACE, Card, Table

@@ -16,8 +16,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.proposing.prediction_scores import crps, read_predictions, stated_in
 from sciagent.domain.display_units import Units, chosen_unit_of, quantity_in_chosen_unit
-from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.report.analysis.proposers_compared import in_words
 from sciagent.report.parts.best_candidates import depicted, status
 from sciagent.report.parts.wording import after_number, words

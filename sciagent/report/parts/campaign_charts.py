@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from sciagent.domain.safe_text import cut
+from sciagent.domain.safe_text_and_durations import cut
 from sciagent.report.parts.rung_agreement import Pair
 from sciagent.report.parts.wording import cost_unit
 from sciagent.store.views.progress_and_comparisons import ProgressStep

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.safe_text import cut
+from sciagent.domain.safe_text_and_durations import cut
 from sciagent.domain.series import MAX_BYTES, MEDIA_TYPE, CurveRole, Series, SeriesColumn, SeriesCurve, read_series
 from sciagent.errors import SciagentError
 from sciagent.report.parts.campaign_charts import COLOURS, LINES, figure, svg, with_chart_settings

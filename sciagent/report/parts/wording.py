@@ -17,7 +17,7 @@ from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Measured
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import value_text
-from sciagent.domain.safe_text import one_line
+from sciagent.domain.safe_text_and_durations import one_line
 
 _THIN = "\N{NARROW NO-BREAK SPACE}"
 MAX_SETTING = 400  # characters of one setting that are shown

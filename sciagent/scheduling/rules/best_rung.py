@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from sciagent.domain.positions_and_tiers import PaidIndex, Tier
+from sciagent.domain.rung_positions_and_tiers import PaidIndex, Tier
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.rung_rule_base import UNSCORED, PaidLadder, RungRule, SchedulerSpec, Waiting
 

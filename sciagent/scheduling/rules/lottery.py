@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.rung_rule_base import PaidLadder, RungRule, SchedulerSpec, Waiting
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.objectives import Valuation
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.aims_and_payoff import Aims, Errors, Fit, data_for_law, expected_answers
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_indices import (
@@ -43,7 +43,7 @@ from sciagent.scheduling.candidate_indices import (
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.dynamic_programme import PRICES, solve_price
 from sciagent.scheduling.law.answer_transforms import TruthTransform
-from sciagent.scheduling.law.hints import Padded, hint_rows, with_hint_rows
+from sciagent.scheduling.law.rung_hints import Padded, hint_rows, with_hint_rows
 from sciagent.scheduling.law.similarity import Order, Similarity
 from sciagent.scheduling.law.stacked_law import Law, Stack
 from sciagent.scheduling.rules.warm_up import MIN_WARM_UP, first_candidates, whole_ladders, with_unfinished_ladders

@@ -12,8 +12,8 @@ from typing import ClassVar, get_args
 
 import numpy as np
 
-from sciagent.domain.positions_and_tiers import PaidIndex, Tier
-from sciagent.inputs.validation import Part
+from sciagent.domain.rung_positions_and_tiers import PaidIndex, Tier
+from sciagent.inputs.yaml_validation import Part
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 

@@ -15,9 +15,9 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.candidate_and_names import identifier_text
 from sciagent.domain.evidence import Computation
 from sciagent.domain.outcomes_and_verdicts import Outcome, Verdict
-from sciagent.domain.positions_and_tiers import Position
-from sciagent.domain.states import Standing
-from sciagent.store.campaign_state import standings, watermarks
+from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.states_and_needs import Standing
+from sciagent.store.campaign_state import evidence_watermarks, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.engine import db_now
@@ -174,7 +174,7 @@ def write(
         "evidence_id": structure.evidence_id,
         "of_evidence_id": of.evidence_id,
         "distance": distance,
-        "watermark": watermarks.note(connection, campaign_id),
+        "watermark": evidence_watermarks.note(connection, campaign_id),
         "at": db_now(connection),
     }
     connection.execute(sa.insert(t.likeness), new)

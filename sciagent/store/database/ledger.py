@@ -19,7 +19,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 
 from sciagent.errors import LedgerError, LedgerReplacedError
-from sciagent.store.database import migrate
+from sciagent.store.database import migrate_and_back_up
 from sciagent.store.database.engine import BUSY_SECONDS, connect, ledger_url, read_only, sqlite_path
 
 
@@ -86,7 +86,7 @@ class Ledger:
     def __init__(self, url: str, artifacts: Path | None = None, idle_seconds: float | None = None) -> None:
         self.url = ledger_url(url)
         self.engine: Engine = connect(self.url, idle_seconds)
-        self.copy_taken = migrate.ensure(self.engine)
+        self.copy_taken = migrate_and_back_up.ensure(self.engine)
         path = sqlite_path(self.engine)
         default = path.with_name(f"{path.stem}-artifacts") if path else Path("sciagent-artifacts")
         self.artifacts = ArtifactStore(artifacts or default)

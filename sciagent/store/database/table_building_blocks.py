@@ -16,7 +16,7 @@ from sqlalchemy import Column, ForeignKey, Index, Integer, MetaData, Table
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.engine import Dialect
 
-from sciagent.domain.safe_text import storable
+from sciagent.domain.safe_text_and_durations import storable
 
 Id = sa.BigInteger().with_variant(Integer(), "sqlite")
 

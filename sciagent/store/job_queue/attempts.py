@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.states import ATTEMPT_TRANSITIONS, AttemptState, check_transition
+from sciagent.domain.states_and_needs import ATTEMPT_TRANSITIONS, AttemptState, check_transition
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many, insert_many
 from sciagent.store.database.engine import db_now

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.states import MAX_LOSSES, JobState
+from sciagent.domain.states_and_needs import MAX_LOSSES, JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many
 from sciagent.store.database.engine import db_now

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain import lab_messages
-from sciagent.domain.states import AttemptState, JobState
+from sciagent.domain import lab_messages_and_codes
+from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.inputs import environment_variables
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, insert_many
@@ -240,7 +240,7 @@ def expired(connection: Connection, limit: int) -> list[LiveAttempt]:
 def held_by_workers(connection: Connection, campaign_id: int) -> list[LiveAttempt]:
     """Attempts of workers, not of people, on jobs of the campaign. The jobs are locked."""
     j = t.job.c
-    return _live(connection, j.campaign_id == campaign_id, j.queue != lab_messages.QUEUE)
+    return _live(connection, j.campaign_id == campaign_id, j.queue != lab_messages_and_codes.QUEUE)
 
 
 def _live(connection: Connection, *conditions: sa.ColumnElement[bool], limit: int | None = None) -> list[LiveAttempt]:

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain import lab_messages
+from sciagent.domain import lab_messages_and_codes
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.states import CORES, GPU, JobState, Standing, parse_needs
+from sciagent.domain.states_and_needs import CORES, GPU, JobState, Standing, parse_needs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many
 from sciagent.store.database.engine import db_now
@@ -52,7 +52,7 @@ def withdraw(connection: Connection, campaign_id: int) -> list[int]:
     j = t.job.c
     withdrawn = connection.execute(
         sa.update(t.job)
-        .where(j.campaign_id == campaign_id, j.state == JobState.QUEUED, j.queue != lab_messages.QUEUE)
+        .where(j.campaign_id == campaign_id, j.state == JobState.QUEUED, j.queue != lab_messages_and_codes.QUEUE)
         .values(queue=None, external=None, updated_at=db_now(connection))
         .returning(j.id)
     )

@@ -17,7 +17,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.states import CORES, GPU, JobState, in_words, parse_needs
+from sciagent.domain.states_and_needs import CORES, GPU, JobState, in_words, parse_needs
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES

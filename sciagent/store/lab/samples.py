@@ -8,7 +8,7 @@ from datetime import date, datetime
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.lab_messages import new_code
+from sciagent.domain.lab_messages_and_codes import new_code
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now

@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status_and_comparison import LabCounts
-from sciagent.domain.lab_messages import QUEUE
-from sciagent.domain.states import AttemptState, CampaignState, JobState
+from sciagent.domain.lab_messages_and_codes import QUEUE
+from sciagent.domain.states_and_needs import AttemptState, CampaignState, JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import insert_or_ignore
 from sciagent.store.database.engine import db_now

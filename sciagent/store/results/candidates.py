@@ -17,7 +17,7 @@ from sciagent.chemistry.subjects.base import CandidateColumns, Subject
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidate_and_names import IMPORTED_PREFIX, Candidate, Names, names_from_rows
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.safe_text import storable
+from sciagent.domain.safe_text_and_durations import storable
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, insert_or_ignore
 from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart

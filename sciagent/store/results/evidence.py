@@ -25,7 +25,7 @@ from sciagent.domain.evidence import (
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.properties_and_levels import Kind, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, to_canonical
-from sciagent.domain.safe_text import storable
+from sciagent.domain.safe_text_and_durations import storable
 from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many, insert_many, insert_or_ignore

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence import Computation, pooled_measured, pooled_quantity
-from sciagent.domain.fit_to_measured_values import Fits, calibrated_quantities
 from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Quantity
+from sciagent.domain.rung_calibration import Fits, calibrated_quantities
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.evidence import (

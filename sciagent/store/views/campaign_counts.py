@@ -18,9 +18,9 @@ from sciagent.domain.answers.status_and_comparison import CampaignCounts, Contro
 from sciagent.domain.budget import WEEK
 from sciagent.domain.cost import RESOURCE_UNITS
 from sciagent.domain.outcomes_and_verdicts import Verdict
-from sciagent.domain.positions_and_tiers import Tier
-from sciagent.domain.safe_text import one_line
-from sciagent.domain.states import CampaignState, JobState, Standing
+from sciagent.domain.rung_positions_and_tiers import Tier
+from sciagent.domain.safe_text_and_durations import one_line
+from sciagent.domain.states_and_needs import CampaignState, JobState, Standing
 from sciagent.store.campaign_state.campaigns import (
     AMBIGUOUS_STATE,
     NO_STATE,

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.outcomes_and_verdicts import Outcome
-from sciagent.domain.states import AttemptState, CampaignState, JobState
+from sciagent.domain.states_and_needs import AttemptState, CampaignState, JobState
 from sciagent.store.campaign_state.campaigns import all_rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among

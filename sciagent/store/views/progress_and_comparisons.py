@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.shown_values import CandidateName
+from sciagent.domain.answers.candidate_and_value_answers import CandidateName
 from sciagent.domain.answers.status_and_comparison import SharedCandidates, ValueSpread
 from sciagent.domain.display_units import Units, quantity_in_chosen_unit
 from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among

@@ -14,8 +14,8 @@ from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidate_and_names import Names, identifier_text
 from sciagent.domain.display_units import Units, as_imported, in_chosen_unit
 from sciagent.domain.evidence import Measured, pooled_measured
-from sciagent.domain.fit_to_measured_values import Fits, calibrated
-from sciagent.domain.states import Standing
+from sciagent.domain.rung_calibration import Fits, calibrated
+from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among

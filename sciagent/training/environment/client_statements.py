@@ -13,7 +13,7 @@ from typing import Any, get_args
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.endpoint import MAX_COUNT, read_answer, sampled_of
 from sciagent.domain.policy_identity import PolicyIdentity
-from sciagent.domain.safe_text import storable
+from sciagent.domain.safe_text_and_durations import storable
 from sciagent.errors import EpisodeError
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 

@@ -20,7 +20,7 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing.source_contract_and_scripts import Source, TurnResult
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import EpisodeError
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease

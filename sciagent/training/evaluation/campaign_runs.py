@@ -30,7 +30,7 @@ from sciagent.campaign.proposing.start_and_combine_sources import source_of, sta
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.policy_identity import PolicyIdentity
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 from sciagent.inputs.yaml_document import read, read_text

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import Field
 
-from sciagent.domain.answers.shown_values import AnswerModel
+from sciagent.domain.answers.candidate_and_value_answers import AnswerModel
 from sciagent.training.evaluation.evaluation_spec import Interval
 
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from sciagent.inputs.validation import Faults, fault, validated
 from sciagent.inputs.yaml_document import read, read_text
+from sciagent.inputs.yaml_validation import Faults, fault, validated
 
 SCRIPTED = "scripted"
 _PART = ConfigDict(extra="forbid", frozen=True)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sciagent.agent import installed_models
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.learner import trained_models
+from sciagent.training.learner import load_and_publish
+from sciagent.training.learner.load_and_publish import LoadedModel, load
 from sciagent.training.learner.row_selection import FILE, DatasetRows, Unit
 from sciagent.training.learner.run_state import RunFolder
-from sciagent.training.learner.trained_models import LoadedModel, load
 from sciagent.training.learner.training_step import Learner, StepMetrics, Teacher
 from sciagent.training.settings import TrainingSettings
 from sciagent.training.train_answers import StepSeconds, TrainedPolicy, TrainedStep
@@ -110,7 +110,7 @@ def train(settings: TrainingSettings, ledger: Ledger | None, tell: Tell) -> Trai
 
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    trained_models.check_name(settings.new_name, settings.out)
+    load_and_publish.check_name(settings.new_name, settings.out)
     run = _Run(settings)
     try:
         is_over_budget = run.take_steps(tell)
@@ -147,7 +147,7 @@ class _Run:
         self._learner = _learner(settings, self._loaded, [teacher for teacher, _ in teachers])
         self.done = self.folder.restore(self._learner)
         self._restored_steps = self.done
-        self._is_written = trained_models.is_written(settings.out, self.done)
+        self._is_written = load_and_publish.is_written(settings.out, self.done)
 
     @property
     def _is_main(self) -> bool:
@@ -179,14 +179,14 @@ class _Run:
             weights = self._learner.sharded_weights()
             if self._is_main:
                 if weights is None:
-                    trained_models.write_weights(self._loaded, self._learner.policy, self._settings.out, self.done)
+                    load_and_publish.write_weights(self._loaded, self._learner.policy, self._settings.out, self.done)
                 else:
                     # this process holds only a part of the weights: a model that holds all of them is written
                     unsharded = load(self._settings.model, rank=self._settings.lora, seed=self._settings.seed)
                     unsharded.model.load_state_dict(weights, strict=False)
-                    trained_models.write_weights(unsharded, unsharded.model, self._settings.out, self.done)
+                    load_and_publish.write_weights(unsharded, unsharded.model, self._settings.out, self.done)
         if self._is_main:
-            trained_models.publish(self._loaded, self._settings.out, self._settings.new_name, self._recipe, ledger)
+            load_and_publish.publish(self._loaded, self._settings.out, self._settings.new_name, self._recipe, ledger)
         self._learner.accelerator.wait_for_everyone()
         return installed_models.find(self._settings.new_name).policy
 

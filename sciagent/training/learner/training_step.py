@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_
 
 from sciagent.errors import SciagentError
 from sciagent.training.learner.learner_rows import TrainingRow
-from sciagent.training.learner.micro_batches import (
+from sciagent.training.learner.micro_batches_and_loss import (
     AllowedSets,
     MicroBatch,
     distribution,

@@ -25,7 +25,7 @@ from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
 from sciagent.rewards.publish_versions import publish_groups
 from sciagent.rewards.reward_spec import RewardSpec
-from sciagent.store.campaign_state import proposer_trajectories, watermarks
+from sciagent.store.campaign_state import evidence_watermarks, proposer_trajectories
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies_and_roles, reward_versions
 from sciagent.store.learning import rollout_groups as group_rows
@@ -137,7 +137,7 @@ class _Rollout:
         self.wait_seconds += time.monotonic() - begun_at
         with self._ledger.begin() as connection:
             # locks the campaigns in the order of all other writers, so that no two writers wait for each other
-            watermarks.wait_for_earlier_writers(connection, [each.task.built.row.id for each, _ in done])
+            evidence_watermarks.wait_for_earlier_writers(connection, [each.task.built.row.id for each, _ in done])
             for each, carried_out in done:
                 each.runner.write(connection, carried_out)
         for each, carried_out in done:

@@ -31,10 +31,10 @@ from sciagent.store.learning.reward_versions import RewardVersionRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.dataset_building import build
 from sciagent.training.guard_watch import GuardWatch, episode_facts, has_promises
-from sciagent.training.learner import trained_models
+from sciagent.training.learner import load_and_publish
 from sciagent.training.learner.learner_rows import TrainingRow
+from sciagent.training.learner.load_and_publish import LoadedModel, load
 from sciagent.training.learner.run_state import RunFolder, replace_file
-from sciagent.training.learner.trained_models import LoadedModel, load
 from sciagent.training.learner.training_run import Tell
 from sciagent.training.learner.training_step import Learner, StepMetrics
 from sciagent.training.live import ray_actors, sampling_engines
@@ -207,7 +207,7 @@ def train_live(
 
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    trained_models.check_name(settings.new_name, settings.out)
+    load_and_publish.check_name(settings.new_name, settings.out)
     spec = reward_spec(settings)
     loaded = load(settings.model, settings.lora, settings.seed)
     recipe = _run_recipe(settings, spec, loaded)
@@ -394,10 +394,10 @@ class LiveRun:
         policy = None
         if stopped_by != "interrupt":
             self._late.close(self._done)
-            if not trained_models.is_written(settings.out, self._done):
+            if not load_and_publish.is_written(settings.out, self._done):
                 self._write_pairs()
-                trained_models.write_weights(self._loaded, self._learner.policy, settings.out, self._done)
-            card = trained_models.publish(self._loaded, settings.out, settings.new_name, self._recipe, self._ledger)
+                load_and_publish.write_weights(self._loaded, self._learner.policy, settings.out, self._done)
+            card = load_and_publish.publish(self._loaded, settings.out, settings.new_name, self._recipe, self._ledger)
             policy = card.policy
         reason = self._guards.stopped()
         return TrainedPolicy(

@@ -22,13 +22,13 @@ from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampl
 from sciagent.agent.policies.batched_policies import BatchPolicy, ThreadedPolicy
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.policies.local_model import InMemoryPolicy
-from sciagent.agent.serving import served_adapters as served
-from sciagent.agent.serving.served_adapters import ServedCard
+from sciagent.agent.serving import served_models_and_adapters as served
+from sciagent.agent.serving.served_models_and_adapters import ServedCard
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies_and_roles
-from sciagent.training.learner.trained_models import LoadedModel, adapter_identity, write_adapter
+from sciagent.training.learner.load_and_publish import LoadedModel, adapter_identity, write_adapter
 from sciagent.training.learner.training_step import Learner
 
 

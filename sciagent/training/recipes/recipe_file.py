@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from sciagent.inputs.validation import Faults, validated
 from sciagent.inputs.yaml_document import read, read_text
+from sciagent.inputs.yaml_validation import Faults, validated
 from sciagent.training.evaluation.evaluation_spec import EvaluateSpec
 from sciagent.training.settings import (
     AnswerSettings,

@@ -13,7 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
-from sciagent.domain.safe_text import cut
+from sciagent.domain.safe_text_and_durations import cut
 from sciagent.report.page.html_page import environment, replace_text
 from sciagent.report.parts.campaign_charts import COLOURS, LINES, figure, svg, with_chart_settings
 from sciagent.training.learner.run_state import METRICS

@@ -23,7 +23,7 @@ from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry,
 from sciagent.domain.cost import Cost
 from sciagent.domain.policy_identity import SCRIPT
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns, proposer_trajectories, standings, watermarks
+from sciagent.store.campaign_state import campaigns, evidence_watermarks, proposer_trajectories, standings
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import NOT_SAMPLED, NOT_SAMPLED_HERE, Asked, NewTurn
 from sciagent.store.job_queue import spend
@@ -341,7 +341,7 @@ class RolloutRunner:
     def write(self, connection: Connection, done: CarriedOut) -> None:
         """Writes the turns. Raises StaleLeaseError if another process drives the campaign now."""
         campaigns.check_driver(connection, self._lease)
-        watermark = watermarks.note(connection, self._built.row.id)  # of the rows that are written here
+        watermark = evidence_watermarks.note(connection, self._built.row.id)  # of the rows that are written here
         for turn, (row, cost) in zip(done.made, done.rows, strict=True):
             turn_id = proposer_trajectories.write_turn(connection, turn.sibling.id, row, watermark)
             for entry in turn.bench.entries:

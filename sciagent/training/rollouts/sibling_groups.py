@@ -21,7 +21,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.source_contract_and_scripts import next_episode
-from sciagent.domain.answers.shown_values import AnswerModel
+from sciagent.domain.answers.candidate_and_value_answers import AnswerModel
 from sciagent.domain.evidence import content_hash
 from sciagent.inputs.environment_variables import code_version
 from sciagent.store.campaign_state import proposer_trajectories

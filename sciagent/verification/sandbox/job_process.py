@@ -21,8 +21,8 @@ from sciagent.chemistry.subjects.registry import candidate_from_record
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import Level
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import SimulatorError
 from sciagent.verification.cost_models import declared_cost
 from sciagent.verification.sandbox import process_trees

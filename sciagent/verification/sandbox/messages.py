@@ -20,7 +20,7 @@ from sciagent.domain.evidence import UNCERTAINTY_KIND, ArtifactFile, Finding, Me
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.domain.safe_text import MAX_TEXT, clean
+from sciagent.domain.safe_text_and_durations import MAX_TEXT, clean
 
 MAX_LINE = 1 << 20  # bytes of a message
 MAX_MEASURED = 256  # rows, and levels, of a finding

@@ -20,7 +20,7 @@ from typing import Any
 
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.safe_text import clean
+from sciagent.domain.safe_text_and_durations import clean
 from sciagent.verification.sandbox import job_process, process_trees
 from sciagent.verification.sandbox.messages import (
     MAX_ARTIFACT_BYTES,

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.safe_text import clean, shown
+from sciagent.domain.safe_text_and_durations import clean, shown
 from sciagent.errors import UsageError
 
 Array = NDArray[np.float64]

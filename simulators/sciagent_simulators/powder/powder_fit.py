@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.safe_text import escaped
+from sciagent.domain.safe_text_and_durations import escaped
 from sciagent.domain.series import MAX_BYTES, CurveRole, Series, SeriesAxis, SeriesColumn, SeriesCurve
 from sciagent_simulators.powder.measured_pattern import PreparedPattern, smoothed
 from sciagent_simulators.powder.reflections import Reflections, SpectralLine, lorentz_polarisation

@@ -91,7 +91,7 @@ def _solvent(solvent: str, model: str) -> list[str]:
     """Returns the lines of the input that describe the solvent."""
     if model == "SMD":
         return ["%cpcm", "  smd true", f'  SMDsolvent "{SMD_NAMES.get(solvent, solvent)}"', "end"]
-    from sciagent_simulators.solvents import constants
+    from sciagent_simulators.implicit_solvents import constants
 
     permittivity, refraction = constants(solvent)
     return ["%cpcm", f"  epsilon {permittivity:g}", f"  refrac {refraction:g}", "end"]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.solvents import Solvation
+from sciagent_simulators.implicit_solvents import Solvation
 from sciagent_simulators.tblite_engine import translated
 from sciagent_simulators.thermochemistry.normal_modes import numerical_hessian
 

@@ -18,7 +18,7 @@ from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.chat_templates import prompt_ids
 from sciagent.agent.policies.endpoint import EndpointPolicy
 from sciagent.agent.policies.schema_tokens import LAYOUT
-from sciagent.agent.serving.served_adapters import ServedCard, keep_card
+from sciagent.agent.serving.served_models_and_adapters import ServedCard, keep_card
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UsageError
 from tests.support.chat_server import ChatServer, answer

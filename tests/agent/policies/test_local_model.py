@@ -12,8 +12,8 @@ import pytest
 from sciagent.agent.installed_models import check_extra
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.local_model import LocalPolicy
+from sciagent.agent.tools.subject_tools import tools_of
 from sciagent.agent.tools.tool_registry import call_schema
-from sciagent.agent.tools.tool_set_and_showing_tools import tools_of
 from sciagent.errors import UsageError
 from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
 from tests.support.subjects import MOLECULES

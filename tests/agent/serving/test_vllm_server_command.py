@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.agent import installed_models
-from sciagent.agent.serving.served_adapters import adapter_card, check_adapter
+from sciagent.agent.serving.served_models_and_adapters import adapter_card, check_adapter
 from sciagent.agent.serving.vllm_server import (
     GRAMMARS,
     Options,

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from sciagent.agent.tools import toolbox
+from sciagent.agent.tools.subject_tools import tools_of
 from sciagent.agent.tools.tool_registry import Observation, Registry
-from sciagent.agent.tools.tool_set_and_showing_tools import tools_of
 from sciagent.chemistry.editing.mutate_and_crossover import ANY, EditLimits
 from sciagent.chemistry.subjects.registry import subject_of
 from tests.support.memory_bench import MemoryBench

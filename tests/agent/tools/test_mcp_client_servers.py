@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sciagent.agent.tools.mcp_client import Server, Servers
-from sciagent.domain.safe_text import MAX_OBSERVATION
+from sciagent.domain.safe_text_and_durations import MAX_OBSERVATION
 from sciagent.errors import UsageError
 from tests.agent.tools.asking import WAYS, asked, until_ended
 from tests.support.mcp_server import HOSTILE

@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.agent.tools import mcp_client, output_bounded_program
 from sciagent.agent.tools.mcp_client import Server, Servers
-from sciagent.domain.safe_text import MAX_OBSERVATION
+from sciagent.domain.safe_text_and_durations import MAX_OBSERVATION
 from sciagent.errors import UsageError
 from tests.agent.tools.asking import WAYS, asked
 from tests.support.mcp_servers import SERVER

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from sciagent.agent.tools.subject_tools import tools_of
 from sciagent.agent.tools.tool_registry import Observation, Registry
-from sciagent.agent.tools.tool_set_and_showing_tools import tools_of
 from tests.support.memory_bench import MemoryBench
 from tests.support.subjects import MOLECULES
 

@@ -16,10 +16,10 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.people import steering
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.answers.shown_values import plain
+from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.domain.answers.status_and_comparison import CampaignCounts
 from sciagent.domain.cost import Cost
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -10,7 +10,7 @@ import pytest
 from sciagent.campaign.core.calibrate_to_imported_values import command, fits_of
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.file.rungs import RungSpec
-from sciagent.campaign.people.importing import import_file
+from sciagent.campaign.people.import_values import import_file
 from sciagent.cli.verifiers_and_calc import nested
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties_and_levels import Level

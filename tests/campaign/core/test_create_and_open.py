@@ -14,7 +14,7 @@ from sciagent.campaign.core import calibrate_to_imported_values, create_and_open
 from sciagent.campaign.core.create_and_open import Entered, EntryKind, create_or_open, open_stored
 from sciagent.campaign.file import campaign_spec
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.campaign.people.importing import import_file
+from sciagent.campaign.people.import_values import import_file
 from sciagent.campaign.people.verify_and_calculate import verify_one
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties_and_levels import Level

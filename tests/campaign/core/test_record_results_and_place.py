@@ -17,7 +17,7 @@ from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger

@@ -11,10 +11,10 @@ from sciagent.domain.directives import SteeringState
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
-from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.domain.states import Standing
+from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state.same_structures import Likeness
 from tests.support.rows import gap
 

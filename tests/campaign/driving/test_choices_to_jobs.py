@@ -14,8 +14,8 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.pricing.purchasing_interface import Purchasing
 from sciagent.campaign.pricing.rung_schedulers_and_choice import purchasing_of
-from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.proposer_interfaces import Choice
+from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import GFN1, write_campaign
 

@@ -12,7 +12,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.campaign.people.importing import import_file
+from sciagent.campaign.people.import_values import import_file
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties_and_levels import Level
 from sciagent.errors import UsageError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.driving.driver import Driver
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 from tests.campaign.driving.test_driver import last_rung, opened
 from tests.support.campaigns import write_campaign
 

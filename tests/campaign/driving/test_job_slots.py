@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.campaign.driving.job_slots import LocalSlots, Pace
-from sciagent.domain.positions_and_tiers import Position
+from sciagent.domain.rung_positions_and_tiers import Position
 
 
 def paced(**seconds: float) -> Pace:

@@ -13,7 +13,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving import lab_jobs
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.people import find_candidate, steering
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.lab import claims_and_vials, record_and_review_answers
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

@@ -12,7 +12,7 @@ from sciagent.campaign.file.campaign_spec import AMENDABLE, CampaignSpec, cores,
 from sciagent.campaign.file.rungs import LimitsSpec
 from sciagent.domain.evidence import canonical_json
 from sciagent.errors import SpecError
-from sciagent.inputs.validation import file_hash
+from sciagent.inputs.yaml_validation import file_hash
 from tests.campaign.fake_verifiers import CAMPAIGN, Scf, changed, make_folder  # noqa: F401
 
 

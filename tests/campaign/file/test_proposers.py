@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.errors import SpecError
-from sciagent.inputs.validation import file_hash
+from sciagent.inputs.yaml_validation import file_hash
 from tests.campaign.fake_verifiers import CAMPAIGN, changed, make_folder  # noqa: F401
 
 

@@ -15,7 +15,7 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.file.subject_and_safety import is_reason
 from sciagent.campaign.people.verify_and_calculate import verify_one
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

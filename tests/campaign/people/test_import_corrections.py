@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
-from tests.campaign.people.test_importing import GAP, Column, run, values
+from tests.campaign.people.test_import_values import GAP, Column, run, values
 
 DIPOLE = Column("dipole", "dipole")
 OLD, NEW = "smiles,gap\nCCO,3.10\nC,12\n", "smiles,gap\nCCO,3.30\nC,12\n"

@@ -20,7 +20,7 @@ from sciagent.campaign.people.verify_and_calculate import add
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
 from sciagent.domain.directives import Verb
 from sciagent.domain.proposer_interfaces import ProposalIn
-from sciagent.domain.states import CampaignState, JobState, Standing
+from sciagent.domain.states_and_needs import CampaignState, JobState, Standing
 from sciagent.errors import UsageError
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns, directives, standings

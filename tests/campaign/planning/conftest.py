@@ -9,7 +9,7 @@ import pytest
 
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.planning.plan import plan
-from sciagent.domain.answers.shown_values import plain
+from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.verification import verifier_registry
 from tests.campaign.fake_verifiers import Point
 from tests.campaign.planning.fake_ladder import LADDER, Fake, Maker

@@ -17,7 +17,7 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.pricing.auditing import Auditing, _rounded
 from sciagent.campaign.pricing.pool_and_observation_schema import LedgerPool, observation_schema
 from sciagent.domain.proposer_interfaces import Choice
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import SpecError
 from sciagent.report.analysis.audit_results import audit, population
 from sciagent.report.page.html_page import page

@@ -20,8 +20,8 @@ from sciagent.campaign.planning.plan import plan
 from sciagent.campaign.pricing import candidate_outlook
 from sciagent.campaign.pricing.candidate_outlook import forecasts, outlook_in, sentence
 from sciagent.campaign.pricing.pool_law_and_cost_unit import allowances, rebuild_with_law
+from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.domain.answers.explanation import PropertyForecast
-from sciagent.domain.answers.shown_values import plain
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.report.explain_candidate import explain, refused
 from sciagent.report.status_best_trace import best

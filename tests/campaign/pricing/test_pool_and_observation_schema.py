@@ -21,10 +21,10 @@ from sciagent.campaign.pricing.rung_schedulers_and_choice import purchasing_of
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.outcomes_and_verdicts import Outcome
-from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.states import CampaignState, Standing
+from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.scheduling.law.similarity import order_of
 from sciagent.store.campaign_state import standings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sciagent.campaign.pricing.purchasing_interface import in_order_of_start
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
 
 SECONDS = np.array([0.001, 60.0, np.inf])  # the last rung takes money, too: nobody knows how long

@@ -13,7 +13,7 @@ from sciagent.agent.turns_to_training_rows import recorded_calls
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.inputs.environment_variables import code_version
 from sciagent.report.status_best_trace import episode
 from sciagent.store.campaign_state import campaigns

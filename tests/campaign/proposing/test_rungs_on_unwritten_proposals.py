@@ -18,7 +18,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.outcomes_and_verdicts import Verdict
-from sciagent.domain.states import MAX_LOSSES, CampaignState
+from sciagent.domain.states_and_needs import MAX_LOSSES, CampaignState
 from sciagent.errors import CampaignError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -15,7 +15,7 @@ from sciagent.agent import conversation_and_asking
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import SpecError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sciagent.domain.answers.candidate_and_value_answers import RungAnswer, json_schema
 from sciagent.domain.answers.explanation import Explanation, RefusedText, RungStory
-from sciagent.domain.answers.shown_values import RungAnswer, json_schema
 
 
 def test_every_model_is_closed_and_every_field_explained() -> None:

@@ -6,8 +6,8 @@ import json
 
 import jsonschema
 
+from sciagent.domain.answers.candidate_and_value_answers import json_schema
 from sciagent.domain.answers.plan import Plan
-from sciagent.domain.answers.shown_values import json_schema
 from tests.docs.pages import ROOT, blocks
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from sciagent.domain.answers.shown_values import json_schema, plain
+from sciagent.domain.answers.candidate_and_value_answers import json_schema, plain
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, RateUse
-from sciagent.domain.states import CampaignState
+from sciagent.domain.states_and_needs import CampaignState
 
 
 def counts(**more: Any) -> CampaignCounts:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.states import JobState
+from sciagent.domain.states_and_needs import JobState
 from sciagent.execution.worker.presence_and_leases import reap
 from sciagent.execution.worker.worker_slot import Runner
 from sciagent.store.database import tables as t

@@ -350,9 +350,11 @@ def test_an_answer_is_reviewed_and_signed(serve: Serve) -> None:
     assert place(server.built, first) == ("settled", "pass", True)
     with server.ledger.begin() as connection:
         from sciagent.store.people import persons
-        from sciagent.web import visitors
+        from sciagent.web import visitors_and_passwords
 
-        persons.set_password(connection, "ben", ben.person_id, visitors.hashed("a sentence of ben", "ben"))
+        persons.set_password(
+            connection, "ben", ben.person_id, visitors_and_passwords.hashed("a sentence of ben", "ben")
+        )
         last = submissions.of_job(connection, first)[-1].id
     said = {"meaning": "reviewed", "seen": str(last), "password": "a sentence of anna"}
     assert ben.post(f"/tasks/{first}/sign", said).status_code == 400

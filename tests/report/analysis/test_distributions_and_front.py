@@ -9,7 +9,7 @@ from pathlib import Path
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.report.analysis.distributions_and_front import objective_charts, thinned
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger

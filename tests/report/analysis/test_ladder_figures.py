@@ -14,7 +14,7 @@ from sciagent.domain.answers.status_and_comparison import RungWorth
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.report.analysis.ladder_figures import Compared, compared_with_imports, ladder_worth
 from sciagent.report.analysis.summary import against_imported
 from sciagent.report.export import spreadsheets

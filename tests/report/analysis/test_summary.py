@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.store.database.ledger import Ledger
 from tests.support.pages import Parsed, rendered
 from tests.support.reported import GFN2, Maker, gap

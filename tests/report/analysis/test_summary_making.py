@@ -7,7 +7,7 @@ from pathlib import Path
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.report.analysis.summary import synthesis
 from sciagent.report.parts.best_candidates import cards
 from sciagent.store.campaign_state import campaigns

@@ -11,7 +11,7 @@ from typing import Any
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.report.page.html_page import environment
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence

@@ -9,7 +9,7 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.report.export.spreadsheets import write_excel
 from sciagent.report.parts import best_candidates as candidates
 from sciagent.report.parts import export_rows

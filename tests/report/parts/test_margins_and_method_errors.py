@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from sciagent.domain.answers.shown_values import MEASURED
+from sciagent.domain.answers.candidate_and_value_answers import MEASURED
 from sciagent.domain.display_units import in_chosen_unit
 from sciagent.domain.evidence import Measured
-from sciagent.domain.fit_to_measured_values import Fit, FitKind
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.states import Standing
+from sciagent.domain.rung_calibration import Fit, FitKind
+from sciagent.domain.states_and_needs import Standing
 from sciagent.report.parts.margins_and_method_errors import MethodErrors, margins, method_errors
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns

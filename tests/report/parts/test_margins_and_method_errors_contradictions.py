@@ -10,7 +10,7 @@ from sciagent.api.best_table import best_of
 from sciagent.domain.evidence import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.report import status_best_trace
 from sciagent.report.explain_candidate import explain
 from sciagent.report.explanation_text import paragraphs

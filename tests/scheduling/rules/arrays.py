@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.rules.rung_rule_base import Waiting
 
 NAN = float("nan")

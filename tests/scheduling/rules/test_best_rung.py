@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.positions_and_tiers import PaidIndex, Tier
+from sciagent.domain.rung_positions_and_tiers import PaidIndex, Tier
 from sciagent.scheduling.rules.best_rung import BestRung, BestRungSpec
 from sciagent.scheduling.rules.rung_rule_base import PaidLadder
 from tests.scheduling.rules.arrays import NAN, waiting

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules.lottery import Lottery

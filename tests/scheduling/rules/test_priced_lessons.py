@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sciagent.domain.positions_and_tiers import PaidIndex
+from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.rules.priced import EARLY_LESSON_SHARE, FEW_ANSWERS, LATER_LESSON_SHARE, Lessons
 

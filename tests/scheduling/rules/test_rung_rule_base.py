@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sciagent.domain.positions_and_tiers import Tier
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.scheduling.rules.best_rung import BestRung

@@ -10,10 +10,10 @@ from sqlalchemy.engine import Connection
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 from sciagent.domain.evidence import Computation, Measured
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
-from sciagent.domain.positions_and_tiers import Position
 from sciagent.domain.properties_and_levels import VOLUME_PER_ATOM, Level
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.states import Standing
+from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import campaigns, same_structures, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.same_structures import Likeness, RelaxedStructure, ValueWindow

@@ -6,9 +6,15 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.directives import Verb
-from sciagent.domain.fit_to_measured_values import Fit, FitKind
 from sciagent.domain.policy_identity import PolicyIdentity
-from sciagent.store.campaign_state import campaigns, directives, proposer_trajectories, same_structures, watermarks
+from sciagent.domain.rung_calibration import Fit, FitKind
+from sciagent.store.campaign_state import (
+    campaigns,
+    directives,
+    evidence_watermarks,
+    proposer_trajectories,
+    same_structures,
+)
 from sciagent.store.campaign_state.same_structures import RelaxedStructure
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
@@ -75,7 +81,7 @@ def full(ledger: Ledger) -> Ledger:
         connection.execute(t.artifact_removal.insert().values(removal))
         laws_and_audit_log.write(connection, row.id, {"price": 0.1})
         fit = Fit("homo_lumo_gap", FitKind.LINEAR, "experiment", 1.1, 0.2, 9, 0.1, 0.2, 0.3)
-        watermarks.write_fits(connection, row.id, {rung_id: {fit.property: fit}})
+        evidence_watermarks.write_fits(connection, row.id, {rung_id: {fit.property: fit}})
         connection.execute(
             t.decision.insert().values(
                 campaign_id=row.id,

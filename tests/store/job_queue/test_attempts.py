@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.states import AttemptState
+from sciagent.domain.states_and_needs import AttemptState
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.domain.states import AttemptState, JobState
+from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, job_lists, jobs, leases

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.states import AttemptState, JobState
+from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.errors import LedgerError
 from sciagent.execution.worker.end_attempts import give_back, reap_driver, reap_expired
 from sciagent.store.campaign_state import campaigns

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.states import MAX_LOSSES, AttemptState, JobState
+from sciagent.domain.states_and_needs import MAX_LOSSES, AttemptState, JobState
 from sciagent.execution.worker.end_attempts import reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain import states
-from sciagent.domain.states import AttemptState, JobState
+from sciagent.domain import states_and_needs
+from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.execution.worker.end_attempts import reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -227,9 +227,9 @@ def test_two_who_ask_at_once_never_both_get_the_last(ledger: Ledger, offer: Any)
 
 
 def test_needs_have_one_form() -> None:
-    assert states.needs_text({"gpu": 1, "cores": 4}) == "cores=4 gpu=1"
-    assert states.needs_text({"cores": 1}) is None and states.parse_needs(None) == {"cores": 1}
-    assert states.parse_needs("gaussian=2") == {"cores": 1, "gaussian": 2}
+    assert states_and_needs.needs_text({"gpu": 1, "cores": 4}) == "cores=4 gpu=1"
+    assert states_and_needs.needs_text({"cores": 1}) is None and states_and_needs.parse_needs(None) == {"cores": 1}
+    assert states_and_needs.parse_needs("gaussian=2") == {"cores": 1, "gaussian": 2}
     for wrong in (
         {"GPU": 1},
         {"a b": 1},
@@ -241,7 +241,7 @@ def test_needs_have_one_form() -> None:
         {"$(x)": 1},
     ):
         with pytest.raises(ValueError, match=r"name|set by|from 1 to"):
-            states.check_needs(wrong)
+            states_and_needs.check_needs(wrong)
 
 
 def test_a_job_of_several_cores_may_use_their_shares_of_the_memory() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.lab_messages import QUEUE
-from sciagent.domain.states import CampaignState
+from sciagent.domain.lab_messages_and_codes import QUEUE
+from sciagent.domain.states_and_needs import CampaignState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.answers.shown_values import plain
-from sciagent.domain.safe_text import REPLACEMENT
+from sciagent.domain.answers.candidate_and_value_answers import plain
+from sciagent.domain.safe_text_and_durations import REPLACEMENT
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

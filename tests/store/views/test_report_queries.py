@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.states import Standing
+from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now

@@ -13,7 +13,7 @@ import pytest
 from sciagent import Campaign
 from sciagent.rewards.publish_versions import publish, show
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.environment.http_environment import EnvironmentServer, application, guarded, hosts_of
+from sciagent.training.environment.http_server import EnvironmentServer, application, guarded, hosts_of
 from tests.support import environments
 from tests.support.chat_server import ChatServer, calls
 from tests.support.vllm import ROOT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from sciagent.domain.answers.shown_values import json_schema, plain
+from sciagent.domain.answers.candidate_and_value_answers import json_schema, plain
 from sciagent.training.evaluation.evaluation_answers import EvaluatedArm, EvaluationAnswer
 
 

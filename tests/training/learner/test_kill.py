@@ -13,7 +13,7 @@ import pytest
 
 from sciagent.agent import installed_models
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.learner import run_state, trained_models, training_run
+from sciagent.training.learner import load_and_publish, run_state, training_run
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.settings import TrainingSettings
 from tests.training.learner.test_training_run import run, weights
@@ -42,8 +42,8 @@ PLACES: dict[str, tuple[Any, str, int]] = {
     "in the update": (Learner, "gradient", 5),
     "between update and checkpoint": (run_state.RunFolder, "save", 2),
     "while a checkpoint is written": (run_state.os, "fsync", 3),
-    "between update and publishing": (trained_models, "write_weights", 1),
-    "between the weights and the ledger": (trained_models, "publish", 1),
+    "between update and publishing": (load_and_publish, "write_weights", 1),
+    "between the weights and the ledger": (load_and_publish, "publish", 1),
 }
 
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sciagent.agent import installed_models
 from sciagent.agent.messages import Message, Sampling
 from sciagent.agent.policies.local_model import LocalPolicy
-from sciagent.agent.serving.served_adapters import adapter_sha256
+from sciagent.agent.serving.served_models_and_adapters import adapter_sha256
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t

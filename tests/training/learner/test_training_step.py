@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sciagent.training.learner.learner_rows import AnswerSpan, TrainingRow
-from sciagent.training.learner.micro_batches import micro_batch
+from sciagent.training.learner.micro_batches_and_loss import micro_batch
 from sciagent.training.learner.training_step import DivergedError, Learner, Teacher
 from sciagent.training.settings import LearnerSettings
 from tests.training.learner.made_rows import CONTEXT, gradient, logprobs, sampled_rows

@@ -17,7 +17,7 @@ from sciagent.agent import installed_models
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import evaluations_and_turn_uses
-from sciagent.training.learner import run_state, trained_models
+from sciagent.training.learner import load_and_publish, run_state
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.live import group_waves
 from sciagent.training.live.live_run import train_live
@@ -49,7 +49,7 @@ PLACES: dict[str, tuple[Any, str, int]] = {
     "between update and checkpoint": (run_state.RunFolder, "save", 2),
     "while a checkpoint is written": (run_state.os, "fsync", 6),
     "between the checkpoint and the uses": (evaluations_and_turn_uses, "write", 3),
-    "between update and publishing": (trained_models, "write_weights", 1),
+    "between update and publishing": (load_and_publish, "write_weights", 1),
 }
 
 

@@ -20,7 +20,7 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.store.learning import evaluations_and_turn_uses
 from sciagent.training.learner.learner_rows import TrainingRow
-from sciagent.training.learner.trained_models import LoadedModel
+from sciagent.training.learner.load_and_publish import LoadedModel
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.live.late_verdicts import LateVerdicts, TrainedGroup, differences
 from sciagent.training.live.live_run import train_live

@@ -148,7 +148,7 @@ from pathlib import Path
 from sciagent.agent.messages import EpisodeQuestion, Message, Sampling
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.learner.trained_models import load
+from sciagent.training.learner.load_and_publish import load
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.live.ray_actors import RolloutActors, SentEngine
 from sciagent.training.live.sampling_engines import InProcessEngine

@@ -15,7 +15,7 @@ from sciagent.domain.evidence import ArtifactFile, Finding, Measured
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.properties_and_levels import DIPOLE, HOMO_LUMO_GAP, Level
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.domain.safe_text import MAX_TEXT
+from sciagent.domain.safe_text_and_durations import MAX_TEXT
 from sciagent.verification.sandbox.messages import (
     MAX_LINE,
     Job,

@@ -38,7 +38,7 @@ from sciagent.verification.verifier_contract import (
     at,
 )
 from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements
-from sciagent_verifiers.fast.descriptor_functions import descriptor_functions
+from sciagent_verifiers.fast.molecule_descriptor_functions import descriptor_functions
 from sciagent_verifiers.verifier_bases import MoleculeVerifier, refused
 
 MIN_RING_WITH_ALKYNE = 8  # atoms

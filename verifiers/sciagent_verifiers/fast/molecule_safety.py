@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes_and_verdicts import Reason
-from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import SAFETY_ALERTS, Level, PropertyAtLevel, at
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings
 from sciagent_verifiers.fast.hazards.crystal_hazards import known_molecule_rule
 from sciagent_verifiers.fast.hazards.molecule_hazards import Hazard, Rule, rule_names, screen

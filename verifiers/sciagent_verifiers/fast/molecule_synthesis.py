@@ -12,7 +12,6 @@ from pydantic import Field, field_validator, model_validator
 from sciagent.chemistry.molecule import Molecule, molecule_or_none
 from sciagent.domain.cost import Cost
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import (
     PURCHASABLE,
     SA_SCORE,
@@ -22,11 +21,12 @@ from sciagent.domain.properties_and_levels import (
     PropertyAtLevel,
     at,
 )
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import SimulatorError, UsageError
 from sciagent.verification.retrosynthesis import RouteFinder, checked, route_finder
 from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings, StructureFile
-from sciagent_verifiers.fast.descriptor_functions import sa_score
-from sciagent_verifiers.fast.reference_index import ReferenceIndex, index_of
+from sciagent_verifiers.fast.molecule_descriptor_functions import sa_score
+from sciagent_verifiers.fast.molecule_index import ReferenceIndex, index_of
 from sciagent_verifiers.verifier_bases import MoleculeVerifier, refused
 
 LONGEST_NAMES = 120  # characters; longer lists of files are named by the hash of the settings
@@ -99,7 +99,7 @@ class MoleculeSynthesis(MoleculeVerifier):
     tier = Tier.FAST
     Settings = MoleculeSynthesisSettings
     settings: MoleculeSynthesisSettings
-    preload = ("rdkit.Chem", "rdkit.Chem.BRICS", "sciagent_verifiers.fast.reference_index")
+    preload = ("rdkit.Chem", "rdkit.Chem.BRICS", "sciagent_verifiers.fast.molecule_index")
 
     @classmethod
     def warm(cls) -> None:

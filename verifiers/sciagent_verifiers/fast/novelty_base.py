@@ -22,8 +22,8 @@ from pydantic import Field, model_validator
 
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.evidence import content_hash
-from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import NEAREST_SIMILARITY, Level, PropertyAtLevel, at
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import InputFileError
 from sciagent.inputs.environment_variables import cache_folder
 from sciagent.verification.verifier_contract import (

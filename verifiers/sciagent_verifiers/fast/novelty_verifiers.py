@@ -14,8 +14,8 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.cost import Cost
 from sciagent.verification.verifier_contract import Refusal, StructureFile
 from sciagent_verifiers.fast.compounds.crystal_index import CrystalFile, CrystalIndex, crystal_index
+from sciagent_verifiers.fast.molecule_index import Fingerprint, ReferenceIndex, index_of
 from sciagent_verifiers.fast.novelty_base import Neighbour, NoveltySettings, NoveltyVerifier
-from sciagent_verifiers.fast.reference_index import Fingerprint, ReferenceIndex, index_of
 from sciagent_verifiers.verifier_bases import refusal_of_other_kind
 
 
@@ -47,7 +47,7 @@ class MoleculeNovelty(NoveltyVerifier[Molecule, ReferenceIndex]):
     version = "1"
     Settings = MoleculeNoveltySettings
     settings: MoleculeNoveltySettings
-    preload = ("rdkit.Chem", "FPSim2", "tables", "sciagent_verifiers.fast.reference_index")
+    preload = ("rdkit.Chem", "FPSim2", "tables", "sciagent_verifiers.fast.molecule_index")
     engines = ("FPSim2",)
 
     @property

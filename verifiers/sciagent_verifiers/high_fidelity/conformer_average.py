@@ -22,7 +22,7 @@ from sciagent.domain.properties_and_levels import DIPOLE, GIBBS_FREE_ENERGY, SOL
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context, Finding, Property, Reason, Refusal
-from sciagent_simulators.conformer_search import (
+from sciagent_simulators.conformer_search_and_averages import (
     KCAL,
     AverageKind,
     ConformerPopulation,

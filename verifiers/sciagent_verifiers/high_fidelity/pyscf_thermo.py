@@ -15,9 +15,9 @@ from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.properties_and_levels import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel
 from sciagent_simulators.geometry import Geometry, failure
+from sciagent_simulators.implicit_solvents import PyscfSolvent
 from sciagent_simulators.pyscf_engine import ground_state
 from sciagent_simulators.pyscf_relax import pyscf_hessian
-from sciagent_simulators.solvents import PyscfSolvent
 from sciagent_simulators.tblite_engine import ionised
 from sciagent_simulators.thermochemistry.normal_modes import NormalModes, minimum, normal_modes
 from sciagent_verifiers.high_fidelity.density_functional_base import (

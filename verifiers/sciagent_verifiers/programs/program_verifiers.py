@@ -25,6 +25,7 @@ from sciagent.verification.verifier_contract import (
     at,
 )
 from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds
+from sciagent_simulators.implicit_solvents import PyscfSolvent
 from sciagent_simulators.programs.program_scf import (
     BEYOND,
     WORD,
@@ -37,7 +38,6 @@ from sciagent_simulators.programs.program_scf import (
     compute,
 )
 from sciagent_simulators.programs.run_program import ProgramOutput
-from sciagent_simulators.solvents import PyscfSolvent
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_verifiers.high_fidelity.density_functional_base import BASIS_FACTORS, functions_of_atom
 from sciagent_verifiers.high_fidelity.pyscf_scf import FLEXIBLE, RIGID

@@ -48,7 +48,7 @@ from sciagent_simulators.potentials.potential import (
     potential_factory,
     potential_versions,
 )
-from sciagent_simulators.potentials.relax_batches import Relaxed, relax
+from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, relax
 
 DEFAULT_MODEL = "chgnet-0.3.0"
 EXPECTED_STEPS = 45  # of a relaxation, in the estimate of its cost
@@ -112,7 +112,7 @@ class ForceField(Verifier[Crystal]):
     preload: ClassVar[tuple[str, ...]] = (
         "numpy", "scipy.linalg", "scipy.optimize", "ase", "pymatgen.core", "pymatgen.io.ase", "pymatgen.io.cif",
         "pymatgen.symmetry.analyzer", "torch",
-        "sciagent_simulators.potentials.known_phases", "sciagent_simulators.potentials.relax_batches",
+        "sciagent_simulators.potentials.known_phases", "sciagent_simulators.potentials.relax_and_equation_of_state",
     )  # fmt: skip
     spread: ClassVar[Mapping[Property, float]]
     """Standard uncertainty of each property: the repeatability over the starting structure, in canonical units."""

@@ -39,7 +39,7 @@ from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import SciagentError, SimulatorError, SpecError
 from sciagent.verification.setting_files import content_of
-from sciagent_verifiers.fast.descriptor_functions import descriptor_functions
+from sciagent_verifiers.fast.molecule_descriptor_functions import descriptor_functions
 
 MAX_CRITERIA = 12  # of a rubric
 MAX_GRADE = 10  # highest grade that a scale may have

@@ -25,9 +25,9 @@ from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.cost import Cost
 from sciagent.domain.evidence import Measured, seed_of
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent.domain.positions_and_tiers import Tier
 from sciagent.domain.properties_and_levels import JUDGED_MARGIN, JUDGED_SCORE, Level, PropertyAtLevel, at
-from sciagent.domain.safe_text import address_fault
+from sciagent.domain.rung_positions_and_tiers import Tier
+from sciagent.domain.safe_text_and_durations import address_fault
 from sciagent.errors import SciagentError, UsageError
 from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings
 from sciagent_verifiers.simulation import judge_votes
@@ -135,7 +135,7 @@ class LmJudge(MoleculeVerifier):
     settings: JudgeSettings
     opinion = True
     reusable = False
-    preload = ("rdkit.Chem.rdMolDescriptors", "sciagent_verifiers.fast.descriptor_functions", "ruamel.yaml")
+    preload = ("rdkit.Chem.rdMolDescriptors", "sciagent_verifiers.fast.molecule_descriptor_functions", "ruamel.yaml")
     engines = ("openai", "transformers", "torch")
 
     @classmethod

@@ -53,7 +53,7 @@ from sciagent_simulators.potentials.potential import (
     model_difference,
     potential_factory,
 )
-from sciagent_simulators.potentials.relax_batches import Relaxed, evaluate
+from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, evaluate
 from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings, structure_of
 
 MAX_BYTES = 200_000_000  # of a file of phases

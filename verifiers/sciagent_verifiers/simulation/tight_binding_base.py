@@ -28,8 +28,8 @@ from sciagent.domain.properties_and_levels import DIPOLE, HOMO, HOMO_LUMO_GAP, L
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context, Level, Property, Tier
 from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.implicit_solvents import Solvation
 from sciagent_simulators.low_conformers import ranks_that_matter, spread_over_searches
-from sciagent_simulators.solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare, relaxed_by_protocol, search_conformers
 from sciagent_simulators.tblite_engine import single_point
 from sciagent_verifiers.verifier_bases import Calculation, Spread

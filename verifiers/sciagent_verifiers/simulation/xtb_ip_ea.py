@@ -19,7 +19,7 @@ from sciagent.verification.verifier_contract import (
     at,
 )
 from sciagent_simulators.geometry import Geometry, bonds_of
-from sciagent_simulators.solvents import Solvent
+from sciagent_simulators.implicit_solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import (
     IPEA_SHIFT,

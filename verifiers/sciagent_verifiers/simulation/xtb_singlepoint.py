@@ -20,7 +20,7 @@ from sciagent.verification.verifier_contract import (
     at,
 )
 from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.solvents import Solvent
+from sciagent_simulators.implicit_solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import XtbResult, single_point
 from sciagent_verifiers.method_errors import XTB_SINGLEPOINT

@@ -11,7 +11,7 @@ from sciagent.domain.properties_and_levels import SOLVATION_ENERGY, Property
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context, Cost, Finding, Level, Prior, PropertyAtLevel, Settings, at
 from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.solvents import Model, Solvation, Solvent, unparametrised
+from sciagent_simulators.implicit_solvents import Model, Solvation, Solvent, unparametrised
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import single_point
 from sciagent_verifiers.method_errors import XTB_SOLVATION

@@ -10,7 +10,7 @@ from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.properties_and_levels import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.verifier_contract import Context, Cost, Finding, Level, PropertyAtLevel
 from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds
-from sciagent_simulators.solvents import Solvent
+from sciagent_simulators.implicit_solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import DISSOCIATED, RECOVERY, XtbResult, ionised, relax
 from sciagent_simulators.thermochemistry.normal_modes import NormalModes, minimum, normal_modes

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator
 
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.evidence import Measured
-from sciagent.domain.lab_messages import AskedQuantity, LabAnswer, LabForm
+from sciagent.domain.lab_messages_and_codes import AskedQuantity, LabAnswer, LabForm
 from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.domain.properties_and_levels import DENSITY, Level, Property, PropertyAtLevel, at, properties
 from sciagent.domain.quantities import check_possible, to_canonical

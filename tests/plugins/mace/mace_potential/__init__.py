@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent_simulators.potentials.ase_calculator import AsePotential
+from sciagent_simulators.potentials.ase_potential import AsePotential
 from sciagent_simulators.potentials.known_phases import MPTRJ
 from sciagent_simulators.potentials.potential import EnergyScale, Potential, PotentialFactory
 

@@ -1,0 +1,440 @@
+"""Imports measured or computed values from a CSV file as evidence. The whole file is checked before any write."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.people import import_corrections
+from sciagent.chemistry.molecule_files import check_columns, csv_fault, names_in
+from sciagent.chemistry.subjects.base import Reading
+from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.domain.candidate_and_names import MOLECULE_KIND, Candidate, identifier_columns
+from sciagent.domain.cost import RESOURCE_UNITS, Cost
+from sciagent.domain.display_units import Column
+from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
+from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.properties_and_levels import Level, Property, properties
+from sciagent.domain.quantities import Censoring, Quantity, check_possible, to_canonical
+from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
+from sciagent.inputs.open_input import open_input
+from sciagent.inputs.yaml_validation import file_hash
+from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import attempts
+from sciagent.store.results import candidates, evidence
+from sciagent.store.results.candidates import enter_names
+from sciagent.store.results.evidence import NewEvidence
+
+VERIFIER = "import"
+VERSION = "1"  # version of the verifier
+MAX_FAULTS = 50  # faults that an error lists
+MAX_ROWS = 2_000_000  # rows of a file
+ROWS_PER_WRITE = 500
+MAX_NAME = 120  # characters of a file's name in the source of a value
+HASH_DIGITS = 16  # digits of a file's hash in the source of a value
+
+
+@dataclass
+class ImportReport:
+    """The counts of an import, and the rows that were left out."""
+
+    rows: int = 0
+    """Number of rows in the file."""
+    recorded: int = 0
+    """Number of evidence rows written now."""
+    known: int = 0
+    """Number of rows whose values are in the ledger already."""
+    revised: int = 0
+    """Number of evidence rows that supersede an earlier value."""
+    empty: int = 0
+    """Number of empty cells."""
+    faults: list[str] = field(default_factory=list)
+    """Messages on rows that were left out: `file:line:cell: fault`."""
+
+
+class _Row(NamedTuple):
+    """A parsed row of the file."""
+
+    candidate: Candidate
+    key: EvidenceKey
+    measured: tuple[Measured, ...]
+    names: Mapping[str, str]
+    """Texts of the columns that stay with the candidate as remarks, by column."""
+    cost: Cost
+    """Cost of the values of the row, as the file states it."""
+
+
+class _CellError(ValueError):
+    """A fault in one cell: the number of the cell in its row, from 1, and a message."""
+
+
+def import_file(
+    ledger: Ledger,
+    path: Path,
+    *,
+    columns: Sequence[Column],
+    level: Level,
+    subject: str = MOLECULE_KIND,
+    structure: str | None = None,
+    standardise: Literal["refuse", "parent"] = "refuse",
+    who: str = "unknown",
+    skip_bad: bool = False,
+    revise: str | None = None,
+    replicate: bool = False,
+    dry_run: bool = False,
+    keep: Sequence[str] | None = None,
+    ph: float | None = None,
+    costs: Mapping[str, str] | None = None,
+) -> ImportReport:
+    """Records each row of a file as evidence of the verifier `import` at the stated level.
+
+    A candidate with two rows gets two replicates. Values that are in the ledger already are not written again, even if
+    they came from a file of another name. If the ledger has another value for the same molecule, property and level,
+    from whichever file, UsageError is raised.
+
+    subject: kind of candidate that a row is about. structure: the column with the structures; None: the column that the
+    subject usually has. revise: reason for which a differing value supersedes the old value. replicate: whether a value
+    that differs from the value of another file is kept beside it instead. keep: columns whose texts stay with the
+    molecules as remarks and never replace their names; None: the column that looks like an identifier. ph: the values
+    were measured on the dominant protonation states at this pH; None: on the structures as they are. costs: {resource:
+    amount, or column with the amount of each row}; the cost of each recorded row is kept as an attempt that counts
+    towards no campaign's spend.
+
+    Raises InputFileError, with the first faults, and writes nothing if a row is faulty and skip_bad is False.
+    """
+    report = ImportReport()
+    rules = _reading(subject, standardise, ph)
+    structure = structure or subject_of(subject).words.column
+    _check_columns(columns)
+    stated_costs = _checked_costs(costs or {})
+    columns_with_property = [(column, properties()[column.property]) for column in columns]
+    property_names = sorted(column.property for column in columns)
+    settings_hash = content_hash({"level": level.hash, "source": path.name, "properties": property_names})
+    rows: list[_Row] = []
+    replicates = Counter[str]()  # number of rows so far, by candidate key
+    name_columns = keep
+    for line, cells in _read_rows(path, structure, columns, keep or ()):
+        if name_columns is None:
+            header = [name for name in cells if name is not None]  # csv stores surplus cells under the key None
+            name_columns = identifier_columns(header, structure)
+        report.rows += 1
+        try:
+            candidate, measured = _parse(cells, structure, rules, columns_with_property, level)
+            cost = _cost(cells, stated_costs)
+        except _CellError as error:
+            cell, message = error.args
+            report.faults.append(f"{path}:{line}:{cell}: {message}")
+            continue
+        report.empty += len(columns) - len(measured)
+        if measured:
+            key = EvidenceKey(candidate.key, VERIFIER, VERSION, settings_hash, replicate=replicates[candidate.key])
+            replicates[candidate.key] += 1
+            rows.append(_Row(candidate, key, measured, names_in(cells, name_columns), cost))
+    if report.faults and not skip_bad:
+        raise _faulty(report.faults)
+    if not dry_run:
+        _write(ledger, path, rows, who, revise, replicate, report)
+    return report
+
+
+def _faulty(faults: Sequence[str]) -> InputFileError:
+    """Returns the error for a file with faults, of which it lists the first ones."""
+    more = [f"… and {len(faults) - MAX_FAULTS} more"] if len(faults) > MAX_FAULTS else []
+    hint = "nothing was imported; mend the file, or leave these rows out with --skip-bad"
+    return InputFileError("\n".join([*faults[:MAX_FAULTS], *more, hint]))
+
+
+def _reading(subject: str, standardise: Literal["refuse", "parent"], ph: float | None) -> Reading:
+    """Returns the rules by which texts become candidates. Raises UsageError if the subject does not take them."""
+    try:
+        return subject_of(subject).reading(standardise if ph is None else {"fragments": standardise, "ph": ph})
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def _check_columns(columns: Sequence[Column]) -> None:
+    """Raises UsageError if there is no column, or if two columns have one name or one property."""
+    _refuse_twice("column", [column.name for column in columns])
+    _refuse_twice("property", [column.property for column in columns])
+    if not columns:
+        raise UsageError("no column with values is named")
+
+
+def _refuse_twice(what: str, names: Sequence[str]) -> None:
+    """Raises UsageError if a name is given twice. what: the kind of thing that is named."""
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise UsageError(f"{what} {', '.join(sorted(twice))} is given twice; import one file, then the other")
+
+
+def _checked_costs(costs: Mapping[str, str]) -> Mapping[str, str]:
+    """Returns the costs as they are. Raises UsageError for an unknown resource."""
+    for resource in costs:
+        if resource not in RESOURCE_UNITS:
+            known = ", ".join(RESOURCE_UNITS)
+            raise UsageError(f'unknown resource "{resource}"{did_you_mean(resource, RESOURCE_UNITS)}; known: {known}')
+    return costs
+
+
+def _cost(cells: Mapping[Any, Any], costs: Mapping[str, str]) -> Cost:
+    """Returns the cost of a row; an empty cell is no cost. Raises _CellError.
+
+    costs: {resource: amount, or column with the amount of each row}.
+    """
+    amounts = {}
+    for resource, stated in costs.items():
+        is_column = stated in cells
+        text = (cells[stated] or "").strip() if is_column else stated
+        try:
+            amounts[resource] = _number(text) if text else 0.0
+            Cost({resource: amounts[resource]})  # raises ValueError for a negative amount
+        except ValueError as error:
+            if is_column:
+                raise _CellError(list(cells).index(stated) + 1, f"cost: {error}") from None
+            raise _CellError(1, f'cost: {error}; "{stated}" is no column either') from None
+    return Cost(amounts)
+
+
+def _read_rows(
+    path: Path, structure: str, columns: Sequence[Column], keep: Sequence[str]
+) -> Iterator[tuple[int, Mapping[Any, Any]]]:
+    """Yields the line number and the cells of each row."""
+    try:
+        with open_input(path) as file:
+            raw = file.read()
+        text = raw.decode("utf-8-sig")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        lines = raw[: error.start].split(b"\n")
+        place = f"{path}:{len(lines)}:{lines[-1].count(b',') + 1}"
+        raise InputFileError(f"{place}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
+    readable = text.replace("\0", "\N{SYMBOL FOR NULL}")  # csv does not take the null character
+    reader = csv.DictReader(io.StringIO(readable, newline=""))
+    try:
+        wanted = (structure, *(column.name for column in columns), *keep)
+        _check_header(path, reader.fieldnames or [], wanted)
+        for n, row in enumerate(reader):
+            if n >= MAX_ROWS:
+                raise InputFileError(f"{path}:{reader.line_num}:1: more than {MAX_ROWS} rows; split the file")
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise csv_fault(path, reader.line_num, error) from error
+
+
+def _check_header(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
+    """Raises InputFileError if a column is missing or two columns have the same name."""
+    check_columns(path, header, wanted)
+    if len(set(header)) != len(header):
+        raise InputFileError(f"{path}:1:1: two columns have the same name")
+
+
+def _parse(
+    cells: Mapping[Any, Any], structure: str, rules: Reading, columns: Sequence[tuple[Column, Property]], level: Level
+) -> tuple[Candidate, tuple[Measured, ...]]:
+    """Returns the candidate of a row and its values that are not empty. Raises _CellError."""
+    header = [name for name in cells if name is not None]
+    if len(header) < len(cells):  # csv stores surplus cells under the key None
+        hint = "quote a text with a comma, and write numbers with a decimal point"
+        raise _CellError(len(header) + 1, f"more cells than the header has; {hint}")
+    try:
+        candidate = rules.apply(cells[structure] or "").candidate
+    except InvalidCandidateError as error:
+        message = f"{structure}: {error.reason}: {error.detail}"
+        raise _CellError(header.index(structure) + 1, message) from None
+    measured = []
+    for column, prop in columns:
+        text = (cells[column.name] or "").strip()
+        if not text:
+            continue
+        try:
+            measured.append(Measured(prop.name, level, _quantity(text, column, prop, cells)))
+        except (ValueError, UnitError) as error:
+            raise _CellError(header.index(column.name) + 1, f"{column.name}: {error}") from None
+    return candidate, tuple(measured)
+
+
+def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, str | None]) -> Quantity:
+    """Parses a cell as a quantity; `< 0.1` and `> 5` are censored. Raises ValueError or UnitError."""
+    censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(text[0], Censoring.NONE)
+    value = _number(text[1:] if censoring is not Censoring.NONE else text)
+    unit = column.unit or prop.unit
+    if unit in row:  # a column with the unit of each row
+        unit = (row[unit] or "").strip()
+    uncertainty: float | None = None
+    if column.uncertainty is not None:
+        uncertainty_text = column.uncertainty  # the same for all rows
+        if column.uncertainty in row:
+            uncertainty_text = (row[column.uncertainty] or "").strip()
+        uncertainty = _number(uncertainty_text) if uncertainty_text else None
+    typed = text if column.unit is None or unit == "1" else f"{text} {unit}"
+    quantity = to_canonical(Quantity(value, unit, uncertainty, censoring, as_typed=typed), prop)
+    check_possible(quantity, prop)
+    return quantity
+
+
+def _number(text: str) -> float:
+    """Parses a finite number. Raises ValueError for any other text."""
+    try:
+        value = float(text.replace("_", "?"))  # refuses 1_5, which Python would read as 15
+    except ValueError:
+        raise ValueError(f'"{text[:40]}" is not a number (use a point as decimal sign)') from None
+    if not math.isfinite(value):
+        why = "is not a finite number; leave the cell empty if it was not measured"
+        raise ValueError(f"{Reason.NOT_FINITE}: {text} {why}")
+    return value
+
+
+@dataclass
+class _Writer:
+    """Writes the rows of a file, in the order of the file."""
+
+    connection: Connection
+    path: Path
+    source: str
+    """Name and hash of the file."""
+    who: str
+    revise: str | None
+    """Reason for which a differing value supersedes the old one; None: no value may differ."""
+    replicate: bool
+    """Whether a value that differs from the value of another file is kept beside it."""
+    report: ImportReport
+    in_other_files: Counter[Any] = field(default_factory=Counter)
+    """{(candidate id, values): count} of evidence from files of other names."""
+    superseded_ids: set[int] = field(default_factory=set)
+    """Ids of evidence of other files that this import supersedes."""
+
+    def write(self, chunk: Sequence[_Row], ids: Mapping[str, int]) -> None:
+        """Writes the rows whose values are not in the ledger yet. ids: ledger ids of the candidates, by key."""
+        known_keys = evidence.ids_by_key(self.connection, [row.key.hash for row in chunk])
+        first_replicates = [(ids[row.candidate.key], row.key) for row in chunk if row.key.replicate == 0]
+        self.in_other_files.update(_in_other_files(self.connection, first_replicates))
+        ids_in_other_files = {id_ for id_, *_ in self.in_other_files}
+        new: list[NewEvidence] = []
+        costs: list[Cost] = []
+        for row in chunk:
+            id_ = ids[row.candidate.key]
+            values = _values(row.measured)
+            current = None  # the latest evidence under this key, from a file of the same name
+            key = row.key
+            if row.key.hash in known_keys:
+                current, key = _latest(self.connection, row.key)
+            if current is None and self.in_other_files[id_, *values] > 0:
+                # each earlier row with these values accounts for one row of this file
+                self.in_other_files[id_, *values] -= 1
+                self.report.known += 1
+                continue
+            if current is not None and _values(current.measured) == values:
+                self.report.known += 1
+                continue
+            old_id = None
+            if current is not None:
+                self._check_may_revise(row.candidate.text)
+                old_id = current.id
+            elif not self.replicate and id_ in ids_in_other_files:
+                old_id = self._id_in_other_file(row, id_)
+            if old_id is not None:
+                self.report.revised += 1
+            finding = Finding(row.candidate.key, Outcome.OK, measured=row.measured)
+            costs.append(row.cost)
+            new.append(
+                NewEvidence(finding, key, id_, source=self.source, who=self.who, why=self.revise, supersedes=old_id)
+            )
+        self._record(new, costs)
+
+    def _record(self, new: Sequence[NewEvidence], costs: Sequence[Cost]) -> None:
+        """Records evidence. costs: one for each; evidence without a cost gets no attempt."""
+        paid = [place for place, cost in enumerate(costs) if cost]  # places of the evidence with a cost
+        ids = attempts.write_ended(self.connection, f"import by {self.who}", [costs[place] for place in paid])
+        attempt_ids = dict(zip(paid, ids, strict=True))
+        entries = [replace(entry, attempt_id=attempt_ids.get(place)) for place, entry in enumerate(new)]
+        self.report.recorded += len(evidence.record(self.connection, entries))
+        attempts.mark_end(self.connection, ids, evidence.read_watermark(self.connection))
+
+    def _check_may_revise(self, smiles: str) -> None:
+        """Raises UsageError if there is no reason for which a value supersedes an earlier value of this file."""
+        if self.revise is None:
+            raise UsageError(
+                f"{smiles}: the ledger has another value from {self.path.name}; "
+                'supersede it with --revise "why it changed" (nothing was imported)'
+            )
+
+    def _id_in_other_file(self, row: _Row, id_: int) -> int | None:
+        """Returns the id of the evidence of another file that the row supersedes; None if it supersedes none.
+
+        id_: ledger id of the candidate.
+        """
+        others = import_corrections.differing(self.connection, id_, row.key.settings_hash, row.measured)
+        others = [other for other in others if other.id not in self.superseded_ids]
+        self.superseded_ids.update(other.id for other in others)
+        smiles = row.candidate.text
+        name = self.path.name
+        return import_corrections.id_to_supersede(self.connection, others, smiles, name, self.revise, self.who)
+
+
+def _write(
+    ledger: Ledger,
+    path: Path,
+    rows: Sequence[_Row],
+    who: str,
+    revise: str | None,
+    replicate: bool,
+    report: ImportReport,
+) -> None:
+    """Writes all rows in one transaction."""
+    if revise is not None and replicate:
+        raise UsageError("give --revise or --replicate: a value either supersedes another one or is kept beside it")
+    source = f"{path.name[:MAX_NAME]} sha256:{file_hash(path)[:HASH_DIGITS]}"
+    with ledger.begin() as connection:
+        # candidates are written before evidence, since a writer that holds the watermark must not wait for a lock
+        ids = candidates.enter(connection, {row.candidate.key: row.candidate for row in rows}.values())
+        names = [(ids[row.candidate.key], row.names) for row in rows]
+        enter_names(connection, campaign_id=None, given=names)
+        writer = _Writer(connection, path, source, who, revise=revise, replicate=replicate, report=report)
+        for start in range(0, len(rows), ROWS_PER_WRITE):
+            writer.write(rows[start : start + ROWS_PER_WRITE], ids)
+
+
+def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.RecordedEvidence | None, EvidenceKey]:
+    """Returns the current revision under the key, and the key of the next revision."""
+    current = None
+    while True:
+        revision = evidence.by_key(connection, key.hash)
+        if revision is None:
+            return current, key
+        current = revision
+        key = replace(key, revision=key.revision + 1)
+
+
+def _in_other_files(connection: Connection, pairs: Sequence[tuple[int, EvidenceKey]]) -> Counter[Any]:
+    """Returns {(candidate id, values): count} of current evidence from files of other names.
+
+    pairs: candidate ids and keys of the rows of this file. The name of a file is part of the settings of its keys.
+    """
+    settings_of_this_file = {key.settings_hash for _, key in pairs}
+    e = t.current_evidence.c
+    candidate_ids = sorted({id_ for id_, _ in pairs})
+    query = sa.select(e.id, e.candidate_id, e.settings_hash).where(
+        e.candidate_id.in_(candidate_ids), e.verifier == VERIFIER, e.verifier_version == VERSION
+    )
+    rows = [row for row in connection.execute(query) if row.settings_hash not in settings_of_this_file]
+    measured = evidence.measured_of(connection, [row.id for row in rows])
+    return Counter((row.candidate_id, *_values(measured.get(row.id, ()))) for row in rows)
+
+
+def _values(measured: Sequence[Measured]) -> list[tuple[Any, ...]]:
+    """Returns the fields by which two rows are compared: property, level, value, uncertainty and censoring."""
+    return sorted(
+        (m.property, m.level.hash, m.quantity.value, m.quantity.uncertainty, str(m.quantity.censoring))
+        for m in measured
+    )
