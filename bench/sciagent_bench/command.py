@@ -38,7 +38,12 @@ class Goal(StrEnum):
 def scheduling(
     table: Annotated[Path | None, typer.Option("--table", help="A CSV of known answers, also .gz.")] = None,
     identifier: Annotated[
-        str | None, typer.Option("--id", metavar="COLUMN", help="Of SMILES or formulas: how alike structures are.")
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            help="Column of SMILES or formulas; how alike they are tells how alike candidates are.",
+        ),
     ] = None,
     rungs: Annotated[
         str | None, typer.Option(metavar="COLUMN:COST,...", help="Of the table, cheap to dear; the last is the truth.")
@@ -51,7 +56,10 @@ def scheduling(
     top: Annotated[float | None, typer.Option(help=f"Share of the answers that are hits; default: {TOP}.")] = None,
     features: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN,...", help="Numbers or labels: how alike structures are, instead of --id."),
+        typer.Option(
+            metavar="COLUMN,...",
+            help="Columns of numbers or labels that tell how alike candidates are, instead of --id.",
+        ),
     ] = None,
     family: Annotated[
         str | None, typer.Option(metavar="NAME", help="Synthetic, instead of --table; a wrong name lists them.")
@@ -76,7 +84,9 @@ def scheduling(
     seeds: Annotated[int, typer.Option(min=1, help="Orders of a table, or draws of a family.")] = 20,
     marks: Annotated[
         bool,
-        typer.Option("--cost-to/--no-cost-to", help="The costs of a recall too: another run of each, the longest."),
+        typer.Option(
+            "--cost-to/--no-cost-to", help="Also the cost of each recall: one more, long run per scheduler and seed."
+        ),
     ] = True,
     latency: Annotated[
         float | None, typer.Option(min=0, metavar="DAYS", help="People do the last rung: mean days until an answer.")
@@ -86,11 +96,14 @@ def scheduling(
     workers: Annotated[int, typer.Option(min=1, help="Processes, each with a single thread.")] = 1,
     plot: Annotated[Path | None, typer.Option(help="Draw recall against cost: .svg, .png or .pdf.")] = None,
     json: options.Json = False,
+    *,
+    typer_context: typer.Context,
 ) -> None:
     """Recall of the hits by cost, and the cost of each recall: mean and 95 % interval over seeds.
 
     Costs are shares of the last rung for all candidates. Recall at a budget comes from runs with that budget; the cost
-    of a recall from a run with budget 1, in the order of its indices, and is missing where a seed did not get there.
+    of a recall from a run with budget 1, in the order in which the scheduler ranks its purchases. It is missing where a
+    seed did not get there.
     With --latency and --per-week, people do the last rung: hits by week, in place of recalls.
     `hindsight` is no scheduler: it is the least cost by thresholds that know all answers.
     """
@@ -101,19 +114,22 @@ def scheduling(
     from sciagent_bench.lab.lab_trial import with_people
     from sciagent_bench.run_trials import TrialOutcome, run_all, trials
 
-    shares = _shares(budgets)
+    budget_shares = _shares(budgets)
     names = _listed(schedulers)
     if plot is not None:
         _check_plot(plot)
-    _check_people(latency, per_week, [plot, stream, tables, only])
+    without_people = [plot, stream, tables, only, draw_, add_rung, drop_rung]
+    # these two have other defaults than nothing
+    without_people += [_is_stated(typer_context, name) for name in ("budgets", "marks")]
+    _check_people(latency, per_week, without_people)
     if latency is not None and per_week is not None:
         source = _source(table, identifier, rungs, same, goal, top or TOP, features, family, size)
         with_people(source, names, seeds, latency, per_week, weeks, workers, json)
         return
-    wanted = trials(names, shares, seeds, stream, marks)
+    wanted = trials(names, budget_shares, seeds, stream, marks)
 
-    def changed(source: Source, share: float) -> Source:
-        return Changed(source, draw_, share, _noise(add_rung), tuple(_listed(drop_rung or "")))
+    def changed(source: Source, top_share: float) -> Source:
+        return Changed(source, draw_, top_share, _noise(add_rung), tuple(_listed(drop_rung or "")))
 
     def measured(source: Source, title: str) -> Mapping[str, Any]:
         outcomes = {name: TrialOutcome() for name in names}
@@ -138,7 +154,16 @@ def _check_people(latency: float | None, per_week: int | None, others: Sequence[
     if (latency is None) != (per_week is None):
         raise UsageError("give both --latency DAYS and --per-week N, or neither")
     if latency is not None and any(others):
-        raise UsageError("--plot, --stream, --tables and --only do not go with --latency")
+        raise UsageError(
+            "--plot, --stream, --tables, --only, --draw, --add-rung, --drop-rung, --budgets and --cost-to do not go "
+            "with --latency"
+        )
+
+
+def _is_stated(context: typer.Context, parameter: str) -> bool:
+    """Returns whether the command line states an option. parameter: name of the option's parameter in Python."""
+    source = context.get_parameter_source(parameter)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _check_tables(tables: Path | None, only: str | None, others: Sequence[object]) -> None:

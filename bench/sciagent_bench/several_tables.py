@@ -32,11 +32,11 @@ class TableSpec(BaseModel):
     rungs: str
     """COLUMN:COST,... from cheap to dear; the last is the truth."""
     same: tuple[str, ...] = ()
-    """Rungs that measure what the last one does, at another level."""
+    """Rungs that measure the property of the last rung at another level, such as the gap by a cheaper method."""
     alike: tuple[str, ...] = ()
-    """Rungs that measure one other property, at several levels."""
+    """Rungs that all measure one property, which is not that of the last rung, each at a level of its own."""
     passes: dict[str, Literal["min", "max"]] = {}
-    """Rungs whose gate would have one limit, and the end that passes it."""
+    """Rungs on which a campaign would set a gate with a single limit: whether small values pass it, or large ones."""
     goal: Literal["min", "max"]
     """Whether the truth is to be small or large."""
     top: float = Field(gt=0, lt=1)
@@ -65,16 +65,23 @@ def read_collection(path: Path) -> Mapping[str, TableSpec]:
 
 def compared(tables: Mapping[str, Mapping[str, Any]], rival: str) -> Mapping[str, Mapping[str, Any]]:
     """Returns, for each scheduler, the mean cost of 90 % of the hits as a multiple of the rival's, by table; their
-    geometric mean, and the table with the largest multiple. tables: {table: {scheduler: {recall, cost_to}}}. Tables
-    where a run did not find so many are left out, and counted as `missing`."""
+    geometric mean, and the table with the largest multiple. Tables where a run did not find so many are left out, and
+    counted as `missing`.
+
+    tables: {table: {scheduler: outcome}}. Of an outcome only `cost_to` is read: {recall as a text: (mean, low, high) of
+    its cost, or None}.
+    """
     names: Sequence[str] = list(next(iter(tables.values())))
     found = {}
     for name in names:
         ratios = {}
         for table, schedulers in tables.items():
-            cost, other = (schedulers[which]["cost_to"].get(MARK) for which in (name, rival))
-            if cost and other:
-                ratios[table] = cost[0] / other[0]
+            cost = schedulers[name]["cost_to"].get(MARK)
+            cost_of_rival = schedulers[rival]["cost_to"].get(MARK)
+            if cost and cost_of_rival:
+                mean_cost, *_ = cost
+                mean_of_rival, *_ = cost_of_rival
+                ratios[table] = mean_cost / mean_of_rival
         mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios)) if ratios else None
         worst = max(ratios, key=lambda table: ratios[table], default=None)
         found[name] = {"ratios": ratios, "geometric_mean": mean, "worst": worst, "missing": len(tables) - len(ratios)}

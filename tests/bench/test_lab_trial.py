@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sciagent.errors import UnknownNameError
+from sciagent.errors import UnknownNameError, UsageError
 from sciagent_bench.lab.lab_trial import lab_trials
 from sciagent_bench.lab.replay_with_people import Laboratory
 from tests.support.typed import invoked
@@ -26,6 +26,31 @@ def test_hits_by_week_grow_and_no_more_is_claimed_than_people_can_do(monkeypatch
         hits = [result[key][0] for key in result if key.startswith("hits_by_week_")]
         assert hits == sorted(hits) and len(hits) > 1
         assert result["claims"][0] <= 5 * (WEEKS + 1)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--draw", "100"),
+        ("--add-rung", "noise:0.05"),
+        ("--drop-rung", "first"),
+        ("--budgets", "0.01,0.02,0.05,0.1"),  # the default, but stated
+        ("--cost-to",),
+        ("--no-cost-to",),
+        ("--stream", "20"),
+        ("--only", "qm9"),
+    ],
+)
+def test_an_option_that_has_no_effect_where_people_do_the_last_rung_is_refused(
+    option: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.setenv(threads, "1")  # the command sets them
+    answer = invoked(["bench", "scheduling", *SMALL, *PEOPLE, *option], {})
+    assert isinstance(answer.exception, UsageError)
+    [name] = [word.replace("--no-", "--") for word in option if word.startswith("--")]
+    message = str(answer.exception)
+    assert name in message and "do not go with --latency" in message
 
 
 def test_a_scheduler_that_is_not_known_is_refused() -> None:

@@ -123,8 +123,11 @@ class FittedBestRung:
                 return ladders(pool, left, wanted - int(whole.sum()), self._rng)
             if pool.pending[whole].any():
                 return []  # people have not answered yet
-            each = (left + pool.spent) / len(pool.out) * (1 - pool.spent / self._budget)
-            self._plan = choose_rung(self._sign * pool.scores[whole], self._sign * self._threshold, pool.costs, each)
+            # In a stream, left + spent is the budget of the candidates that have arrived, and self._budget that of all.
+            # So the pilot takes the same share from the budget of each candidate, whenever it arrives.
+            per_candidate = (left + pool.spent) / len(pool.out) * (1 - pool.spent / self._budget)
+            pilot_scores = self._sign * pool.scores[whole]
+            self._plan = choose_rung(pilot_scores, self._sign * self._threshold, pool.costs, per_candidate)
         rung, share = self._plan
         places = round(share * len(pool.out)) - int(pool.closed[:, rung].sum())
         places = min(places, int((~pool.out & ~pool.closed[:, rung]).sum()))

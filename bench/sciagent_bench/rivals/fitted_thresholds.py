@@ -87,11 +87,12 @@ class CampaignThresholds:
         last = pool.scores.shape[1] - 1
         self._towards = np.ones(last + 1)
         spent = pool.spent
-        # budget for each candidate, less the share of it that the pilot has used
-        each = (left + spent) / len(pool.out) * (1 - spent / self._budget)
+        # In a stream, left + spent is the budget of the candidates that have arrived, and self._budget that of all. So
+        # the pilot takes the same share from the budget of each candidate, whenever it arrives.
+        per_candidate = (left + spent) / len(pool.out) * (1 - spent / self._budget)
         costs = pool.costs.mean(0)
         if len(rows) < 3:
-            return Gates((last,), (min(each / costs[last], 1.0),), 0.0)
+            return Gates((last,), (min(per_candidate / costs[last], 1.0),), 0.0)
         z = np.column_stack([ScoreTransform.of(column)(column) for column in rows[:, :-1].T])
         y = self._sign * (rows[:, -1] - self._threshold)
         law = np.column_stack([(z - z.mean(0)) / z.std(0).clip(1e-9), (y - y.mean()) / max(y.std(), 1e-9)])
@@ -99,10 +100,10 @@ class CampaignThresholds:
         self._towards[:last] = np.where(correlation[:last, last] < 0, -1.0, 1.0)
         correlation = correlation * np.outer(self._towards, self._towards)
         level = float(np.clip(-y.mean() / max(y.std(), 1e-9), -3.5, 3.5))
-        gates = find_gates(correlation, level, costs, each, self._rng)
+        gates = find_gates(correlation, level, costs, per_candidate, self._rng)
         while True:  # a generous budget first pays the tightest gates that suffice
-            each *= LESS
-            tighter = find_gates(correlation, level, costs, each, self._rng)
+            per_candidate *= LESS
+            tighter = find_gates(correlation, level, costs, per_candidate, self._rng)
             if tighter.hits < ENOUGH * float(ndtr(-level)):
                 return gates
             gates = tighter
@@ -120,7 +121,7 @@ class CampaignThresholds:
             if free > 0 and len(ids):
                 score = self._score(pool, gates.rungs[place - 1])[ids] if place else self._rng.random(len(ids))
                 order = np.argsort(-score, kind="stable")[:free]
-                return [Purchase(int(ids[i]), PaidIndex(rung), -float(place)) for i in order]
+                return [Purchase(int(ids[i]), PaidIndex(rung), index=-float(place)) for i in order]
         return []
 
     def _left_over(self, pool: CandidatePool, gates: Gates, left: float) -> list[Purchase]:
@@ -129,18 +130,20 @@ class CampaignThresholds:
         A rejected candidate has a score, and is not out: it was not verified.
         """
         last = gates.rungs[-1]
+        after_all_gates = -float(len(gates.rungs))  # the index: these purchases come after those of the gates
         for place in range(len(gates.rungs) - 2, -1, -1):
             score = self._score(pool, gates.rungs[place])
             ids = np.flatnonzero(~pool.out & ~np.isnan(score))
             if len(ids):
                 ids = ids[np.argsort(-score[ids], kind="stable")]
                 ids = ids[np.cumsum(pool.costs[ids, last]) <= left]
-                return [Purchase(int(i), PaidIndex(last), -float(len(gates.rungs))) for i in ids]
+                return [Purchase(int(i), PaidIndex(last), index=after_all_gates) for i in ids]
         # all scored candidates are verified; the first rung takes as many more as can then be verified
         first = gates.rungs[0]
         ids = self._rng.permutation(np.flatnonzero(~pool.out & ~pool.closed[:, first]))
-        each = pool.costs[ids, first] + (pool.costs[ids, last] if first != last else 0.0)
-        return [Purchase(int(i), PaidIndex(first), -float(len(gates.rungs))) for i in ids[np.cumsum(each) <= left]]
+        costs = pool.costs[ids, first] + (pool.costs[ids, last] if first != last else 0.0)
+        affordable = ids[np.cumsum(costs) <= left]
+        return [Purchase(int(i), PaidIndex(first), index=after_all_gates) for i in affordable]
 
     def _score(self, pool: CandidatePool, rung: int) -> Array:
         score: Array = self._towards[rung] * pool.scores[:, rung]
