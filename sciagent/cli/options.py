@@ -28,8 +28,8 @@ Candidate = Annotated[
     str,
     typer.Argument(
         metavar="CANDIDATE",
-        help="SMILES or another notation, the text that best shows, a file of its structure, its name, at least 6 "
-        "digits of the key, or InChIKey.",
+        help="SMILES or another notation, the text that `sciagent best` shows, a file of its structure, its name, at "
+        "least 6 digits of the key, or InChIKey.",
     ),
 ]
 Site = Annotated[

@@ -42,9 +42,6 @@ NotNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Portion = Annotated[float, Field(strict=True, ge=0, le=1)]
 Text = Annotated[str, Field(min_length=1)]
 
-BEGINNING_PATTERN = r"^(now|seeds)(:[1-9][0-9]{0,2})?$"
-BEGINNINGS = "now, seeds, now:N and seeds:N with N from 1 to 999"
-"""The texts that `from` takes, for messages. They name the candidates that a group sees, and how many are drawn."""
 SUPERVISED_RATE = 2e-5  # learning rate of AdamW for imitation and distillation, unless another is stated
 POLICY_RATE = 1e-6  # learning rate of AdamW for policy gradients, unless another is stated
 MOST_TOKENS = 8192  # largest number of tokens of a micro-batch, unless another number is stated
@@ -106,7 +103,8 @@ class CheckedSettings(SettingsGroup):
     """Settings that are stated together. Wrong ones raise UsageError."""
 
     SOURCE: ClassVar[str] = ""
-    """The input of a run with these settings. Messages of commands that take settings of several kinds name it."""
+    """The input of a run with these settings, such as `campaigns`. A command may take settings of several kinds; its
+    messages then say for which input an option is."""
     KIND: ClassVar[str] = "training"
     """Name of the field whose value decides which other fields have an effect; see `CountsFor`."""
 
@@ -279,8 +277,14 @@ class TeacherSettings(SettingsGroup):
     teachers: Teachers
 
 
+BEGINNING_PATTERN = r"^(now|seeds)(:[1-9][0-9]{0,2})?$"
+BEGINNINGS = "now, seeds, now:N and seeds:N with N from 1 to 999"
+"""The texts that the setting `from` takes, for messages. A text says which candidates an episode sees at its beginning:
+all that the campaign has now, or its seeds; with `:N`, N that are drawn from them."""
+
+
 def check_beginning(text: str) -> str:
-    """Returns the text, if it names what groups see at the beginning. Raises a fault for any other text."""
+    """Returns the text, if it says what episodes see at their beginning. Raises a fault for any other text."""
     if re.match(BEGINNING_PATTERN, text) is None:
         raise fault(f'"{text}" is none of {BEGINNINGS}')
     return text
@@ -314,18 +318,18 @@ class GuardSettings(SettingsGroup):
 
     control_gap: NotNegative | None = Field(
         default=0.1,
-        description="Largest growth of the control gap since the run's first policy: payoff of a candidate that the "
-        "control does not confirm, in hits or utility.",
+        description="Largest growth of the control gap since the run's first policy, in hits or utility. The gap is "
+        "the mean payoff of candidates by the terminal rung, less their score by the control.",
     )
     exploitation: NotNegative | None = Field(
         default=0.1,
-        description="Largest exploitation index: payoff of a candidate that the law promises and a lot does not find, "
-        "in hits or utility.",
+        description="Largest exploitation index, in hits or utility: the mean payoff that the law promises for "
+        "candidates, less the mean payoff that is found where candidates are drawn at random and verified.",
     )
     kl_budget: NotNegative | None = Field(
         default=1.0,
-        description="Largest divergence from the model at the start that a version of the rewards may add, in nats per "
-        "token.",
+        description="Largest growth of the divergence from the model at the start while one version of the rewards is "
+        "in force, in nats per token.",
     )
     unsettled: Portion | None = Field(
         default=0.5,
@@ -375,8 +379,8 @@ class LadderSettings(EpisodeSettings, LossSettings, StepSettings):
     )
     further: Natural | None = Field(
         default=None,
-        description="Most groups of a step in place of those whose siblings earned the same; left out: as many as "
-        "`groups`.",
+        description="Most groups that are sampled in a step to replace those whose siblings all earned the same; left "
+        "out: as many as `groups`.",
     )
     patience: Annotated[NotNegative, Option(metavar="SECONDS")] = Field(
         default=3600.0, description="Longest wait of a step for paid rungs, in seconds."
@@ -522,8 +526,8 @@ class LiveSettings(LadderSettings, RunSettings):
     @property
     def most_groups(self) -> int:
         """Largest number of groups of a step."""
-        further = self.groups if self.further is None else self.further
-        return self.groups + further
+        most_replacements = self.groups if self.further is None else self.further
+        return self.groups + most_replacements
 
     @property
     def actors(self) -> int:

@@ -24,7 +24,13 @@ from sciagent.campaign.file.derived_properties_and_calibrations import (
     with_derived,
 )
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec, Count, GoalSpec, ObjectiveSpec
-from sciagent.campaign.file.proposers import OneProposerSpec, ProposerSpec, SeveralSpec
+from sciagent.campaign.file.proposers import (
+    PROPOSER_RUNS,
+    OneProposerSpec,
+    ProposerSpec,
+    SeveralSpec,
+    proposer_will_run,
+)
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE, RungSpec, charges_of, find_verifier
 from sciagent.campaign.file.subject_and_safety import (
     SafetySpec,
@@ -141,6 +147,7 @@ class CampaignSpec(Part):
         deciding = tuple(rung for rung in self.ladder if not rung.control)
         # after `check_together`, whose faults name the positions of the rungs in the file
         ladder = screened(deciding, self.safety, is_stated, subject_of(self.subject))
+        # electric charges of the candidates: the defaults of some verifiers depend on them
         charges = charges_of(ladder)
         # evidence that is not reusable is found by its own campaign only
         owned = tuple(rung.for_charges(charges).owned_by(self.campaign) for rung in ladder)
@@ -152,7 +159,7 @@ class CampaignSpec(Part):
         if context.get("base") is None:
             return self
         self._base = Path(context["base"])
-        if not context.get("candidates", True):
+        if not proposer_will_run(context):
             return self
         with Faults() as faults:
             for where, name in self.proposer.files().items():
@@ -339,7 +346,8 @@ def _rung(rung: RungSpec) -> Mapping[str, Any]:
     """Returns a rung in the canonical form."""
     plain_keys = {"rung", "verifier", "limits", "on_refusal", "calibrate", "inline", "lab"}
     whole = rung.model_dump(mode="json", include=plain_keys)
-    if needs_text(rung.holds):  # it holds more than one core
+    holds_more_than_a_core = needs_text(rung.holds) is not None
+    if holds_more_than_a_core:
         whole["resources"] = rung.holds
     gate: dict[str, Any] = {}
     if rung.control:
@@ -490,7 +498,7 @@ def parse_spec(
     whether the proposer's files must exist; False: no proposer will run, and the hash of the spec differs.
     """
     folder = Path.cwd() if base is None else base
-    context = {"base": folder, "candidates": candidates}
+    context = {"base": folder, PROPOSER_RUNS: candidates}
     return validated(
         read(text),
         name,

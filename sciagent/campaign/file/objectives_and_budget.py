@@ -316,7 +316,8 @@ class BudgetSpec(Part):
     wall_minutes: Positive | None = Field(None, description="Elapsed minutes, over all runs of the campaign.")
     until: date | None = omitted_if_unset(
         None,
-        description="Last day of the weekly limits, in quotes. The scheduler plans with what they allow until then.",
+        description='Last day of the weekly limits, a date in quotes, such as "2026-12-31". The scheduler plans with '
+        "what they allow until then.",
     )
     proposals: Count | None = Field(None, description="Number of proposals.")
     verifications: Count | None = omitted_if_unset(

@@ -21,6 +21,16 @@ from sciagent.inputs.yaml_validation import NAME, AnyFile, Faults, Part, fault
 Files = dict[tuple[str, ...], str]
 """Names of files, by their path of keys in the proposer."""
 
+PROPOSER_RUNS = "proposer_runs"
+"""Key of the context of a validation: whether the campaign's proposer will run; without the key, it will."""
+
+
+def proposer_will_run(context: Mapping[str, Any] | None) -> bool:
+    """Returns whether the proposer will run, so that its package and its files must be there. context: of the
+    validation, with the folder of the campaign file as `base`; without a folder, no campaign runs."""
+    stated = context or {}
+    return stated.get("base") is not None and bool(stated.get(PROPOSER_RUNS, True))
+
 
 def _address(value: str) -> str:
     """Returns the address as it is. Raises a fault for an address that cannot be used."""
@@ -101,10 +111,8 @@ class PluginSpec(_WithFile):
     @field_validator("name")
     @classmethod
     def _is_installed(cls, value: str, info: ValidationInfo) -> str:
-        context = info.context or {}
         # a campaign file that is read but not run may name a proposer that this machine lacks
-        will_run = context.get("base") is not None and context.get("candidates", True)
-        if not will_run:
+        if not proposer_will_run(info.context):
             return value
         known = names()
         if value not in known:
@@ -261,6 +269,7 @@ class LlmSpec(_WithFile):
         description="Whether a grammar of the endpoint restricts calls to their schemas; default: true. False: the "
         "model's own distribution alone draws the tokens, so that turns are trainable.",
     )
+    # `ranks`, since the numbers at the beginning of an episode are ranks: the best candidate is #1
     ranks: bool | None = Field(
         None,
         strict=True,
@@ -341,6 +350,7 @@ class LlmSpec(_WithFile):
     def _required_fits(cls, value: str, info: ValidationInfo) -> str:
         is_possible = info.data.get("endpoint") is not None and not info.data.get("structured")
         if value == "required" and not is_possible:
+            # "no schema holds": with `structured: false` or without `structured`, no JSON schema restricts the answers
             raise fault("required is for an endpoint, whose answers no schema holds", "here every answer is one call")
         return value
 

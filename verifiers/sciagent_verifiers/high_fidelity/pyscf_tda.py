@@ -27,7 +27,9 @@ FLEXIBLE = {S1_ENERGY: 0.05, S1_OSCILLATOR_STRENGTH: 0.03, T1_ENERGY: 0.05}
 class TdaSettings(DensityFunctionalSettings):
     """The settings of pyscf.scf and the states. Only the electrons of a solvent respond to an excitation."""
 
-    functional: Functional = Field("CAM-B3LYP", description="With long-range exchange, unless charge does not move.")
+    functional: Functional = Field(
+        "CAM-B3LYP", description="Take one with long-range exchange, unless no excitation moves charge."
+    )
     states: int = Field(3, ge=1, le=20, description="How many singlets are looked for.")
     triplet: bool = Field(False, description="T1 too.")
     full: bool = Field(False, description="TDDFT instead of its Tamm-Dancoff approximation.")
@@ -77,7 +79,8 @@ class PyscfTda(DensityFunctional):
         return super().accepts(candidate)
 
     def cost(self, candidate: Molecule) -> Cost:
-        """Returns the cost of the field, its spin check, the relaxation and the states (two: 1.4 fields).
+        """Returns the cost of the self-consistent field, its spin check, the relaxation and the states. Two states
+        cost as much as 1.4 fields.
 
         Benzaldehyde, p-anisaldehyde, coumarin with CAM-B3LYP/def2-SVP, grid 1: 42, 96, 104 core-seconds measured, 44,
         80, 84 expected."""
