@@ -60,14 +60,14 @@ def perovskite(a_site: str, b_site: str, anion: str, a: float) -> Any:
 
 def compounds() -> list[dict[str, str]]:
     """Returns the rows of the table of known perovskites that are computed."""
-    from sciagent_simulators.periodic.k_points_and_elements import in_first_release, is_open
+    from sciagent_simulators.periodic.k_points_and_elements import in_gpaw_22_8, is_open
 
     with gzip.open(KNOWN, "rt", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if float(row["exp_label"]) == 1]
     return [
         row
         for row in rows
-        if all(in_first_release(row[site]) for site in "ABX")
+        if all(in_gpaw_22_8(row[site]) for site in "ABX")
         and not any(is_open(row[site], float(row["n" + site])) for site in "AB")
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent_simulators.periodic.k_points_and_elements import VALENCE, in_first_release, is_open, open_shells
+from sciagent_simulators.periodic.k_points_and_elements import VALENCE, in_gpaw_22_8, is_open, open_shells
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def test_a_shell_is_open_between_empty_and_full() -> None:
 
 
 def test_lanthanides_came_with_later_data() -> None:
-    assert "La" in VALENCE and not in_first_release("La") and in_first_release("Sr") and "Po" not in VALENCE
+    assert "La" in VALENCE and not in_gpaw_22_8("La") and in_gpaw_22_8("Sr") and "Po" not in VALENCE

@@ -280,7 +280,7 @@ class TokenGraph:
         self._ids = torch.zeros((rows, 1), dtype=torch.long, device=mask.device)
         self._places = torch.zeros_like(self._ids)
         for layer in layers:
-            layer.write_at(self._at)
+            layer.set_write_place(self._at)
         self._graph: Any = None
         self._is_warmed_up = False
         self._logits: Any = None
@@ -303,7 +303,9 @@ class TokenGraph:
     def _capture(self) -> Any:
         """Returns the graph of the computation, whose logits are written anew by each replay."""
         graph = torch.cuda.CUDAGraph()
-        # autocast must keep no converted weights: the graph converts weights of another precision again for each token
+        # Autocast keeps copies of converted weights until its block ends. A copy that is made during a capture lies in
+        # the graph's memory, and is filled by a replay only; one that was made before is freed with the block. So
+        # autocast keeps none here: the graph itself converts the weights, again for each token.
         was_enabled = torch.is_autocast_cache_enabled()
         torch.set_autocast_cache_enabled(False)
         try:

@@ -232,9 +232,9 @@ class ReservedLayer(DynamicLayer):  # type: ignore[misc]
         self._show()
         return self.keys, self.values
 
-    def write_at(self, at: Any) -> None:
-        """Makes the layer write one token of each row at a time, at the place that `at` holds, a tensor of one number.
-        From then on the layer shows its whole buffer, and a mask has to say which tokens are in it."""
+    def set_write_place(self, at: Any) -> None:
+        """Makes later updates write one token of each row, at the place that `at` holds then, a tensor of one number.
+        From now on the layer shows its whole buffer, and a mask has to say which tokens are in it."""
         for buffer in self._buffers:
             buffer[:, :, self._length :] = 0  # attention multiplies what the mask hides by 0, which must not be nan
         self._at = at

@@ -47,7 +47,8 @@ LogprobSource = Literal["raw", "processed"] | None
 """The distribution of a server's log-probabilities; None if unknown."""
 
 GrammarEngine = Literal["llguidance"] | None
-"""The library that enforces schemas in a server by the rules of this process; None if unknown."""
+"""The library that enforces schemas in a server. Only llguidance is named, since this process uses it, too: it can
+compute again which tokens the server allowed. None: another library, or unknown."""
 
 SERVER = "server"  # the hash of a chat template that only the server knows
 GRAMMAR = "a grammar of the server restricted the answer, and the tokens that it allowed are not known"
@@ -100,7 +101,7 @@ def sampled_of(
     content = _text(choice["message"].get("content"))
     grammar = sampling.schema is not None or (with_tools and _restricts_calls(sampling, message.calls, content))
     mode = _mode(sampling, grammar, source)
-    # the engine follows the rules of this process, so that the schema gives the tokens that it allowed
+    # this process has the same engine, so that it can compute from the schema which tokens were allowed
     is_grammar_known = engine is not None and sampling.schema is not None
     tokens = _tokens(answer, choice, grammar, sampling, mode, is_grammar_known)
     usage = answer["usage"] if isinstance(answer.get("usage"), dict) else {}
@@ -152,8 +153,12 @@ def _calls(given: object) -> tuple[ToolCall, ...]:
 
 
 def _mode(sampling: Sampling, grammar: bool, source: LogprobSource) -> LogprobMode:
-    """Returns the distribution of the log-probabilities. vLLM applies the grammar before it computes even raw ones. At
-    temperature 1, raw and processed log-probabilities do not differ otherwise."""
+    """Returns the distribution of the log-probabilities. source: what is known of the server.
+
+    At temperature 1 it is `raw`, whatever the source, since raw and processed log-probabilities do not differ there. At
+    another temperature it is the source, or `unknown` without one. With a grammar, `raw` becomes `masked`: vLLM applies
+    the grammar before it computes even raw log-probabilities.
+    """
     if sampling.temperature != 1 and source != "raw":
         return source or "unknown"
     return "masked" if grammar else "raw"
@@ -416,6 +421,7 @@ class EndpointPolicy:
                 cause = self._strike(str(error.__cause__ or error))[:300]
                 raise PolicyError(f"{self.name} did not answer: {cause}", retry=True) from error
             except (concurrent.futures.CancelledError, RuntimeError, openai.OpenAIError, ValueError) as error:
+                # a request that `close` cancels raises an error without a text
                 message = self._strike(str(error))[:300] or "the campaign stops"
                 raise PolicyError(f"{self.name} could not be asked: {message}") from error
             else:

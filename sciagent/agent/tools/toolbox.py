@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MAX_CALLS = 8  # calls carried out per answer
 SHOWN = 8  # best candidates that the opening of an episode lists, as #1, #2 and so on
+USUAL_TURNS = 8  # turns of an episode, if the caller does not state their number
 MAX_NUMBERS = 64  # largest number of numbered candidates that a structured answer may name
 GRAMMARS = ("llguidance", "xgrammar")  # libraries that restrict answers to a schema
 
@@ -57,7 +58,8 @@ class ToolResults:
     """Notations of the candidates to which the calls gave the next numbers."""
 
 
-# of a call to an MCP server after `finish` in the same answer: such calls are made before all others, up to `finish`
+# The result of a call to an MCP server that `Toolbox.fetch` has not made, since the call stands after `finish` in the
+# answer. `Toolbox.run` makes no calls to MCP servers itself.
 _NOT_FETCHED = Observation(
     ok=False, text="error: not called, for it came after finish; call it again if the episode goes on"
 )
@@ -67,6 +69,8 @@ def _by_number(schema: JsonSchemaValue, most: int, one: str) -> JsonSchemaValue:
     """Returns the schema with candidates by number and random sites only, for a model that cannot write notations.
 
     most: largest number. one: the subject's word for a candidate, which names the argument of `inspect`."""
+    # The keys are the arguments of the tools that take a candidate or, as `where`, a site. They are replaced in every
+    # object of the schema, however deep.
     numbers = {"type": "string", "enum": [f"#{number}" for number in range(1, most + 1)]}
     instead = dict.fromkeys(("parent", "first", "second", one), numbers) | {"where": {"type": "null"}}
 
@@ -103,7 +107,7 @@ class Toolbox:
         ranks: bool | None = None,
         strict: bool = True,
         predict: bool = False,
-        turns: int = SHOWN,
+        turns: int = USUAL_TURNS,
         subject: Subject | None = None,
     ) -> None:
         self._subject = subject or subject_of(MOLECULE_KIND)

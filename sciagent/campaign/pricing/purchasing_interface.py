@@ -58,8 +58,8 @@ class Purchasing(ABC):
         self.proposed_share: float | None = None
         """Share of all proposals made so far, in [0, 1]; None if their total is unknown."""
         self.blocked: Blocked | None = None
-        """A worthwhile purchase that the last call of `choose` left out, preferably one for which more candidates would
-        release enough of the budget."""
+        """A worthwhile purchase that the last call of `choose` left out; None if there is none. One that is blocked by
+        `SLICE` goes before others, since it helps there to propose more candidates."""
 
     @abstractmethod
     def choose(

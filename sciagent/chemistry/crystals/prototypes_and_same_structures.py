@@ -76,6 +76,7 @@ class Prototype:
     def fits(self, counts: Sequence[int]) -> bool:
         """Returns whether elements with these counts, in the order in which they are typed, have its formula."""
         numbers = _FORMULA.findall(self.label.partition("_")[0])  # texts; empty for 1
+        # a label names its letters in alphabetical order
         number_by_letter = dict(zip(sorted(self.order), numbers, strict=True))
         formula = [int(number_by_letter[letter] or 1) for letter in self.order]
         if len(counts) != len(formula):

@@ -164,6 +164,7 @@ def accepted(child: Any, parents: Sequence[Any], limits: EditLimits, *, keeps_ch
         return None
     if _adds_unwanted(product, parents):
         return None
+    # the text was written after the trans bonds were set; what was read above was the text before
     can_be_read = Chem.MolFromSmiles(text) is not None
     return text if can_be_read else None
 
@@ -277,7 +278,7 @@ def _crossed(operation: str, first: Any, second: Any, rng: random.Random) -> Any
     shuffled_ends = list(right_ends)
     rng.shuffle(shuffled_ends)
     for left_end, right_end in zip(left_ends, shuffled_ends, strict=True):
-        # a half with a single ring atom has it as both ends, so that the bond may exist already
+        # a half with a single ring atom has it as both ends; of two such halves, both bonds would join the same atoms
         if joined.GetBondBetweenAtoms(left_end, offset + right_end) is not None:
             return None
         is_double = in_ring and rng.random() < DOUBLE_BOND_SHARE

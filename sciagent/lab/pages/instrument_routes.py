@@ -68,7 +68,7 @@ def enter(request: Request, task: int, given: Annotated[ResultIn, Body()]) -> ob
     """Records a result, and returns what `sciagent lab enter --json` does."""
     site = site_of(request)
     typed_texts = given.model_dump(include={"values", "uncertainties", "not_obtained", "comment"})
-    # one sign for all values, as in the form for people; here a text such as `< 5` carries its own
+    # no limit (`<` or `>`) for all values together, since each text in `values` has its own, such as `< 5`
     typed_texts["limit"] = ""
     entry = record_and_review_answers.LabEntry(
         typed_answer(typed_texts),

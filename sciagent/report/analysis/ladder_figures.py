@@ -2,7 +2,7 @@
 
 The value of a rung is the value of the open candidates with the rung, minus their value without it. A value of
 candidates is their payoff minus their cost, by the scheduler's model and its price of cost at the last fit. A rung that
-every candidate has passed or that an objective needs has no value.
+every candidate has passed or that an objective needs is not valued.
 """
 
 from __future__ import annotations
@@ -215,11 +215,11 @@ def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, fl
     """Returns the rung's gate on the property, in the campaign's unit. At the terminal rung, the objective's limits
     stand in for a missing gate. Returns None without either."""
     spec = row.shown_spec
-    window = spec["ladder"][rung.position]["gate"].get(name)
-    if window is None and rung.name == spec["terminal"]:
+    edges = spec["ladder"][rung.position]["gate"].get(name)
+    if edges is None and rung.name == spec["terminal"]:
         accepted = {objective["property"]: objective["accept"] for objective in spec["objectives"]}
-        window = accepted.get(name)
-    return None if window is None else (window[0], window[1])
+        edges = accepted.get(name)
+    return None if edges is None else (edges[0], edges[1])
 
 
 def value_of_rungs(connection: Connection, row: CampaignRow) -> LadderWorth | None:
@@ -261,7 +261,7 @@ class RungProvenance:
 
     @property
     def calibrations(self) -> list[str]:
-        """A sentence on each fit of the rung to measured values."""
+        """A sentence on each fit of the rung to measured values, also on fits by which no value is calibrated."""
         return [fit.sentence(self.rung.name, self.units.get(name)) for name, fit in self.rung.all_fits.items()]
 
     @property

@@ -35,8 +35,8 @@ class _EndedCandidates(NamedTuple):
     """Detail of the first candidate."""
 
 
-class _UnreadProposals(NamedTuple):
-    """Proposals with one status and reason, as `campaign_queries.proposals_without_candidate` counts them."""
+class _FruitlessProposals(NamedTuple):
+    """Proposals with one status and reason, as `report_queries.proposals_without_candidate` counts them."""
 
     status: str
     reason: str | None
@@ -94,9 +94,9 @@ def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRo
     ]
 
 
-def unread(connection: Connection, row: CampaignRow) -> list[Rejection]:
+def fruitless_proposals(connection: Connection, row: CampaignRow) -> list[Rejection]:
     """Returns the proposals that did not become a candidate, or were already in the campaign."""
-    groups = [_UnreadProposals(*group) for group in report_queries.proposals_without_candidate(connection, row)]
+    groups = [_FruitlessProposals(*group) for group in report_queries.proposals_without_candidate(connection, row)]
     candidate_ids = [group.first_id for group in groups if group.first_id is not None]
     names = names_of(connection, candidate_ids, [row.id])
     shown = []

@@ -76,7 +76,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     rung_pairs = ladder_figures.compared(connection, row, decisive_rungs)
     import_pairs = ladder_figures.compared_with_imports(connection, row, decisive_rungs)
     rejected = rejections_and_sessions.rejections(connection, row, decisive_rungs)
-    unread = rejections_and_sessions.unread(connection, row)
+    unread = rejections_and_sessions.fruitless_proposals(connection, row)
     active_proposers = [p for p in proposers_compared.results(connection, row) if p.proposals or p.turns]
     terminal = summary.terminal(row, passages)
     scores = proposers_compared.prediction_scores(connection, row)

@@ -47,7 +47,7 @@ def words(name: str) -> str:
     return _NAMES.get(name, name.replace("_", " "))
 
 
-# a name before a sign or words that follow properties in a verdict
+# a name directly before `=`, `≤`, `≥` or `was not measured`, as verdicts state properties
 _PROPERTY = re.compile(r"\b([a-z][a-z0-9_]*)(?= (?:=|≤|≥|was not measured))")
 
 

@@ -19,14 +19,16 @@ from sciagent.scheduling.rules.rung_rule_base import UNSCORED, PaidLadder, RungR
 class Thresholds(RungRule):
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []
+        # in ladder order: an expensive rung gets the slots that candidates for cheaper rungs leave free
         for entry in waiting:
-            for i in entry.best(entry.places(slots - len(purchases))):
-                index = UNSCORED
+            free_places = entry.places(slots - len(purchases))  # fewer than the slots if the rung's jobs are limited
+            for i in entry.best(free_places):
+                rank_score = UNSCORED
                 why = "thresholds: passed the cheaper rungs"
                 if not math.isnan(entry.score[i]):
-                    index = float(entry.score[i])
-                    why += f"; score {index:.3f}"
-                purchases.append(Purchase(int(entry.rows[i]), entry.rung, index, why=why))
+                    rank_score = float(entry.score[i])
+                    why += f"; score {rank_score:.3f}"
+                purchases.append(Purchase(int(entry.rows[i]), entry.rung, index=rank_score, why=why))
         return purchases
 
 

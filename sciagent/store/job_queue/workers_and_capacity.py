@@ -54,8 +54,8 @@ class NewWorker:
     def memory_for(self, needs: Mapping[str, int]) -> float:
         """Largest memory of a job with these needs, in MB; infinity if the worker states no memory.
 
-        A job gets a slot's share of the memory for each of its cores; a single share if the worker has more cores than
-        slots.
+        A job of n cores gets the shares of n slots. Each other job holds a core, too, so n - 1 slots stay empty beside
+        it. On a worker with more cores than slots, jobs may fill all other slots, and a job gets a single share.
         """
         if self.memory_mb is None:
             return math.inf
@@ -149,6 +149,7 @@ def reported_since(connection: Connection, moment: datetime) -> list[WorkerRow]:
     """Workers that counted as alive at that moment or later, oldest first."""
     w = t.worker.c
     query = sa.select(*(w[name] for name in WorkerRow.__dataclass_fields__)).where(w.until > moment)
+    # `until` orders the workers that started at one moment
     rows = connection.execute(query.order_by(w.until)).mappings()
     workers = []
     for row in rows:
@@ -218,9 +219,11 @@ def capacity(
     serving = [worker for worker in alive if queue in worker.queues and worker.slots and not worker.draining]
     # whether a job fits a cluster is not known here, so each of its slots counts
     cluster_slots = sum(worker.slots for worker in serving if worker.executor == CLUSTER_EXECUTOR)
+    # workers that take jobs from the queue themselves
     pulling = [worker for worker in serving if worker.executor != CLUSTER_EXECUTOR]
     max_jobs = cluster_slots + sum(worker.at_once(needs, memory_mb) for worker in pulling)
     if serving and max_jobs == 0:
+        # no cluster serves the queue, since its slots would count; so `pulling` is not empty
         return Capacity(max_jobs, _missing(pulling, needs, memory_mb))
     return Capacity(max_jobs)
 
@@ -300,6 +303,7 @@ def free_resources(connection: Connection, worker: NewWorker) -> FreeResources:
     held = list[tuple[str, Mapping[str, Any] | None]]()
     used_gpus = set[int]()
     for owner, holds in connection.execute(query).all():
+        # a name may hold a slash: the slots of a worker `a/b` begin with `a/`, as those of a worker `a` do
         worker_name = owner.rpartition("/")[0]
         if worker_name == worker.name:
             held.append((owner, holds))
@@ -320,7 +324,11 @@ class ResourceUse:
 
 
 def amounts_in_use(held: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, int]:
-    """{resource: amount in use}. held: (lease owner, resources held) of each running job; a busy slot holds a core."""
+    """{resource: amount in use}. held: (lease owner, resources held) of each running job.
+
+    An owner is a slot. It may run several jobs in one call, with the same resources, which count once. A slot whose
+    jobs state no number of cores holds one.
+    """
     by_owner = dict[str, dict[str, Any]]()
     for owner, holds in held:
         by_owner.setdefault(owner, {CORES: 1}).update(holds or {})

@@ -186,7 +186,10 @@ def listed(
     skip: int = 0,
     limit: int = PAGE_SIZE,
 ) -> list[LabTask]:
-    """A page of open tasks: claimed ones, and those that may be claimed, whose campaigns do not rest.
+    """A page of open tasks: claimed ones of any campaign, and unclaimed ones of campaigns that do not rest.
+
+    A campaign that has ended has no unclaimed tasks: while tasks are open it waits for people, and when its goal is
+    reached the unclaimed ones are cancelled.
 
     Tasks that a person promoted come first, then the most urgent task of each campaign in turn, since campaigns measure
     urgency in different units. campaign_id: only tasks of this campaign. among: ids of the campaigns that may be shown;

@@ -1,7 +1,9 @@
 """Episodes as rewards see them: turns in order, their new candidates, and the cost of candidates.
 
 The cost of a candidate is what the computation of its evidence cost, whichever campaign paid. The watermark counts the
-pieces of evidence in the ledger, and so serves as its clock.
+pieces of evidence in the ledger, and so serves as its clock. Evidence and attempts take a number of their own: those up
+to a watermark count (`<=`). Turns and groups only note the number that is reached: those below a watermark count (`<`),
+since later ones may still note the watermark itself.
 """
 
 from __future__ import annotations
@@ -153,6 +155,7 @@ def _attempts(
     job = t.job.c
     # the worker of an attempt that was lost may report later; before that, the attempt cost what was booked at the loss
     cost = sa.case((_A.late_watermark > as_of, _A.cost_at_loss), else_=_A.cost)
+    # an attempt with a job is of a paid rung: batches of fast rungs have no job
     own_attempts = sa.select(job.candidate_id, _A.id, cost, _A.n_candidates).select_from(
         t.attempt.join(t.job, job.id == _A.job_id).join(t.rung, t.rung.c.id == job.rung_id)
     )

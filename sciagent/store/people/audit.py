@@ -85,7 +85,11 @@ def append(
     campaign_id: int | None = None,
     **payload: object,
 ) -> None:
-    """Append an act. Other acts wait for the end of the transaction, so that the chain has the order of the commits."""
+    """Append an act. Other acts wait for the end of the transaction, so that the chain has the order of the commits.
+
+    who: the name of the person. An `Actor`, a text with the ids of an account, also states who has signed in; another
+    text is a user of this machine.
+    """
     counter = sa.update(t.watermark).where(t.watermark.c.id == COUNTER).values(value=t.watermark.c.value + 1)
     id_ = int(connection.execute(counter.returning(t.watermark.c.value)).scalar_one())
     person_id, access_id = person_and_access_ids(who)
@@ -95,7 +99,7 @@ def append(
     entry = AuditEntry(
         id=id_,
         at=db_now(connection),
-        who=str(who)[:200],
+        who=str(who)[:200],  # the name alone, as a plain text
         what=what,
         object=object_,
         object_id=object_id,

@@ -50,35 +50,40 @@ def funnel(connection: Connection, row: CampaignRow) -> list[Passage]:
 
 def _passage(connection: Connection, row: CampaignRow, rung: RungRow, counted: Sequence[LadderPlace]) -> Passage:
     """The passage of one rung. counted: numbers of candidates at all rungs."""
-    # numbers of candidates at the rung: by standing while the rung has not ended with them, else by verdict
-    here: Counter[str] = Counter()
+    # a candidate whose place is this rung either waits for it or runs, or has ended here with a verdict, or was held or
+    # vetoed
+    unfinished: Counter[str] = Counter()  # by standing
+    ended: Counter[str] = Counter()  # by verdict
+    set_aside = 0
     for place in counted:
         if place.position != rung.position:
             continue
         if place.standing in (Standing.OPEN, Standing.PENDING):
-            here[place.standing] += place.candidates
+            unfinished[place.standing] += place.candidates
         elif place.verdict is not None and place.standing in (Standing.DROPPED, Standing.SETTLED):
-            here[place.verdict] += place.candidates
+            ended[place.verdict] += place.candidates
         else:
-            here["set aside"] += place.candidates
+            set_aside += place.candidates
     beyond = sum(place.candidates for place in counted if place.position > rung.position)
     ladder = row.spec.get("ladder", ())
     # candidates that the rung refused and that skipped it; they are beyond the rung now
     skipped = 0
     if rung.position < len(ladder) and ladder[rung.position].get("on_refusal") == "skip":
-        n_refused_elsewhere = max(_refused(connection, rung) - here[Verdict.NOT_APPLICABLE], 0)
+        # at least 0, since `_refused` does not count the refusals of fast rungs, which have no jobs
+        n_refused_elsewhere = max(_refused(connection, rung) - ended[Verdict.NOT_APPLICABLE], 0)
+        # new evidence may have put a refused candidate back to a lower rung, so that it is not beyond this one
         skipped = min(n_refused_elsewhere, beyond)
     return Passage(
         rung,
-        came=beyond + here.total(),
-        passed=here[Verdict.PASS] + beyond - skipped,
-        failed=here[Verdict.FAIL],
-        refused=here[Verdict.NOT_APPLICABLE] + skipped,
-        inconclusive=here[Verdict.INCONCLUSIVE],
-        errors=here[Verdict.ERROR],
-        waiting=here[Standing.OPEN],
-        running=here[Standing.PENDING],
-        set_aside=here["set aside"],
+        came=beyond + unfinished.total() + ended.total() + set_aside,
+        passed=ended[Verdict.PASS] + beyond - skipped,
+        failed=ended[Verdict.FAIL],
+        refused=ended[Verdict.NOT_APPLICABLE] + skipped,
+        inconclusive=ended[Verdict.INCONCLUSIVE],
+        errors=ended[Verdict.ERROR],
+        waiting=unfinished[Standing.OPEN],
+        running=unfinished[Standing.PENDING],
+        set_aside=set_aside,
     )
 
 

@@ -115,7 +115,8 @@ SEMICORE: Mapping[str, int] = {
     **{"Rh": 17, "Pd": 18, "Ag": 19, "Cd": 20},
     **{"Re": 15, "Os": 16, "Ir": 17, "Pt": 18, "Au": 19, "Hg": 20},
 }
-"""{element: valence electrons with one more shell than the shipped data have}. GPAW's own generator has parameters."""
+"""{element: valence electrons with one more shell than the shipped data have}. GPAW ships no such data, but its
+generator has the parameters to make them."""
 D_GROUPS = {
     **{symbol: 3 for symbol in ("Sc", "Y")},
     **{symbol: 4 for symbol in ("Ti", "Zr", "Hf")},
@@ -133,8 +134,8 @@ LANTHANIDES = ("La", "Ce", "Pr", "Nd", "Pm", "Sm", "Eu", "Gd", "Tb", "Dy", "Ho",
 CLOSED_TOLERANCE = 1e-3  # electrons by which a closed shell may seem to be open, since states may be fractions
 
 
-def in_first_release(symbol: str) -> bool:
-    """Returns whether GPAW 22.8 has data for the element."""
+def in_gpaw_22_8(symbol: str) -> bool:
+    """Returns whether GPAW 22.8, the version of Debian, has data for the element."""
     return symbol in VALENCE and symbol not in LANTHANIDES
 
 

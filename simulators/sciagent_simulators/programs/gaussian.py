@@ -110,7 +110,7 @@ def result(text: str) -> ProgramResult | None:
     dipole = float(np.linalg.norm(np.array(dipoles[-1], dtype=float) - shift))
     spins = re.findall(r"S\*\*2 before annihilation +(\S+),", text)
     s_squared = float(spins[-1]) if spins else None
-    facts = {**scf_facts(len(energies), s_squared), "scf_cycles": int(last_cycles)}
+    facts = {**scf_facts(n_energies=len(energies), s_squared=s_squared), "scf_cycles": int(last_cycles)}
     return ProgramResult(
         energy=_number(last_energy) * HARTREE,
         homo=max(occupied_levels),

@@ -122,7 +122,7 @@ def result(text: str) -> ProgramResult | None:
     numbers = tuple(int(atomic_numbers[symbol]) for symbol, *_ in atoms)
     geometry = Geometry(numbers, positions, int(charge), int(multiplicity))
     s_squared = _last_number(r"Expectation value of <S\*\*2> +: +(\S+)", text)
-    facts = scf_facts(len(energies), s_squared)
+    facts = scf_facts(n_energies=len(energies), s_squared=s_squared)
     return ProgramResult(
         energy=float(last_energy) * HARTREE, homo=homo, lumo=lumo, dipole=dipole, geometry=geometry, diagnostics=facts
     )

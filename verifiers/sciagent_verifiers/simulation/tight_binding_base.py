@@ -114,12 +114,13 @@ class TightBinding(Calculation):
         facts = {**diagnostics, **details, "conformers_compared": len(values_by_rank)}
         return geometry, facts, known_spreads
 
-    def geometry_seconds(self, candidate: Molecule, further: float = 0.0) -> float:
+    def geometry_seconds(self, candidate: Molecule, further_relaxations: float = 0.0) -> float:
         """Returns the core-seconds of embedding, ranking and relaxation; fitted to 12 to 68 atoms, 10 conformers.
 
-        further: cost of further relaxations, over the cost without them.
+        further_relaxations: their cost, as a multiple of the cost without them.
         """
-        factor: float = 0.6 + 0.4 * self.settings.geometry.conformers / 10 + further  # 1 for the default
+        # 1 for the default number of conformers
+        factor: float = 0.6 + 0.4 * self.settings.geometry.conformers / 10 + further_relaxations
         seconds: float = 4e-5 * factor * candidate.n_atoms**2.8
         return seconds * (1.25 if self._compares_conformers else 1.0)
 

@@ -123,8 +123,8 @@ class XtbIpEa(TightBinding):
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the cost of the geometry as for xtb.singlepoint, plus a relaxation of each adiabatic ion."""
         relaxations = len(self.ions) if self.settings.adiabatic else 0
-        further = 0.6 * relaxations  # in units of the cost of the geometry
-        return Cost(core_seconds=0.02 + self.geometry_seconds(candidate, further=further))
+        further_relaxations = 0.6 * relaxations  # in units of the cost of the geometry
+        return Cost(core_seconds=0.02 + self.geometry_seconds(candidate, further_relaxations=further_relaxations))
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         settings = self.settings

@@ -72,10 +72,12 @@ class XtbThermo(TightBinding):
     GFN2-xTB was fitted to geometries and frequencies, not to reaction energies: free energies of two isodesmic
     reactions are 5 and 7 kJ/mol too high, those of three others 45 to 231 kJ/mol too negative
     (`benchmarks/numbers/thermo.json`). A difference to an ion (`ion`) needs the shift of 4.8455 eV that `xtb.ip_ea`
-    subtracts. The uncertainty is repeatability (k = 1), not the error of the method: over the seed of the conformer
-    search, an estimate by class, and over other relaxations to the same minimum, which move soft modes
-    (`benchmarks/soft_modes`): 8 cm^-1 and 0.8 kJ/mol in the free energy for a mode at 10 cm^-1, 1 cm^-1 and 0.01
-    kJ/mol at 100 cm^-1.
+    subtracts.
+
+    The uncertainty is repeatability (k = 1), not the error of the method. It has two parts. One is the spread over the
+    seed of the conformer search, estimated for the class of the molecule, rigid or flexible. The other is the spread
+    over other relaxations to the same minimum, which move soft modes (`benchmarks/soft_modes`): by 8 cm^-1, and 0.8
+    kJ/mol in the free energy, for a mode at 10 cm^-1; by 1 cm^-1 and 0.01 kJ/mol for one at 100 cm^-1.
 
     Sources: Bannwarth, Ehlert, Grimme, J. Chem. Theory Comput. 15, 1652 (2019); ideal_gas, in sciagent_simulators.
     """
@@ -99,7 +101,7 @@ class XtbThermo(TightBinding):
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the cost of the geometry, its tight relaxation and 6n gradients."""
         hessian = 6e-5 * candidate.n_atoms**3
-        return Cost(core_seconds=0.05 + self.geometry_seconds(candidate, further=0.5) + hessian)
+        return Cost(core_seconds=0.05 + self.geometry_seconds(candidate, further_relaxations=0.5) + hessian)
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         settings = self.settings
