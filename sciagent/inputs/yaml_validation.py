@@ -257,10 +257,21 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+PROPOSER_RUNS = "proposer_runs"
+"""Key of the context of a validation: whether the campaign's proposer will run; without the key, it will."""
+
+
+def proposer_will_run(context: Mapping[str, Any] | None) -> bool:
+    """Returns whether the proposer will run, so that its package and its files must be there. context: of the
+    validation, with the folder of the campaign file as `base`; without a folder, no campaign runs."""
+    stated = context or {}
+    return stated.get("base") is not None and bool(stated.get(PROPOSER_RUNS, True))
+
+
 def check_file(value: str, info: ValidationInfo) -> str:
     """Returns the name of a file. Raises a fault for an unreadable file if the folder of the document is known.
 
-    A document that is read without its candidates (context `candidates`: False) may name files that are gone.
+    A campaign whose proposer will not run may name files that are gone.
     """
     return check_path(value, info, folders=False)
 
@@ -268,11 +279,10 @@ def check_file(value: str, info: ValidationInfo) -> str:
 def check_path(value: str, info: ValidationInfo, folders: bool) -> str:
     """Returns the name of a file, or of a folder of files if `folders`. Raises a fault as `check_file`."""
     context = info.context or {}
-    folder_of_document = context.get("base")
-    if folder_of_document is None or not context.get("candidates", True):
+    if not proposer_will_run(context):
         return value
     try:
-        path = Path(folder_of_document) / value
+        path = Path(context["base"]) / value
         if folders and path.is_dir():
             return value
         if not path.is_file():

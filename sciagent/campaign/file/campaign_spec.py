@@ -24,13 +24,7 @@ from sciagent.campaign.file.derived_properties_and_calibrations import (
     with_derived,
 )
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec, Count, GoalSpec, ObjectiveSpec
-from sciagent.campaign.file.proposers import (
-    PROPOSER_RUNS,
-    OneProposerSpec,
-    ProposerSpec,
-    SeveralSpec,
-    proposer_will_run,
-)
+from sciagent.campaign.file.proposers import OneProposerSpec, ProposerSpec, SeveralSpec
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE, RungSpec, charges_of, find_verifier
 from sciagent.campaign.file.subject_and_safety import (
     SafetySpec,
@@ -50,7 +44,17 @@ from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import needs_text
 from sciagent.errors import did_you_mean
 from sciagent.inputs.yaml_document import Loc, read, read_text, show
-from sciagent.inputs.yaml_validation import NAME, Faults, Part, file_hash, keys_at, unknown_key, validated
+from sciagent.inputs.yaml_validation import (
+    NAME,
+    PROPOSER_RUNS,
+    Faults,
+    Part,
+    file_hash,
+    keys_at,
+    proposer_will_run,
+    unknown_key,
+    validated,
+)
 from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.scheduling.rules.rung_rule_base import SchedulerSpec

@@ -16,20 +16,10 @@ from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.safe_text_and_durations import address_fault
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.yaml_document import kind_of
-from sciagent.inputs.yaml_validation import NAME, AnyFile, Faults, Part, fault
+from sciagent.inputs.yaml_validation import NAME, AnyFile, Faults, Part, fault, proposer_will_run
 
 Files = dict[tuple[str, ...], str]
 """Names of files, by their path of keys in the proposer."""
-
-PROPOSER_RUNS = "proposer_runs"
-"""Key of the context of a validation: whether the campaign's proposer will run; without the key, it will."""
-
-
-def proposer_will_run(context: Mapping[str, Any] | None) -> bool:
-    """Returns whether the proposer will run, so that its package and its files must be there. context: of the
-    validation, with the folder of the campaign file as `base`; without a folder, no campaign runs."""
-    stated = context or {}
-    return stated.get("base") is not None and bool(stated.get(PROPOSER_RUNS, True))
 
 
 def _address(value: str) -> str:
