@@ -159,11 +159,11 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/training/learner/run_state.py",
         "sciagent/training/live/live_run.py",
         "sciagent/training/recipes/recipe_run.py",
-        "sciagent/training/recipes/stage_folders.py",
+        "sciagent/training/recipes/recipe_folder_and_stop.py",
     ),
     "state and weights of models, as torch holds them": (
         "sciagent/training/learner/training_step.py",
-        "sciagent/training/live/ray_actors.py",
+        "sciagent/training/live/ray_rollout_actors.py",
         "sciagent/training/live/sampling_engines.py",
     ),
     "what programs and models of others take and return": (
@@ -180,7 +180,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "simulators/sciagent_simulators/scf_recovery.py",
         "simulators/sciagent_simulators/starting_geometry.py",
         "verifiers/sciagent_verifiers/verifier_bases.py",
-        "verifiers/sciagent_verifiers/conformer_ensemble.py",
+        "verifiers/sciagent_verifiers/conformer_ensemble_base.py",
         "verifiers/sciagent_verifiers/fast/crystal_xrd.py",
         "verifiers/sciagent_verifiers/high_fidelity/gpaw_bands.py",
         "verifiers/sciagent_verifiers/programs/program_verifiers.py",

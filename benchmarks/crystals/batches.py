@@ -29,7 +29,7 @@ import numpy as np
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
-from sciagent_simulators.potentials.potential import load_potential
+from sciagent_simulators.potentials.potential_base_and_registry import load_potential
 from sciagent_simulators.potentials.relax_and_equation_of_state import StateFit, equations_of_state, relax
 
 CELLS = (

@@ -74,7 +74,7 @@ def compounds() -> list[dict[str, str]]:
 
 def relax_cells() -> None:
     """Writes the cells that CHGNet relaxes, from the radii of the table."""
-    from sciagent_simulators.potentials.potential import load_potential
+    from sciagent_simulators.potentials.potential_base_and_registry import load_potential
     from sciagent_simulators.potentials.relax_and_equation_of_state import relax
 
     rows = compounds()

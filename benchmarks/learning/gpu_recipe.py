@@ -38,10 +38,10 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
 from sciagent.training.evaluation.campaign_runs import PlannedCampaign, measure
 from sciagent.training.learner.training_run import train
-from sciagent.training.live import ray_actors
+from sciagent.training.live import ray_rollout_actors
 from sciagent.training.live.live_run import train_live
 from sciagent.training.settings import CriticSettings, LiveSettings, TaskShare, TrainingSettings, read_guards
-from sciagent.training.train_answers import TrainedStep
+from sciagent.training.train_command_answers import TrainedStep
 
 HERE = Path(__file__).parent
 SIZES = {"groups": 16, "siblings": 8, "turns": 8, "demonstrations": 6, "sft_steps": 60, "held_groups": 2, "tasks": 16}
@@ -203,7 +203,7 @@ def held_out(folder: Path, given: argparse.Namespace, sizes: Mapping[str, int]) 
     ledger = Ledger(str(folder / f"{arm.name}.db"))
     policy = InProcessPolicy(LocalPolicy(given.model))
     spec = load_rewards(run_settings.rewards)
-    with ray_actors.started(run_settings, ledger, spec, CONTEXT, arm.name, None, None) as (_, waves):
+    with ray_rollout_actors.started(run_settings, ledger, spec, CONTEXT, arm.name, None, None) as (_, waves):
         places = {name: range(place * groups, (place + 1) * groups) for place, name in enumerate(names)}
         waves.wave(1, policy, places)
     found = []

@@ -16,7 +16,7 @@ from pathlib import Path
 from sciagent.cli.policy_and_evaluate import interval_text
 from sciagent.errors import UsageError
 from sciagent.training.evaluation.arm_figures import compared
-from sciagent.training.evaluation.evaluation_answers import (
+from sciagent.training.evaluation.evaluation_command_answers import (
     ArmDifference,
     EvaluatedArm,
     EvaluatedCampaign,

@@ -28,7 +28,7 @@ from sciagent.report.parts.wording import missed_property
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates, laws_and_audit_log
+from sciagent.store.results import candidates, laws_and_audits
 from sciagent.store.views import campaign_counts
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ def with_chances(
     chances.
     """
     waiting_keys = [candidate.key for candidate in best if candidate.p_hit is None and not candidate.verified]
-    if not waiting_keys or laws_and_audit_log.last(connection, row.id) is None:
+    if not waiting_keys or laws_and_audits.last(connection, row.id) is None:
         return list(best)
     if campaign_counts.n_candidates(connection, row.id) > MAX_FOR_CHANCES:
         return list(best)

@@ -45,8 +45,8 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import IMPORT_VERIFIER
-from sciagent.store.views import campaign_counts, value_pages
-from sciagent.store.views.value_pages import LedgerValue, ValueFilter
+from sciagent.store.views import campaign_counts, property_value_pages
+from sciagent.store.views.property_value_pages import LedgerValue, ValueFilter
 from sciagent.verification import verifier_registry
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from sciagent.report.export.parquet_tables import ArrowRows
     from sciagent.rewards.reward_spec import RewardSpec
     from sciagent.training.environment.environment import Environment, EnvironmentLimits
-    from sciagent.training.evaluation.evaluation_answers import ListedPolicy, ShownPolicy
+    from sciagent.training.evaluation.evaluation_command_answers import ListedPolicy, ShownPolicy
     from sciagent.training.rollouts.sibling_groups import RolloutAnswer, Skills
 from sciagent.api.open_ledger import LedgerLike, open_ledger, pick_campaign
 
@@ -148,13 +148,13 @@ class LedgerView:
         """
         wanted = ValueFilter(property, campaign, verifier, key)
         with self.store.read() as connection:
-            value_pages.require_known_names(connection, wanted)
+            property_value_pages.require_known_names(connection, wanted)
         ledger_file = Path(str(self.store.url.database)).name
         return ResultQuery(
             f"Evidence in {ledger_file}",
             self.store,
-            page=lambda connection, cursor: value_pages.page(connection, wanted, cursor or 0),
-            count=lambda connection: value_pages.count(connection, wanted),
+            page=lambda connection, cursor: property_value_pages.page(connection, wanted, cursor or 0),
+            count=lambda connection: property_value_pages.count(connection, wanted),
             arrow=lambda connection: _arrow(connection, wanted),
             brief=_brief,
         )
@@ -195,7 +195,7 @@ def _arrow(connection: Connection, wanted: ValueFilter) -> ArrowRows:
         "at": pa.timestamp("us", tz="UTC"),
     }
     schema = pa.schema([pa.field(name, types.get(name, pa.string())) for name in LedgerValue.__dataclass_fields__])
-    rows = chain.from_iterable(value_pages.all_pages(connection, wanted))
+    rows = chain.from_iterable(property_value_pages.all_pages(connection, wanted))
     return ArrowRows(schema, map(vars, rows))
 
 

@@ -22,7 +22,7 @@ from sciagent.execution.executor_interface import Executor
 from sciagent.execution.worker.worker_slot import retry_while_away
 from sciagent.inputs.environment_variables import user
 from sciagent.report.page.html_page import GrowingReport
-from sciagent.training.evaluation.evaluation_answers import EvaluatedCampaign, EvaluationAnswer
+from sciagent.training.evaluation.evaluation_command_answers import EvaluatedCampaign, EvaluationAnswer
 
 MAX_WARNING = 200  # characters of an error in a warning
 

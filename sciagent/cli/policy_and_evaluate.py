@@ -18,7 +18,7 @@ from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
-    from sciagent.training.evaluation.evaluation_answers import (
+    from sciagent.training.evaluation.evaluation_command_answers import (
         ChangedRole,
         EvaluatedCampaign,
         EvaluationAnswer,

@@ -27,7 +27,7 @@ from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import ledger_overview
 from sciagent.store.views.report_candidates import candidates_in_order, hits_best_first
 from sciagent.web.app import Feature
-from sciagent.web.route_rules import Pages, RouteRule
+from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
 from sciagent.web.shared_page_parts import WebSite, campaign_of, notation_of, redirect_to, site_of, texts, visitor
 
 PAGE = 24  # campaigns, candidates or tasks on a page

@@ -85,7 +85,7 @@ def _counted(connection: Connection, campaign_id: int) -> tuple[int, dict[str, i
     """Returns the number of hits of a campaign, {state: number of its jobs}, and its totals."""
     counted = job_lists.counts(connection, [campaign_id])
     by_state = {str(state): counted.get(state, 0) for state in job_lists.STATE_ORDER}
-    return campaign_counts.hits(connection, campaign_id), by_state, ledger_overview.totals(connection, campaign_id)
+    return (campaign_counts.hits(connection, campaign_id), by_state, ledger_overview.totals(connection, campaign_id))
 
 
 def _queues(connection: Connection) -> list[Metric]:

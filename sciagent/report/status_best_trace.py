@@ -29,7 +29,7 @@ from sciagent.store.views.report_candidates import (
     pooled_by_rung,
     rung_answers,
 )
-from sciagent.store.views.report_episodes import EpisodeOutcome, episode_outcomes, episode_proposals
+from sciagent.store.views.report_episodes_and_proposers import EpisodeOutcome, episode_outcomes, episode_proposals
 
 CHUNK = 500  # episodes whose outcomes are read by one query
 DECIDED = (Standing.SETTLED, Standing.DROPPED)

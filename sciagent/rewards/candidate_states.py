@@ -35,7 +35,7 @@ from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.candidate_subsets import CandidatePart
 from sciagent.store.learning import rollout_groups
 from sciagent.store.learning.reward_inputs import EpisodeRow, EpisodeTurn
-from sciagent.store.results import evidence, laws_and_audit_log, pooled_replicates
+from sciagent.store.results import evidence, laws_and_audits, pooled_replicates
 
 IDS_PER_READ = 2000
 _REFUSALS = (Verdict.FAIL, Verdict.NOT_APPLICABLE)  # verdicts that say something about the candidate, unlike an error
@@ -126,7 +126,7 @@ def _drawn(built: Built, connection: Connection, candidate_ids: Sequence[int]) -
     chance = built.spec.scheduler.terminal_chance()
     if chance is None:
         return {}
-    keys = laws_and_audit_log.candidate_keys(connection, candidate_ids)
+    keys = laws_and_audits.candidate_keys(connection, candidate_ids)
     drawn = lots(built.spec.seed, keys.values()) < chance
     return {id_: bool(is_drawn) for id_, is_drawn in zip(keys, drawn, strict=True)}
 
@@ -288,7 +288,7 @@ class Lots:
         self._chance = scheduler.terminal_chance()
         self._audit: Mapping[int, Lot] = {}
         if isinstance(scheduler, PricedSpec):
-            log = laws_and_audit_log.audit_log(connection, built.row.id, as_of)
+            log = laws_and_audits.audit_log(connection, built.row.id, as_of)
             passed_over = zip(log.ids, log.pi, log.lot, strict=True)
             # the chance is 0 until the audit has drawn for a candidate
             self._audit = {id_: Lot(chance, lot < chance) for id_, chance, lot in passed_over if chance > 0}

@@ -32,7 +32,7 @@ from sciagent.store.learning import reward_inputs as episodes
 from sciagent.store.learning import reward_versions
 from sciagent.store.learning import rollout_groups as groups
 from sciagent.store.learning.reward_versions import RewardRow, RewardVersionRow
-from sciagent.store.results import laws_and_audit_log
+from sciagent.store.results import laws_and_audits
 from sciagent.store.results.evidence import read_watermark
 
 
@@ -167,7 +167,7 @@ def _new_version(
         if newest is not None and newest.watermark == as_of:
             return newest
         if law is not None and law_id is None:
-            law_id = laws_and_audit_log.write(connection, campaign_id, law.state, purpose="reward", watermark=as_of).id
+            law_id = laws_and_audits.write(connection, campaign_id, law.state, purpose="reward", watermark=as_of).id
         version = reward_versions.write_version(
             connection,
             campaign_id,
@@ -232,7 +232,7 @@ def law_of(
     stated = spec.law or (previous.law if previous is not None else None)
     if stated is None:
         return None, fit_law(built, connection, as_of)
-    row = laws_and_audit_log.by_id(connection, built.row.id, stated, "reward")
+    row = laws_and_audits.by_id(connection, built.row.id, stated, "reward")
     if row is None:
         raise UsageError(
             f"row {stated} of the table of laws holds no law that was made for rewards of this campaign; leave law: out"

@@ -28,7 +28,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_inputs
 from sciagent.store.learning.policies_and_roles import tool_set_content
 from sciagent.store.learning.reward_inputs import EpisodeRow
-from sciagent.store.views.report_episodes import EpisodeProposal, episode_proposals
+from sciagent.store.views.report_episodes_and_proposers import EpisodeProposal, episode_proposals
 
 
 class SampledTokens(NamedTuple):

@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from sciagent.errors import SciagentError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.web import accounts, shared_page_parts
-from sciagent.web.route_rules import HEADERS, Guarded, LogInError, Pages, rules_of
+from sciagent.web.route_rules_and_request_guards import HEADERS, Guarded, LogInError, Pages, rules_of
 from sciagent.web.shared_page_parts import WebSite, path_of, redirect_to, said_of, wants_json
 
 THREADS = 6  # pages that are made at once; most of a page is Python's work, so more threads wait for each other

@@ -45,7 +45,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab.tasks import LabTask
-from sciagent.web.route_rules import Pages, RouteRule
+from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
 from sciagent.web.visitors_and_passwords import Visitor
 
 Shared = TypeVar("Shared")

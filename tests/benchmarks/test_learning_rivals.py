@@ -29,7 +29,7 @@ from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.proposer_interfaces import MeasuredCandidate
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.evaluation.evaluation_answers import EvaluationAnswer
+from sciagent.training.evaluation.evaluation_command_answers import EvaluationAnswer
 from tests.docs.pages import ROOT
 
 BENZENES = ["c1ccccc1", "Cc1ccccc1", "CCc1ccccc1", "Oc1ccccc1", "Nc1ccccc1", "Fc1ccccc1", "COc1ccccc1", "CNc1ccccc1"]

@@ -71,7 +71,7 @@ def weights(python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """This environment has the package that registers MACE, but not MACE; the list of environments is empty."""
-    from sciagent_simulators.potentials.potential import _points, potential_factory
+    from sciagent_simulators.potentials.potential_base_and_registry import _points, potential_factory
 
     monkeypatch.setenv("SCIAGENT_ENGINES", str(tmp_path / "engines.toml"))
     with installed("mace", tmp_path / "site"):

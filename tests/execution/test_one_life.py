@@ -19,7 +19,7 @@ from sciagent.execution.celery.wakeups import Wakeups
 from sciagent.execution.worker.end_attempts import reap_expired
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import external_jobs
+from sciagent.store.job_queue import cluster_reservations
 from tests.support.campaigns import environment
 from tests.support.elsewhere import again, driver, molecules, until, written
 
@@ -123,7 +123,7 @@ def reserve(ledger: Ledger) -> None:
     """For the one element of an array."""
     with ledger.begin() as connection:
         ids = connection.execute(sa.select(t.job.c.id)).scalars().all()
-        external_jobs.reserve_for(connection, dict.fromkeys(ids, "slurm one_0"))
+        cluster_reservations.reserve_for(connection, dict.fromkeys(ids, "slurm one_0"))
 
 
 def run(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ase.build import bulk
 
-from sciagent_simulators.potentials.potential import load_potential
+from sciagent_simulators.potentials.potential_base_and_registry import load_potential
 from sciagent_simulators.potentials.relax_and_equation_of_state import evaluate, relax
 
 

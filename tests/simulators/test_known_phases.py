@@ -19,7 +19,13 @@ from sciagent_simulators.potentials.known_phases import (
     element,
     known_phases,
 )
-from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, PotentialValues, load_potential
+from sciagent_simulators.potentials.potential_base_and_registry import (
+    MP2020,
+    Energy,
+    EnergyScale,
+    PotentialValues,
+    load_potential,
+)
 from sciagent_simulators.potentials.relax_and_equation_of_state import relax
 
 SCALE = EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020)

@@ -6,7 +6,13 @@ import pytest
 from ase.build import bulk
 
 from sciagent_simulators.potentials.known_phases import mp2020_correction, on_mp2020
-from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, load_potential, model_difference
+from sciagent_simulators.potentials.potential_base_and_registry import (
+    MP2020,
+    Energy,
+    EnergyScale,
+    load_potential,
+    model_difference,
+)
 from sciagent_simulators.potentials.relax_and_equation_of_state import relax
 
 CELLS = {

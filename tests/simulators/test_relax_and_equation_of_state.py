@@ -15,7 +15,7 @@ from ase.optimize import FIRE
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.potentials.ase_potential import AsePotential
-from sciagent_simulators.potentials.potential import EnergyScale
+from sciagent_simulators.potentials.potential_base_and_registry import EnergyScale
 from sciagent_simulators.potentials.relax_and_equation_of_state import evaluate, heights, relax
 
 SCALE = EnergyScale("EMT", "effective medium")

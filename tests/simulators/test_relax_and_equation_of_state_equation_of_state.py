@@ -6,7 +6,7 @@ from ase.build import bulk
 from ase.eos import EquationOfState
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.potentials.potential import load_potential
+from sciagent_simulators.potentials.potential_base_and_registry import load_potential
 from sciagent_simulators.potentials.relax_and_equation_of_state import GPA, equations_of_state, fit, relax
 
 VOLUMES = np.linspace(38, 43, 7)

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from ase.build import bulk
 
-from sciagent_simulators.potentials.potential import EnergyScale, load_potential, potential_factory, potential_names
+from sciagent_simulators.potentials.potential_base_and_registry import (
+    EnergyScale,
+    load_potential,
+    potential_factory,
+    potential_names,
+)
 from sciagent_simulators.potentials.relax_and_equation_of_state import evaluate
 from sciagent_simulators.potentials.sevennet import SevenNet
 

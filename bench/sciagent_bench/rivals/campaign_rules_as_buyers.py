@@ -16,7 +16,7 @@ from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving
-from sciagent.scheduling.rules.rung_rule_base import RungRule
+from sciagent.scheduling.rules.rule_and_settings_bases import RungRule
 from sciagent_bench.replay_once import SLOTS
 from sciagent_bench.rivals.shared_warm_up import ladders
 

@@ -19,7 +19,7 @@ from sciagent.domain.quantities import Censoring
 from sciagent.domain.rung_calibration import FEWEST, Fit, FitKind, fitted
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.results import pooled_replicates
-from sciagent.store.views.value_pages import ImportedLevel, imported_levels
+from sciagent.store.views.property_value_pages import ImportedLevel, imported_levels
 
 # a text that needs no quotes in YAML
 PLAIN = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[A-Za-z][\w/-]*$", re.IGNORECASE)

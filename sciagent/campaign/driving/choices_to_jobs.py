@@ -24,7 +24,7 @@ from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.job_queue import jobs, spend
 from sciagent.store.results import candidates, evidence
-from sciagent.store.results.laws_and_audit_log import AUDIT
+from sciagent.store.results.laws_and_audits import AUDIT
 
 CONTROL = "control"  # the chooser in decisions to run the control
 MAX_CHOICES = 512  # a dispatch asks for no more choices once it has asked for this many

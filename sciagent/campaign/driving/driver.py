@@ -47,7 +47,7 @@ from sciagent.execution.executor_interface import Executor
 from sciagent.store.campaign_state import campaigns, directives, evidence_watermarks, standings
 from sciagent.store.campaign_state.campaigns import log_event
 from sciagent.store.database import tables as t
-from sciagent.store.results import laws_and_audit_log
+from sciagent.store.results import laws_and_audits
 from sciagent.verification.sandbox.host import Worker, sweep
 
 LEAST_SECONDS_BETWEEN_LOOKS = 1.0  # shortest time between two looks for settled candidates while jobs run
@@ -92,7 +92,7 @@ class ControlDraws:
         new = [id_ for id_ in settled if id_ not in self._known_ids]
         self._known_ids.update(new)
         if new:
-            keys = laws_and_audit_log.candidate_keys(connection, new)
+            keys = laws_and_audits.candidate_keys(connection, new)
             drawn = is_drawn(built.control, built.spec.seed, (keys[id_] for id_ in new))
             self._waiting += [id_ for id_, is_chosen in zip(new, drawn, strict=True) if is_chosen]
         took = time.monotonic() - begun

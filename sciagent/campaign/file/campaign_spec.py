@@ -57,7 +57,7 @@ from sciagent.inputs.yaml_validation import (
 )
 from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.scheduling.rules.priced_settings import PricedSpec
-from sciagent.scheduling.rules.rung_rule_base import SchedulerSpec
+from sciagent.scheduling.rules.rule_and_settings_bases import SchedulerSpec
 
 if TYPE_CHECKING:
     AnyScheduler = SchedulerSpec

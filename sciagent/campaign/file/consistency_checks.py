@@ -24,7 +24,7 @@ from sciagent.inputs.yaml_validation import Faults, Part
 from sciagent.scheduling.rules import scheduler_class
 from sciagent.scheduling.rules.best_rung import BestRungSpec
 from sciagent.scheduling.rules.priced_settings import PricedSpec
-from sciagent.scheduling.rules.rung_rule_base import SchedulerSpec
+from sciagent.scheduling.rules.rule_and_settings_bases import SchedulerSpec
 from sciagent.verification.verifier_registry import verifier_class
 
 PartType = TypeVar("PartType", bound=Part)

@@ -29,7 +29,7 @@ from sciagent.scheduling.audit_of_dropped import lots, propensities
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.scheduling.rules.priced_settings import PricedSpec
-from sciagent.store.results import laws_and_audit_log
+from sciagent.store.results import laws_and_audits
 
 LEAST_RISE = 1.05  # a propensity is raised only by at least this factor, since each rise is written
 SIGNIFICANT_DIGITS = 6  # significant digits of all numbers that are written and used
@@ -52,7 +52,7 @@ class Auditing:
         lower_rungs = sorted(deciding_rungs - {KNOWN, self._terminal_rung})
         self._hit_rungs = [*lower_rungs, self._terminal_rung]  # indices of the rungs that a hit needs
         self._place_of_rung = {built.rungs[position].id: place for place, position in enumerate(schema.paid)}
-        self.log = laws_and_audit_log.audit_log(connection, built.row.id)
+        self.log = laws_and_audits.audit_log(connection, built.row.id)
         self._members = set(self.log.ids)  # ledger ids of the candidates in the audit
         self._rows: dict[int, int] = {}  # rows in the pool, by ledger id
         self._n_rows_entered = 0  # number of first rows of the pool that `_rows` holds
@@ -154,7 +154,7 @@ class Auditing:
         drawn = self._pool.lots[rows]
         lacking = np.flatnonzero(np.isnan(drawn))
         ids: list[int] = self._pool.ids[np.array(rows, dtype=np.intp)[lacking]].tolist()
-        keys = laws_and_audit_log.candidate_keys(connection, ids)
+        keys = laws_and_audits.candidate_keys(connection, ids)
         drawn[lacking] = lots(self._built.spec.seed, (keys[id_] for id_ in ids))
         return list(map(float, drawn))
 
@@ -171,7 +171,7 @@ class Auditing:
 
     def _outlay(self, connection: Connection) -> float:
         """Returns the cost of the audit's jobs, in the unit of the pool's costs."""
-        for decision in laws_and_audit_log.audit_draws(connection, self._built.row.id, self._last_decision_id):
+        for decision in laws_and_audits.audit_draws(connection, self._built.row.id, self._last_decision_id):
             self._last_decision_id = decision.id
             if decision.action == "run":
                 self._audit_jobs.append((decision.candidate_id, self._place_of_rung[decision.rung_id]))

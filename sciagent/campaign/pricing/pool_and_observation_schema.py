@@ -32,7 +32,7 @@ from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.similarity import GrowingStructures, order_of
 from sciagent.store.campaign_state import standings
-from sciagent.store.results import candidates, laws_and_audit_log, pooled_replicates
+from sciagent.store.results import candidates, laws_and_audits, pooled_replicates
 from sciagent.verification.cost_models import cost_or_none
 
 if TYPE_CHECKING:
@@ -415,7 +415,7 @@ class LedgerPool(CandidatePool):
             self._write_structures([loaded.get(id_) for id_ in ids])
             self._write_order(connection, ids, loaded)
         elif self.lots is not None:
-            keys = laws_and_audit_log.candidate_keys(connection, ids)
+            keys = laws_and_audits.candidate_keys(connection, ids)
             first_row = len(self.ids) - len(ids)
             self.lots[first_row:] = lots(self._built.spec.seed, (keys[id_] for id_ in ids))
         self._write_standings(connection, rows)
@@ -431,7 +431,7 @@ class LedgerPool(CandidatePool):
         keys = {id_: candidate.key for id_, candidate in loaded.items()}
         not_loaded = [id_ for id_ in ids if id_ not in keys]
         if not_loaded:
-            keys |= laws_and_audit_log.candidate_keys(connection, not_loaded)
+            keys |= laws_and_audits.candidate_keys(connection, not_loaded)
         assert self.order is not None
         first_row = len(self.ids) - len(ids)
         self.order[first_row:] = order_of(keys[id_] for id_ in ids)

@@ -33,7 +33,7 @@ from sciagent.scheduling.rules.priced import COST_SAMPLE, Priced
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
-from sciagent.store.results import laws_and_audit_log
+from sciagent.store.results import laws_and_audits
 
 WEIGHT_EXPONENT = 0.5  # exponent of the ratio of drawn to left by which a weight is multiplied
 LEAST_WEIGHT = 1e-4  # weight of a resource that is not scarce
@@ -162,7 +162,7 @@ class PricedCampaign:
     """The unit of cost, with the weights of the last row of `law`."""
     scheduler: Priced
     """The scheduler, with hyper-parameters of the last row or of the campaign that it learns from."""
-    row: laws_and_audit_log.LawRow | None
+    row: laws_and_audits.LawRow | None
     """The last row of `law`; None if there is none or it is for other rungs."""
 
     @property
@@ -243,7 +243,7 @@ def priced_campaign(built: Built, connection: Connection) -> PricedCampaign | No
             numeraire.weights = np.array([weights[name] for name in names], dtype=float)
         scheduler.restore(row.state["priced"])
     elif source_id is not None:
-        source_law = laws_and_audit_log.last(connection, source_id)
+        source_law = laws_and_audits.last(connection, source_id)
         if source_law is not None:
             scheduler.learn_from(source_law.state["priced"])
     campaign = PricedCampaign(built, schema, pool, numeraire, scheduler, row)
@@ -266,7 +266,7 @@ def rebuild_with_law(built: Built, connection: Connection) -> PricedCampaign | N
     return campaign
 
 
-def _price(connection: Connection, campaign: PricedCampaign, row: laws_and_audit_log.LawRow) -> float:
+def _price(connection: Connection, campaign: PricedCampaign, row: laws_and_audits.LawRow) -> float:
     """Returns the price at the last purchase by this law; if there is none, the price in the law's row."""
     d = t.decision.c
     query = sa.select(d.price).where(
@@ -280,9 +280,9 @@ def _price(connection: Connection, campaign: PricedCampaign, row: laws_and_audit
     return float(row.state["priced"]["price"])
 
 
-def _last_law(connection: Connection, built: Built, schema: ObservationSchema) -> laws_and_audit_log.LawRow | None:
+def _last_law(connection: Connection, built: Built, schema: ObservationSchema) -> laws_and_audits.LawRow | None:
     """Returns the campaign's last row of `law`; None if there is none or it is for other rungs."""
-    row = laws_and_audit_log.last(connection, built.row.id)
+    row = laws_and_audits.last(connection, built.row.id)
     columns = [[column.rung, column.property] for column in schema.columns]
     if row is None or row.state["columns"] != columns:
         return None

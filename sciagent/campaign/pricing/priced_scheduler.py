@@ -27,8 +27,8 @@ from sciagent.domain.rung_positions_and_tiers import PaidIndex, Position
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.store.results import laws_and_audit_log
-from sciagent.store.results.laws_and_audit_log import AUDIT
+from sciagent.store.results import laws_and_audits
+from sciagent.store.results.laws_and_audits import AUDIT
 
 INDEX_WITHOUT_LAW = 1e5  # index of purchases made without the law; a person's promotion has a higher one
 SHARE_OF_REEVALUATION = 0.05  # share of time for evaluating candidates again while workers are busy
@@ -464,7 +464,7 @@ class Pricing(Purchasing):
             remaining = self._remaining_by_name(self._released_share())
             self._next_weights = self._numeraire.balanced(self._campaign.drawn(), remaining)
         if was_fitted or audit_changes:
-            self.law_version = laws_and_audit_log.write(
+            self.law_version = laws_and_audits.write(
                 connection, self._built.row.id, self._law_state(audit_changes)
             ).version
 

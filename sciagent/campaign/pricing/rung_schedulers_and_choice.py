@@ -17,7 +17,7 @@ from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.scheduling.array_types import RowIndices
 from sciagent.scheduling.rules.priced_settings import PricedSpec
-from sciagent.scheduling.rules.rung_rule_base import PaidLadder, RungRule
+from sciagent.scheduling.rules.rule_and_settings_bases import PaidLadder, RungRule
 
 
 class InTurn(Purchasing):

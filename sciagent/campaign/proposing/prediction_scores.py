@@ -19,7 +19,7 @@ from sciagent.domain.quantities import Quantity, to_canonical
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.views.report_candidates import rung_values
-from sciagent.store.views.report_episodes import PredictionMade, predictions_made
+from sciagent.store.views.report_episodes_and_proposers import PredictionMade, predictions_made
 
 PREDICTIONS_PER_READ = 500
 COVERS_90 = 1.6448536269514722  # 90 % of a normal distribution lie within this many standard deviations of the mean

@@ -28,8 +28,8 @@ from sciagent.execution.worker import end_attempts
 from sciagent.execution.worker.presence_and_leases import Presence
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import external_jobs, jobs, offers
-from sciagent.store.job_queue.external_jobs import WaitingExternalJob
+from sciagent.store.job_queue import cluster_reservations, jobs, offers
+from sciagent.store.job_queue.cluster_reservations import WaitingExternalJob
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
 
 log = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ class SlurmController(Executor):
         """
         states = self._slurm.states(arrays)
         with self._ledger.read() as connection:
-            reservations = external_jobs.reserved_jobs(connection, self._queues)
+            reservations = cluster_reservations.reserved_jobs(connection, self._queues)
         reserved_elements = {name for name, _ in reservations.values()}
         alive = list[ElementTask]()
         for array, elements in states.items():
@@ -157,7 +157,7 @@ class SlurmController(Executor):
 
     def _release(self, connection: Connection, job_ids: Sequence[int], *, lost: bool) -> None:
         """Remove the reservations of these jobs; jobs that were lost too often are given up."""
-        lost_too_often = external_jobs.free_reservations(connection, job_ids, lost=lost)
+        lost_too_often = cluster_reservations.free_reservations(connection, job_ids, lost=lost)
         for job_id in lost_too_often:
             detail = "its element in the cluster never ran it"
             end_attempts.give_up(connection, job_id, Outcome.LOST, Reason.LEASE_EXPIRED, detail)
@@ -168,7 +168,7 @@ class SlurmController(Executor):
         spooled_tokens: tokens of the arrays in the spool.
         """
         with self._ledger.read() as connection:
-            reserved = external_jobs.reserved_jobs(connection, self._queues)
+            reserved = cluster_reservations.reserved_jobs(connection, self._queues)
         forgotten = [
             job_id
             for job_id, (name, seconds) in reserved.items()
@@ -213,7 +213,7 @@ class SlurmController(Executor):
         by_request: dict[ResourceRequest, list[JobGroup]] = {}
         elements = list(alive)
         self._jobs_left_to_elements = False
-        waiting = external_jobs.waiting_jobs(connection, self._queues, limit=self._site.max_array)
+        waiting = cluster_reservations.waiting_jobs(connection, self._queues, limit=self._site.max_array)
         for group in grouped(waiting):
             n_fitting = sum(1 for element in elements if fits_element(group, element))
             if n_fitting >= self._slots:
@@ -230,7 +230,7 @@ class SlurmController(Executor):
             for number, job_ids in enumerate(groups):
                 for job_id in job_ids:
                     element_by_job[job_id] = element_name(array, number)
-            external_jobs.reserve_for(connection, element_by_job)
+            cluster_reservations.reserve_for(connection, element_by_job)
         return arrays
 
     def _requests_of(

@@ -42,7 +42,7 @@ from sciagent.execution.worker.read_claimed_jobs import (
 )
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import external_jobs, offers
+from sciagent.store.job_queue import cluster_reservations, offers
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from sciagent.verification.sandbox.host import HostResult, Worker
@@ -130,7 +130,7 @@ class Runner:
         """Run the given jobs in one call, and return the number of jobs run. Jobs that are no longer reserved for the
         array element `name` are left out. Jobs that cannot run here stay reserved, so that the controller counts a
         failed element. job_ids: jobs of one rung."""
-        reserved = partial(external_jobs.claim_reserved, job_ids=job_ids, name=name, owner=self.owner)
+        reserved = partial(cluster_reservations.claim_reserved, job_ids=job_ids, name=name, owner=self.owner)
         self._element = name
         try:
             return self._claim_and_run(reserved)
@@ -252,7 +252,7 @@ class Runner:
                 ended = give_back(connection, claims)
                 if self._element:  # the jobs stay reserved for the array element
                     queued_ids = [claim.job_id for claim in claims if claim.job_id not in ended]
-                    external_jobs.reserve_for(connection, dict.fromkeys(queued_ids, self._element))
+                    cluster_reservations.reserve_for(connection, dict.fromkeys(queued_ids, self._element))
                 campaigns_by_rung = offers.campaigns_by_rung(connection, [claim.job_id for claim in claims])
                 for rung_id, campaign_id in campaigns_by_rung.items():
                     self._refused[rung_id] = why

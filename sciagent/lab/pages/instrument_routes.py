@@ -15,7 +15,7 @@ from sciagent.lab import claims_and_vials, record_and_review_answers
 from sciagent.lab.read_lab_tasks import LabClaimed, LabEntered, TaskReader, TaskState
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.lab import tasks
-from sciagent.web.route_rules import Pages, RouteRule
+from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
 from sciagent.web.shared_page_parts import site_of, task_of, visitor
 
 WORK = RouteRule(Right.WORK, of="task")

@@ -33,7 +33,7 @@ from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
 from sciagent.store.results import candidates
-from sciagent.web.route_rules import Pages, RouteRule
+from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
 from sciagent.web.shared_page_parts import redirect_to, site_of, visitor
 
 MAX_ROWS = 500

@@ -37,7 +37,7 @@ from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
 from sciagent.store.views.report_candidates import rung_answers
 from sciagent.web import visitors_and_passwords
-from sciagent.web.route_rules import Pages, RouteRule
+from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
 from sciagent.web.shared_page_parts import in_words, redirect_to, said_of, site_of, task_of, texts, visitor, wants_json
 from sciagent.web.visitors_and_passwords import Visitor
 

@@ -33,7 +33,7 @@ from sciagent.scheduling.array_types import Array, Mask
 from sciagent.scheduling.audit_of_dropped import agreements, guard
 from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
-from sciagent.store.results import laws_and_audit_log
+from sciagent.store.results import laws_and_audits
 from sciagent.store.views.campaign_counts import places
 from sciagent.store.views.report_queries import has_measured
 
@@ -71,11 +71,11 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     share = scheduler.get("audit", 0.0) if scheduler["kind"] == "priced" else 0.0
     if not share or not row.has_limits:
         return None
-    log = laws_and_audit_log.audit_log(connection, row.id)
+    log = laws_and_audits.audit_log(connection, row.id)
     passed_over = population(connection, row, log)
-    hits = laws_and_audit_log.hit_ids(connection, row.id)
+    hits = laws_and_audits.hit_ids(connection, row.id)
     [terminal] = [rung for rung in rungs(connection, row.id) if rung.name == row.spec["terminal"]]
-    draws = laws_and_audit_log.audit_draws(connection, row.id)
+    draws = laws_and_audits.audit_draws(connection, row.id)
     hits_by_audit = {draw.candidate_id for draw in draws if draw.rung_id == terminal.id}
     hits_by_choice = hits - hits_by_audit
     n_undecided = sum(place.candidates for place in places(connection, row) if place.standing in UNDECIDED_STANDINGS)
@@ -100,12 +100,12 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
     )
 
 
-def population(connection: Connection, row: CampaignRow, log: laws_and_audit_log.AuditLog) -> Population:
+def population(connection: Connection, row: CampaignRow, log: laws_and_audits.AuditLog) -> Population:
     """Returns the passed-over candidates that no person holds or vetoed. log: all passed-over candidates."""
     standing_by_id = {
         member.candidate_id: member.standing for member in standings.standings_of(connection, row.id, log.ids)
     }
-    hits = laws_and_audit_log.hit_ids(connection, row.id)
+    hits = laws_and_audits.hit_ids(connection, row.id)
     kept_places = []
     for place, candidate_id in enumerate(log.ids):
         if candidate_id in standing_by_id and standing_by_id[candidate_id] not in STANDINGS_SET_BY_PEOPLE:
@@ -208,7 +208,7 @@ def _share(part: int, hits: int, unseen: EstimateWithInterval) -> EstimateWithIn
     return EstimateWithInterval(low=share(unseen.high), estimate=share(unseen.estimate), high=share(unseen.low))
 
 
-def scored(passed_over: Population, log: laws_and_audit_log.AuditLog, ids_by_choice: set[int]) -> tuple[Array, Array]:
+def scored(passed_over: Population, log: laws_and_audits.AuditLog, ids_by_choice: set[int]) -> tuple[Array, Array]:
     """Returns two arrays (m,) over known hits: the chance of a hit when the candidate was chosen or first passed over,
     and the probability that it became known. ids_by_choice: hits found by choice."""
     # for a candidate that was chosen after it had been passed over, the earlier chance counts
@@ -231,7 +231,7 @@ def compared(connection: Connection, row: CampaignRow, passed_over: Population) 
         if len(measuring) < 2:
             continue
         # only candidates that have reached the second of these rungs can be compared
-        ids = laws_and_audit_log.ids_with_answers_at(connection, row.id, measuring[1].position, MAX_CANDIDATES)
+        ids = laws_and_audits.ids_with_answers_at(connection, row.id, measuring[1].position, MAX_CANDIDATES)
         answers = [exact_values(connection, rung, ids) for rung in measuring]
         scores = np.full((len(ids), len(measuring)), np.nan)
         for column, values in enumerate(answers):

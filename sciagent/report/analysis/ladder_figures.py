@@ -25,7 +25,7 @@ from sciagent.report.parts.best_candidates import properties_of_spec
 from sciagent.report.parts.rung_agreement import PROPERTIES_ON_METHOD_SCALE, Pair, RankAgreement, agreement
 from sciagent.report.parts.wording import window, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.results import laws_and_audit_log
+from sciagent.store.results import laws_and_audits
 from sciagent.store.views import progress_and_comparisons
 from sciagent.store.views.progress_and_comparisons import Replicates
 from sciagent.store.views.report_queries import booked_costs, has_measured, measured_by, reused_answers
@@ -224,7 +224,7 @@ def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, fl
 
 def value_of_rungs(connection: Connection, row: CampaignRow) -> LadderWorth | None:
     """Returns the value that each rung adds to the open candidates; None before a law is fitted."""
-    law = laws_and_audit_log.last(connection, row.id)
+    law = laws_and_audits.last(connection, row.id)
     value = None if law is None else law.state.get("value")
     return ladder_worth(value, row.spec["goal"]["kind"]) if value else None
 

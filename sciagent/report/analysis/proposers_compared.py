@@ -26,7 +26,7 @@ from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.report.parts.wording import after_number, cost, many, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.views.progress_and_comparisons import ProgressStep, progress_by_proposer
-from sciagent.store.views.report_episodes import (
+from sciagent.store.views.report_episodes_and_proposers import (
     costs_of_jobs,
     episode_numbers,
     predictions_made,

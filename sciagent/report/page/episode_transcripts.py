@@ -24,7 +24,7 @@ from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.views.progress_and_comparisons import kind_of
 from sciagent.store.views.report_candidates import RankedCandidate, campaign_members, rung_values
-from sciagent.store.views.report_episodes import (
+from sciagent.store.views.report_episodes_and_proposers import (
     EpisodeOutcome,
     EpisodeProposal,
     EpisodeStart,

@@ -45,7 +45,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, all_rungs, rung
 from sciagent.store.database.ledger import ArtifactStore, Ledger
 from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import campaign_counts, progress_and_comparisons
-from sciagent.store.views.report_episodes import episode_count
+from sciagent.store.views.report_episodes_and_proposers import episode_count
 from sciagent.store.views.report_queries import amendments, directives, events, funnel
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sciagent.domain.objectives import Direction, Objective, Window, utility
 from sciagent.domain.properties_and_levels import JUDGED_MARGIN, JUDGED_SCORE
 from sciagent.domain.quantities import Censoring
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
-from sciagent.store.results import laws_and_audit_log
+from sciagent.store.results import laws_and_audits
 from sciagent.store.views.report_candidates import rung_values
 from sciagent.store.views.report_queries import has_measured
 
@@ -115,7 +115,7 @@ def judge_agreements(connection: Connection, row: CampaignRow) -> tuple[JudgeAgr
         return ()
     stated = row.spec.get("objectives", ())
     objectives = [_objective(objective) for objective in stated if objective["property"] not in OPINIONS]
-    ids = laws_and_audit_log.ids_with_answers_at(connection, row.id, terminal.position, MAX_CANDIDATES)
+    ids = laws_and_audits.ids_with_answers_at(connection, row.id, terminal.position, MAX_CANDIDATES)
     terminal_values = exact_values(connection, terminal, ids)
     utilities = {id_: utility(objectives, values) for id_, values in terminal_values.items()}
     compared = []

@@ -11,7 +11,7 @@ from sciagent.scheduling.rules.halving import HalvingSpec
 from sciagent.scheduling.rules.lottery import LotterySpec
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.scheduling.rules.random import RandomSpec
-from sciagent.scheduling.rules.rung_rule_base import SchedulerSpec
+from sciagent.scheduling.rules.rule_and_settings_bases import SchedulerSpec
 from sciagent.scheduling.rules.thresholds import ThresholdsSpec
 
 SCHEDULERS: tuple[type[SchedulerSpec], ...] = (

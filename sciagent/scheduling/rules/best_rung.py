@@ -16,7 +16,7 @@ from pydantic import Field
 
 from sciagent.domain.rung_positions_and_tiers import PaidIndex, Tier
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_rule_base import UNSCORED, PaidLadder, RungRule, SchedulerSpec, Waiting
+from sciagent.scheduling.rules.rule_and_settings_bases import UNSCORED, PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class BestRung(RungRule):

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_rule_base import PaidLadder, RungRule, SchedulerSpec, Waiting
+from sciagent.scheduling.rules.rule_and_settings_bases import PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class Exhaustive(RungRule):

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_rule_base import PaidLadder, RungRule, SchedulerSpec, Waiting
+from sciagent.scheduling.rules.rule_and_settings_bases import PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class Lottery(RungRule):

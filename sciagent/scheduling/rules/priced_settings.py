@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from sciagent.inputs.yaml_validation import NAME, Part
-from sciagent.scheduling.rules.rung_rule_base import PaidLadder, RungRule, SchedulerSpec
+from sciagent.scheduling.rules.rule_and_settings_bases import PaidLadder, RungRule, SchedulerSpec
 from sciagent.scheduling.rules.thresholds import Thresholds
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_rule_base import PaidLadder, RungRule, SchedulerSpec, Waiting
+from sciagent.scheduling.rules.rule_and_settings_bases import PaidLadder, RungRule, SchedulerSpec, Waiting
 
 WINDOW = 512  # candidates of each rung that take part in a draw
 

@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import Field
 
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rung_rule_base import UNSCORED, PaidLadder, RungRule, SchedulerSpec, Waiting
+from sciagent.scheduling.rules.rule_and_settings_bases import UNSCORED, PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class Thresholds(RungRule):

@@ -12,8 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Column, Index, Integer, UniqueConstraint
 
-from sciagent.store.database import lab_and_learning_tables
-from sciagent.store.database.lab_and_learning_tables import (
+from sciagent.store.database import lab_learning_and_people_tables
+from sciagent.store.database.lab_learning_and_people_tables import (
     access,
     audit_entry,
     campaign_policy,
@@ -77,9 +77,9 @@ __all__ = [
 APPEND_ONLY = (
     *("evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive"),
     *("artifact_removal", "law", "calibration", "likeness", "turn", "proposal"),
-    *lab_and_learning_tables.APPEND_ONLY,
+    *lab_learning_and_people_tables.APPEND_ONLY,
 )
-CHANGEABLE = {"trajectory": ("state", "ended_at", "ended_why")} | lab_and_learning_tables.CHANGEABLE
+CHANGEABLE = {"trajectory": ("state", "ended_at", "ended_why")} | lab_learning_and_people_tables.CHANGEABLE
 """The columns that may change, by table; every other column of these tables stays as it was written."""
 
 # Row 1 holds the last watermark, and row 2 the id of the last entry of `audit_entry`. A transaction that takes the next

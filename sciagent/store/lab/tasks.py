@@ -22,7 +22,7 @@ from sciagent.store.database.bulk_statements import insert_or_ignore
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs
 from sciagent.store.job_queue.leases import Claim
-from sciagent.store.results.laws_and_audit_log import AUDIT
+from sciagent.store.results.laws_and_audits import AUDIT
 
 PAGE_SIZE = 100  # tasks on a page of the list
 RESTING_STATES = (CampaignState.PAUSED, CampaignState.INTERRUPTED, CampaignState.FAILED, CampaignState.CREATED)

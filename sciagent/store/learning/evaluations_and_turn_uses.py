@@ -19,7 +19,7 @@ from sciagent.errors import UnknownNameError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, enter_by_hash, insert_or_ignore
 from sciagent.store.database.engine import db_now
-from sciagent.store.database.lab_and_learning_tables import training_use
+from sciagent.store.database.lab_learning_and_people_tables import training_use
 
 _E = t.evaluation.c
 _A = t.evaluation_arm.c

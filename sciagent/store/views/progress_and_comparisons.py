@@ -29,7 +29,7 @@ from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER
 from sciagent.store.views.report_candidates import is_of_rung, rung_values
-from sciagent.store.views.report_episodes import join_of_job_costs, turn_cost
+from sciagent.store.views.report_episodes_and_proposers import join_of_job_costs, turn_cost
 from sciagent.store.views.report_queries import join_of_booked_costs, stream, with_proposer
 
 _CC = t.campaign_candidate.c

@@ -35,7 +35,7 @@ from sciagent.store.learning import reward_inputs, rollout_groups
 from sciagent.store.learning import reward_versions as rewards
 from sciagent.store.learning.reward_inputs import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
-from sciagent.training.environment.client_statements import EpisodeRequest, shown, stated_answer, stated_call
+from sciagent.training.environment.checked_client_input import EpisodeRequest, shown, stated_answer, stated_call
 from sciagent.training.environment.open_episodes import EpisodeDesk, LadderThread, OpenEpisode, SentTurn, task_seed
 from sciagent.training.rollouts.campaign_rollouts import obstacle
 from sciagent.training.rollouts.sibling_groups import EnvironmentTask, EpisodeReply, OpenedEpisode

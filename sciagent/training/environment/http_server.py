@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.domain.safe_text_and_durations import read_id
 from sciagent.errors import EpisodeError, SciagentError, UsageError, did_you_mean
-from sciagent.training.environment.client_statements import shown
+from sciagent.training.environment.checked_client_input import shown
 from sciagent.training.environment.environment import Environment
 
 MAX_BODY = 1_000_000  # bytes of a request

@@ -26,7 +26,7 @@ from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import Asked
 from sciagent.store.learning import rollout_groups as group_rows
-from sciagent.training.environment.client_statements import ClientPolicy, EpisodeRequest
+from sciagent.training.environment.checked_client_input import ClientPolicy, EpisodeRequest
 from sciagent.training.rollouts.campaign_rollouts import count_step, model_spec, obstacle, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
 from sciagent.training.rollouts.sibling_groups import (

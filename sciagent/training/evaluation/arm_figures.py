@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sciagent.errors import UsageError
 from sciagent.report.parts.campaign_charts import SETTINGS, figure
-from sciagent.training.evaluation.evaluation_answers import (
+from sciagent.training.evaluation.evaluation_command_answers import (
     ArmDifference,
     EvaluatedArm,
     EvaluatedCampaign,

@@ -25,7 +25,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import evaluations_and_turn_uses, policies_and_roles
 from sciagent.training.evaluation.arm_figures import compared
 from sciagent.training.evaluation.campaign_runs import CampaignRuns, PlannedCampaign, fault_of, planned
-from sciagent.training.evaluation.evaluation_answers import EvaluatedCampaign, EvaluationAnswer
+from sciagent.training.evaluation.evaluation_command_answers import EvaluatedCampaign, EvaluationAnswer
 from sciagent.training.evaluation.evaluation_spec import SCRIPTED, ArmSpec, EvaluateSpec
 from sciagent.training.evaluation.evaluation_worker import line_of, run_to_answer
 

@@ -16,7 +16,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import evaluations_and_turn_uses, policies_and_roles
 from sciagent.store.learning.policies_and_roles import PolicyRow, RoleChange
-from sciagent.training.evaluation.evaluation_answers import (
+from sciagent.training.evaluation.evaluation_command_answers import (
     ChangedRole,
     ListedPolicy,
     PolicyEvaluation,

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from sciagent import __version__
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.training.dataset_answers import ExportedDataset, check_empty
 from sciagent.training.dataset_building import table
+from sciagent.training.dataset_command_answers import ExportedDataset, check_empty
 from sciagent.training.exports.dataset_folder import UNKNOWN_LICENCE, DatasetFolder
 from sciagent.training.exports.formats import (
     huggingface,

@@ -21,7 +21,7 @@ from sciagent.training.learner.row_selection import FILE, DatasetRows, Unit
 from sciagent.training.learner.run_state import RunFolder
 from sciagent.training.learner.training_step import Learner, StepMetrics, Teacher
 from sciagent.training.settings import TrainingSettings
-from sciagent.training.train_answers import StepSeconds, TrainedPolicy, TrainedStep
+from sciagent.training.train_command_answers import StepSeconds, TrainedPolicy, TrainedStep
 
 if TYPE_CHECKING:
     from accelerate import PartialState

@@ -37,13 +37,13 @@ from sciagent.training.learner.load_and_publish import LoadedModel, load
 from sciagent.training.learner.run_state import RunFolder, replace_file
 from sciagent.training.learner.training_run import Tell
 from sciagent.training.learner.training_step import Learner, StepMetrics
-from sciagent.training.live import ray_actors, sampling_engines
+from sciagent.training.live import ray_rollout_actors, sampling_engines
 from sciagent.training.live.group_waves import Stopped
-from sciagent.training.live.late_verdicts import GatheredStep, Gatherer, LateVerdicts, TrainedGroup
+from sciagent.training.live.late_verdicts_and_gathering import GatheredStep, Gatherer, LateVerdicts, TrainedGroup
 from sciagent.training.live.sampling_engines import Engine, Version
 from sciagent.training.settings import DatasetSettings, LiveSettings
 from sciagent.training.stopping_guards import EpisodeFacts, StepFacts, StopReason
-from sciagent.training.train_answers import StepSeconds, TrainedPolicy, TrainedStep
+from sciagent.training.train_command_answers import StepSeconds, TrainedPolicy, TrainedStep
 
 PolicyOf = Callable[[Version], BatchPolicy]
 """Returns the policy that samples with the weights of a version."""
@@ -219,7 +219,7 @@ def train_live(
         raise UsageError("training on the live ladder runs in one process; start it without `accelerate launch`")
     run_id = _run_id(folder)
     stopping = stop or Event()
-    with ray_actors.started(settings, ledger, spec, loaded.context, run_id, engine, stopping) as (
+    with ray_rollout_actors.started(settings, ledger, spec, loaded.context, run_id, engine, stopping) as (
         sampling_engine,
         waves,
     ):

@@ -18,7 +18,7 @@ from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import check_seeds, model_spec, seed_source
-from sciagent.training.rollouts.parallel_tool_calls import WorkerTeam
+from sciagent.training.rollouts.tool_calls_across_episodes import WorkerTeam
 from sciagent.training.settings import LiveSettings
 
 

@@ -22,7 +22,7 @@ from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rollout_groups
 from sciagent.training.dataset_building import build
-from sciagent.training.evaluation.evaluation_answers import EvaluatedCampaign, EvaluationAnswer
+from sciagent.training.evaluation.evaluation_command_answers import EvaluatedCampaign, EvaluationAnswer
 from sciagent.training.evaluation.evaluation_spec import ArmSpec, EvaluateSpec, Interval
 from sciagent.training.evaluation.run_evaluation import Evaluation, Tell
 from sciagent.training.learner.run_state import ScalarWriter
@@ -30,8 +30,8 @@ from sciagent.training.learner.training_run import train
 from sciagent.training.live.live_run import train_live
 from sciagent.training.random_models import ModelShape, add_random_model
 from sciagent.training.recipes.recipe_file import AuditStage, EpisodesStage, LiveStage, RecipeSpec, RowsStage, StageSpec
+from sciagent.training.recipes.recipe_folder_and_stop import Interrupted, StageFolder, Stopping
 from sciagent.training.recipes.recipe_report import RUN
-from sciagent.training.recipes.stage_folders import Interrupted, StageFolder, Stopping
 from sciagent.training.rollouts.campaign_rollouts import RolloutDrive, plan_of, policy_of
 from sciagent.training.settings import (
     AnswerSettings,
@@ -43,7 +43,7 @@ from sciagent.training.settings import (
     Training,
     TrainingSettings,
 )
-from sciagent.training.train_answers import TrainedPolicy, TrainedStep
+from sciagent.training.train_command_answers import TrainedPolicy, TrainedStep
 
 
 def built_tasks(ledger: Ledger, files: Sequence[Path]) -> list[Built]:

@@ -27,9 +27,9 @@ from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.rollout_groups import GroupCounts
 from sciagent.training.rollouts.campaign_snapshot import beginning
 from sciagent.training.rollouts.lock_step import RolloutRunner, StepResult
-from sciagent.training.rollouts.parallel_tool_calls import WorkerTeam
 from sciagent.training.rollouts.random_edits import SCRIPTED, ScriptedPolicy
 from sciagent.training.rollouts.sibling_groups import Group, RolledGroup, RolloutAnswer, RolloutPlan, Skills
+from sciagent.training.rollouts.tool_calls_across_episodes import WorkerTeam
 from sciagent.verification.sandbox.host import Worker
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.candidate_subsets import CandidatePart
 from sciagent.store.learning.rollout_groups import GroupRow
 from sciagent.store.results.evidence import read_watermark
-from sciagent.training.rollouts.parallel_tool_calls import FastRungs
+from sciagent.training.rollouts.tool_calls_across_episodes import FastRungs
 from sciagent.training.settings import BEGINNING_PATTERN, BEGINNINGS
 
 MAX_OPERATION_LENGTH = 100  # characters of a proposal's operation

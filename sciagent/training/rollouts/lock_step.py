@@ -33,7 +33,6 @@ from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.rollout_groups import GroupRow
 from sciagent.store.results import candidates
 from sciagent.training.rollouts.campaign_snapshot import SnapshotBench, stored
-from sciagent.training.rollouts.parallel_tool_calls import FastRungs
 from sciagent.training.rollouts.sibling_groups import (
     Group,
     Pins,
@@ -45,6 +44,7 @@ from sciagent.training.rollouts.sibling_groups import (
     open_groups,
     turn_seed,
 )
+from sciagent.training.rollouts.tool_calls_across_episodes import FastRungs
 
 MAX_REASON_LENGTH = 1000  # characters of the reason for which an episode ended
 

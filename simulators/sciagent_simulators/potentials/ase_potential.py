@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sciagent_simulators.potentials.potential import EnergyScale, PotentialValues
+from sciagent_simulators.potentials.potential_base_and_registry import EnergyScale, PotentialValues
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ import numpy as np
 
 from sciagent_simulators.potentials.chgnet_graph import BatchGraph, GraphKinds, KindGraph, batch_graph, kinds_of
 from sciagent_simulators.potentials.known_phases import MPTRJ
-from sciagent_simulators.potentials.potential import (
+from sciagent_simulators.potentials.potential_base_and_registry import (
     MAX_ATOMS_ON_GPU,
     MP2020,
     EnergyScale,

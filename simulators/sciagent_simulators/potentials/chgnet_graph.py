@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent_simulators.potentials.potential import Numbers
+from sciagent_simulators.potentials.potential_base_and_registry import Numbers
 
 Indices = NDArray[np.int64]
 SAME_ATOM = 1e-8  # angstrom; at a smaller distance a neighbour in the same cell is the atom itself

@@ -37,7 +37,13 @@ from sciagent.domain.evidence import content_hash
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import InvalidCandidateError, SimulatorError
 from sciagent.inputs.environment_variables import cache_folder
-from sciagent_simulators.potentials.potential import MP2020, UNCORRECTED, Energy, EnergyScale, Potential
+from sciagent_simulators.potentials.potential_base_and_registry import (
+    MP2020,
+    UNCORRECTED,
+    Energy,
+    EnergyScale,
+    Potential,
+)
 from sciagent_simulators.potentials.relax_and_equation_of_state import relax
 
 PROTOTYPES = {

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.potentials.potential import Numbers, Potential, PotentialValues
+from sciagent_simulators.potentials.potential_base_and_registry import Numbers, Potential, PotentialValues
 
 # The parameters of FIRE, in ASE's units.
 MAX_STEP = 0.2  # angstrom, norm of a step

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sciagent_simulators.potentials.known_phases import MPTRJ
-from sciagent_simulators.potentials.potential import (
+from sciagent_simulators.potentials.potential_base_and_registry import (
     MAX_ATOMS_ON_CPU,
     MAX_ATOMS_ON_GPU,
     EnergyScale,

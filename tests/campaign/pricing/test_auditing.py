@@ -26,7 +26,7 @@ from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates, laws_and_audit_log
+from sciagent.store.results import candidates, laws_and_audits
 from tests.support import rows
 from tests.support.campaigns import sciagent, write_campaign
 
@@ -74,7 +74,7 @@ class Stage:
             wanted = [Purchase(row, 1, 50.0) for row in batch]
             news = self.auditing.note_passed_over(connection, self.law, wanted, spent)
             if news:
-                laws_and_audit_log.write(connection, self.campaign, {"audit": news})
+                laws_and_audits.write(connection, self.campaign, {"audit": news})
         return news
 
     def due(self, spent: float) -> list[Purchase]:
@@ -97,9 +97,9 @@ class Stage:
             self.pool.mark_changed(list(ids))
             self.pool.refresh(connection)
 
-    def log(self) -> laws_and_audit_log.AuditLog:
+    def log(self) -> laws_and_audits.AuditLog:
         with self.built.ledger.read() as connection:
-            return laws_and_audit_log.audit_log(connection, self.campaign)
+            return laws_and_audits.audit_log(connection, self.campaign)
 
 
 @pytest.fixture(name="stage")
@@ -214,8 +214,8 @@ def test_a_campaign_says_what_its_audit_found(tmp_path: Path) -> None:
         with ledger.read() as connection:
             row = campaigns.get(connection, "small")
             log, drawn = (
-                laws_and_audit_log.audit_log(connection, row.id),
-                laws_and_audit_log.audit_draws(connection, row.id),
+                laws_and_audits.audit_log(connection, row.id),
+                laws_and_audits.audit_draws(connection, row.id),
             )
             d = t.decision.c
             logged = dict(tuple(one) for one in connection.execute(sa.select(d.id, d.propensity)))

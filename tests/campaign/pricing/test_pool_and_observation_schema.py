@@ -30,7 +30,7 @@ from sciagent.scheduling.law.similarity import order_of
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates, laws_and_audit_log
+from sciagent.store.results import candidates, laws_and_audits
 from sciagent.store.views import campaign_counts
 from sciagent.verification import verifier_registry
 from sciagent.verification.sandbox.host import HostResult
@@ -107,7 +107,7 @@ def test_features_come_first_then_what_the_law_finds_worth_most(ran: tuple[Built
 def test_a_driver_that_takes_over_begins_with_what_was_learnt(ran: tuple[Built, LedgerPool]) -> None:
     built, _ = ran
     with built.ledger.read() as connection:
-        row = laws_and_audit_log.last(connection, built.row.id)
+        row = laws_and_audits.last(connection, built.row.id)
         pricing = purchasing_of(built, connection, BudgetTracker(built, connection))
     assert row is not None and isinstance(pricing, Pricing)
     assert pricing.law_version == row.version
@@ -119,7 +119,7 @@ def test_a_driver_that_takes_over_begins_with_what_was_learnt(ran: tuple[Built, 
 def test_the_law_selects_rows_by_the_keys_of_their_candidates(ran: tuple[Built, LedgerPool]) -> None:
     built, kept = ran
     with built.ledger.read() as connection:
-        keys = laws_and_audit_log.candidate_keys(connection, kept.ids.tolist())
+        keys = laws_and_audits.candidate_keys(connection, kept.ids.tolist())
     assert kept.order is not None
     assert kept.order.tolist() == order_of(keys[id_] for id_ in kept.ids.tolist()).tolist()
 

@@ -18,8 +18,8 @@ from sciagent.execution.slurm.site_profile import SiteProfile
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import external_jobs, offers
-from sciagent.store.job_queue.external_jobs import WaitingExternalJob
+from sciagent.store.job_queue import cluster_reservations, offers
+from sciagent.store.job_queue.cluster_reservations import WaitingExternalJob
 from sciagent.store.views import campaign_counts
 from tests.execution.slurm.conftest import profile
 from tests.support.elsewhere import again, counts, driver, molecules, until, whole, written
@@ -114,10 +114,10 @@ def test_what_was_reserved_by_who_died_before_submitting_is_taken_back(
     with driver(built) as one:
         until(lambda: one.step() or counts(ledger, t.job.c.state).get("queued") == 1)
         with ledger.begin() as connection:
-            (waiting,) = external_jobs.waiting_jobs(connection, QUEUES, 10)
-            external_jobs.reserve_for(connection, {waiting.job_id: name})
+            (waiting,) = cluster_reservations.waiting_jobs(connection, QUEUES, 10)
+            cluster_reservations.reserve_for(connection, {waiting.job_id: name})
             assert offers.claim_next(connection, QUEUES, "w/0") == []
-            assert external_jobs.claim_reserved(connection, [waiting.job_id], f"{name}1", "other") == []
+            assert cluster_reservations.claim_reserved(connection, [waiting.job_id], f"{name}1", "other") == []
         controller.step()
         assert reserved(ledger) == {waiting.job_id: name}, "it may be being submitted"
         with ledger.begin() as connection:
@@ -158,7 +158,7 @@ def test_more_time_is_asked_for_after_a_try_that_did_not_end() -> None:
 
 def reserved(ledger: Ledger) -> dict[int, str]:
     with ledger.read() as connection:
-        return {job_id: name for job_id, (name, _) in external_jobs.reserved_jobs(connection, QUEUES).items()}
+        return {job_id: name for job_id, (name, _) in cluster_reservations.reserved_jobs(connection, QUEUES).items()}
 
 
 def test_what_holds_more_than_a_core_is_left_to_no_element_that_is_there() -> None:
@@ -192,7 +192,7 @@ def test_a_group_is_reserved_and_claimed_whole_and_halved_until_a_partition_hold
         assert [len(group) for group in groups] == [1, 2, 2, 2], "the longest partition has 600 minutes"
         names = reserved(ledger)
         with ledger.begin() as connection:
-            claims = external_jobs.claim_reserved(connection, groups[-1], names[groups[-1][0]], "element")
+            claims = cluster_reservations.claim_reserved(connection, groups[-1], names[groups[-1][0]], "element")
         assert tuple(claim.job_id for claim in claims) == groups[-1]
         assert sorted(reserved(ledger)) == sorted({*names} - {*groups[-1]})
 

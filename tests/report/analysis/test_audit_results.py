@@ -8,7 +8,7 @@ import pytest
 from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.domain.answers.status_and_comparison import RungAgreement
 from sciagent.report.analysis.audit_results import Population, _in_chosen_unit, missed, scored
-from sciagent.store.results.laws_and_audit_log import AuditLog
+from sciagent.store.results.laws_and_audits import AuditLog
 
 
 def them(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sciagent.domain.rung_positions_and_tiers import PaidIndex
-from sciagent.scheduling.rules.rung_rule_base import Waiting
+from sciagent.scheduling.rules.rule_and_settings_bases import Waiting
 
 NAN = float("nan")
 

@@ -6,7 +6,7 @@ import pytest
 
 from sciagent.domain.rung_positions_and_tiers import PaidIndex, Tier
 from sciagent.scheduling.rules.best_rung import BestRung, BestRungSpec
-from sciagent.scheduling.rules.rung_rule_base import PaidLadder
+from sciagent.scheduling.rules.rule_and_settings_bases import PaidLadder
 from tests.scheduling.rules.arrays import NAN, waiting
 
 # the second of four rungs ranks

@@ -22,7 +22,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, spend
 from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.learning import evaluations_and_turn_uses, policies_and_roles
-from sciagent.store.results import evidence, laws_and_audit_log
+from sciagent.store.results import evidence, laws_and_audits
 from tests.support import rows
 
 CHANGES = {
@@ -79,7 +79,7 @@ def full(ledger: Ledger) -> Ledger:
         directives.write(connection, row.id, Verb.HOLD, "me", "wait", candidate_id=candidate_id)
         removal = {"sha256": "a" * 64, "size": 12, "who": "me", "why": "old", "at": db_now(connection)}
         connection.execute(t.artifact_removal.insert().values(removal))
-        laws_and_audit_log.write(connection, row.id, {"price": 0.1})
+        laws_and_audits.write(connection, row.id, {"price": 0.1})
         fit = Fit("homo_lumo_gap", FitKind.LINEAR, "experiment", 1.1, 0.2, 9, 0.1, 0.2, 0.3)
         evidence_watermarks.write_fits(connection, row.id, {rung_id: {fit.property: fit}})
         connection.execute(

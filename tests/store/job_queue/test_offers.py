@@ -16,7 +16,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, external_jobs, jobs, leases, offers, spend
+from sciagent.store.job_queue import attempts, cluster_reservations, jobs, leases, offers, spend
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd, LiveAttempt
@@ -299,5 +299,5 @@ def test_a_cluster_is_asked_for_the_first_of_each_campaign_before_the_second(led
             campaigns.write_requests(connection, {r.id: limits for r in campaigns.rungs(connection, made.id)})
     mine, theirs = offered(ledger, row, 3), offered(ledger, other, 3, priority=1000.0)
     with ledger.begin() as connection:
-        found = [one.job_id for one in external_jobs.waiting_jobs(connection, ["simulation"], 4)]
+        found = [one.job_id for one in cluster_reservations.waiting_jobs(connection, ["simulation"], 4)]
     assert found == [mine[2], theirs[2], mine[1], theirs[1]]

@@ -11,7 +11,7 @@ from sciagent.domain.evidence import Computation
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies_and_roles, reward_inputs, reward_versions, rollout_groups
-from sciagent.store.views.report_episodes import episode_proposals
+from sciagent.store.views.report_episodes_and_proposers import episode_proposals
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 

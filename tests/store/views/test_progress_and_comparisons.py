@@ -11,7 +11,7 @@ import pytest
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import progress_and_comparisons as views
-from sciagent.store.views.report_episodes import results_by_proposer
+from sciagent.store.views.report_episodes_and_proposers import results_by_proposer
 from tests.support.reported import Maker, dyes
 from tests.support.talked import Talker, talked
 

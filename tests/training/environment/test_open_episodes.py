@@ -9,7 +9,7 @@ import pytest
 from sciagent.errors import EpisodeError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.environment.client_statements import ClientPolicy
+from sciagent.training.environment.checked_client_input import ClientPolicy
 from sciagent.training.environment.environment import Environment
 from sciagent.training.rollouts.campaign_rollouts import model_spec
 from sciagent.training.rollouts.lock_step import RolloutRunner

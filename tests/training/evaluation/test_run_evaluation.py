@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.evaluation.evaluation_answers import EvaluatedCampaign, EvaluationAnswer
+from sciagent.training.evaluation.evaluation_command_answers import EvaluatedCampaign, EvaluationAnswer
 from sciagent.training.evaluation.evaluation_spec import load_evaluation
 from sciagent.training.evaluation.run_evaluation import Evaluation
 

@@ -15,7 +15,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation import run_evaluation
-from sciagent.training.evaluation.evaluation_answers import EvaluatedCampaign
+from sciagent.training.evaluation.evaluation_command_answers import EvaluatedCampaign
 from sciagent.training.evaluation.evaluation_spec import load_evaluation
 from sciagent.training.evaluation.run_evaluation import Evaluation
 from tests.training.evaluation.test_run_evaluation import evaluated

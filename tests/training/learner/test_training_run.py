@@ -21,7 +21,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import training_run
 from sciagent.training.learner.run_state import RunFolder
 from sciagent.training.settings import TrainingSettings
-from sciagent.training.train_answers import TrainedPolicy, TrainedStep
+from sciagent.training.train_command_answers import TrainedPolicy, TrainedStep
 from tests.training.learner.made_sets import six_answers
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

@@ -15,13 +15,13 @@ from sciagent.agent import installed_models as models
 from sciagent.agent.installed_models import add_folder
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
-from sciagent.store.database.lab_and_learning_tables import training_use
+from sciagent.store.database.lab_learning_and_people_tables import training_use
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.dataset_building import build
 from sciagent.training.learner import training_run as offline
 from sciagent.training.live.live_run import train_live
 from sciagent.training.settings import DatasetSettings, LiveSettings, TaskShare, TrainingSettings
-from sciagent.training.train_answers import TrainedPolicy, TrainedStep
+from sciagent.training.train_command_answers import TrainedPolicy, TrainedStep
 from tests.support.tiny_model import write_tiny_model
 
 CAMPAIGN = """

@@ -16,7 +16,7 @@ from sciagent.domain.policy_identity import SCRIPT, PolicyIdentity
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_versions
 from sciagent.training.live.group_waves import LocalWaves
-from sciagent.training.live.late_verdicts import Gatherer
+from sciagent.training.live.late_verdicts_and_gathering import Gatherer
 from sciagent.training.live.live_run import RunGuards, reward_spec
 from sciagent.training.live.live_tasks import driven
 from sciagent.training.settings import LiveSettings, TaskShare

@@ -24,7 +24,7 @@ from sciagent.training.learner.training_step import Learner
 from sciagent.training.live.live_run import train_live
 from sciagent.training.live.sampling_engines import ServedEngine, identity_of
 from sciagent.training.settings import LearnerSettings, LiveSettings, TaskShare
-from sciagent.training.train_answers import TrainedStep
+from sciagent.training.train_command_answers import TrainedStep
 from tests.support.adapter_server import AdapterServer
 
 SCHEMA = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.training.evaluation.evaluation_answers import ArmDifference, EvaluatedArm, EvaluationAnswer
+from sciagent.training.evaluation.evaluation_command_answers import ArmDifference, EvaluatedArm, EvaluationAnswer
 from sciagent.training.evaluation.evaluation_spec import Interval
 from sciagent.training.recipes.run_stage import GateError, PolicyComparison, comparison
 

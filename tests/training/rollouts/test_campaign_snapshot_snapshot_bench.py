@@ -9,7 +9,7 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.training.rollouts import campaign_snapshot
 from sciagent.training.rollouts.campaign_snapshot import EpisodeMemory, SnapshotBench, stored
-from sciagent.training.rollouts.parallel_tool_calls import FastRungs
+from sciagent.training.rollouts.tool_calls_across_episodes import FastRungs
 from sciagent.verification.sandbox.host import Worker
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

@@ -24,8 +24,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts import campaign_snapshot
 from sciagent.training.rollouts.campaign_snapshot import EpisodeMemory, SnapshotBench
-from sciagent.training.rollouts.parallel_tool_calls import FastRungs
 from sciagent.training.rollouts.sibling_groups import RolloutPlan
+from sciagent.training.rollouts.tool_calls_across_episodes import FastRungs
 from sciagent.verification.sandbox.host import Worker
 from tests.training.rollouts.rolled import (
     PLAN,

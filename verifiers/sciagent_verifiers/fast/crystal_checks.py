@@ -38,7 +38,11 @@ from sciagent.verification.verifier_contract import (
     Tier,
     at,
 )
-from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements, scarcity, tolerance_factors
+from sciagent_verifiers.fast.compounds.perovskite_factors_and_scarcity import (
+    known_elements,
+    scarcity,
+    tolerance_factors,
+)
 from sciagent_verifiers.verifier_bases import CrystalVerifier, refusal_of_other_kind, refused
 
 FORMULA = Level(method="formula")

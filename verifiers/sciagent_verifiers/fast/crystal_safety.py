@@ -14,7 +14,7 @@ from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.properties_and_levels import SAFETY_ALERTS, Level, PropertyAtLevel, at
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings
-from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements
+from sciagent_verifiers.fast.compounds.perovskite_factors_and_scarcity import known_elements
 from sciagent_verifiers.fast.hazards.crystal_hazards import (
     CrystalRule,
     crystal_rule_names,

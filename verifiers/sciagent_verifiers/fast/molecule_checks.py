@@ -37,7 +37,7 @@ from sciagent.verification.verifier_contract import (
     Tier,
     at,
 )
-from sciagent_verifiers.fast.compounds.composition_descriptors import known_elements
+from sciagent_verifiers.fast.compounds.perovskite_factors_and_scarcity import known_elements
 from sciagent_verifiers.fast.molecule_descriptor_functions import descriptor_functions
 from sciagent_verifiers.verifier_bases import MoleculeVerifier, refused
 

@@ -103,7 +103,7 @@ class ForceFieldCell(ForceFieldSettings):
         """
         import torch
 
-        from sciagent_simulators.potentials.potential import available_device, load_potential
+        from sciagent_simulators.potentials.potential_base_and_registry import available_device, load_potential
         from sciagent_simulators.potentials.relax_and_equation_of_state import relax
 
         torch.set_num_threads(threads)

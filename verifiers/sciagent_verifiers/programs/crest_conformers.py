@@ -12,7 +12,7 @@ from sciagent_simulators.conformer_search_and_averages import KCAL, ensemble_of,
 from sciagent_simulators.implicit_solvents import Solvation
 from sciagent_simulators.programs.xtb_and_crest import CREST, crest
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
-from sciagent_verifiers.conformer_ensemble import ConformerEnsemble, EnsembleSettings
+from sciagent_verifiers.conformer_ensemble_base import ConformerEnsemble, EnsembleSettings
 from sciagent_verifiers.programs.program_verifiers import ProgramVerifier, with_output
 
 

@@ -37,7 +37,7 @@ from sciagent.verification.verifier_contract import (  # fmt: skip
     Tier,
     Verifier,
 )
-from sciagent_simulators.potentials.potential import (
+from sciagent_simulators.potentials.potential_base_and_registry import (
     MP2020,
     UNCORRECTED,
     EnergyScale,

@@ -8,7 +8,7 @@ from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.properties_and_levels import BULK_MODULUS, VOLUME_PER_ATOM
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel, at
-from sciagent_simulators.potentials.potential import Potential
+from sciagent_simulators.potentials.potential_base_and_registry import Potential
 from sciagent_simulators.potentials.relax_and_equation_of_state import STRAINS, Relaxed, StateFit, equations_of_state
 from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings
 

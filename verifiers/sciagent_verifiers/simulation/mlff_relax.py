@@ -44,7 +44,7 @@ from sciagent_simulators.potentials.known_phases import (
     load_correction,
     on_mp2020,
 )
-from sciagent_simulators.potentials.potential import (
+from sciagent_simulators.potentials.potential_base_and_registry import (
     Energy,
     EnergyScale,
     Potential,

@@ -8,7 +8,7 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import seed_of
 from sciagent.verification.verifier_contract import Context, Cost, Finding
 from sciagent_simulators.conformer_search_and_averages import KCAL, n_conformers_to_embed, search, with_defined_stereo
-from sciagent_verifiers.conformer_ensemble import ConformerEnsemble, EnsembleSettings
+from sciagent_verifiers.conformer_ensemble_base import ConformerEnsemble, EnsembleSettings
 from sciagent_verifiers.simulation.tight_binding_base import TightBinding
 
 

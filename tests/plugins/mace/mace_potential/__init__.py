@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sciagent_simulators.potentials.ase_potential import AsePotential
 from sciagent_simulators.potentials.known_phases import MPTRJ
-from sciagent_simulators.potentials.potential import EnergyScale, Potential, PotentialFactory
+from sciagent_simulators.potentials.potential_base_and_registry import EnergyScale, Potential, PotentialFactory
 
 SCALE = EnergyScale("MACE", "PBE+U")
 

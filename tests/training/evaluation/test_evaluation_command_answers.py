@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from sciagent.domain.answers.candidate_and_value_answers import json_schema, plain
-from sciagent.training.evaluation.evaluation_answers import EvaluatedArm, EvaluationAnswer
+from sciagent.training.evaluation.evaluation_command_answers import EvaluatedArm, EvaluationAnswer
 
 
 def test_the_json_has_the_promised_shape_and_an_unknown_figure_is_null() -> None:

@@ -13,7 +13,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
 from sciagent.store.views.progress_and_comparisons import progress_by_proposer
 from sciagent.store.views.report_candidates import campaign_members
-from sciagent.store.views.report_episodes import (
+from sciagent.store.views.report_episodes_and_proposers import (
     costs_of_jobs,
     episode_count,
     episode_numbers,

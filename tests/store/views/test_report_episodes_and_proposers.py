@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views.report_episodes import (
+from sciagent.store.views.report_episodes_and_proposers import (
     episode_count,
     episode_outcomes,
     episodes_behind_the_best,

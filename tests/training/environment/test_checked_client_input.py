@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sciagent.errors import EpisodeError
-from sciagent.training.environment.client_statements import EpisodeRequest, stated_answer, stated_call
+from sciagent.training.environment.checked_client_input import EpisodeRequest, stated_answer, stated_call
 
 CALL = {"id": "a", "type": "function", "function": {"name": "best", "arguments": '{"n": 3}'}}
 

@@ -10,7 +10,7 @@ from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.verification.verifier_contract import Context, Finding
-from sciagent_verifiers.fast.compounds.composition_descriptors import ionic_radius, scarcity, tolerance_factors
+from sciagent_verifiers.fast.compounds.perovskite_factors_and_scarcity import ionic_radius, scarcity, tolerance_factors
 from sciagent_verifiers.fast.crystal_checks import CrystalChecks
 
 

@@ -5,9 +5,15 @@ from pathlib import Path
 import pytest
 
 from sciagent.errors import SimulatorError, UnknownNameError, UsageError
-from sciagent_simulators.potentials import potential
+from sciagent_simulators.potentials import potential_base_and_registry
 from sciagent_simulators.potentials.ase_potential import AsePotential
-from sciagent_simulators.potentials.potential import MP2020, Energy, EnergyScale, PotentialFactory, model_difference
+from sciagent_simulators.potentials.potential_base_and_registry import (
+    MP2020,
+    Energy,
+    EnergyScale,
+    PotentialFactory,
+    model_difference,
+)
 
 OURS = EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020)
 
@@ -30,24 +36,24 @@ def test_a_spread_needs_one_functional_and_one_correction() -> None:
 
 def test_an_unknown_potential_lists_the_known_ones() -> None:
     with pytest.raises(UnknownNameError, match=r"chgnet-0\.3\.0"):
-        potential.potential_factory("chgnet-0.3.1")
+        potential_base_and_registry.potential_factory("chgnet-0.3.1")
 
 
 def test_a_potential_without_weights_asks_for_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     made = PotentialFactory("acme", OURS, frozenset({"Si"}), AsePotential, 0.1, "acme", ships_weights=False)  # type: ignore[arg-type]
-    monkeypatch.setattr(potential, "potential_factory", lambda name: made)
+    monkeypatch.setattr(potential_base_and_registry, "potential_factory", lambda name: made)
     with pytest.raises(UsageError, match="weights: FILE"):
-        potential.load_potential("acme", None, "cpu")
+        potential_base_and_registry.load_potential("acme", None, "cpu")
 
 
 def test_a_file_that_is_no_model_is_named(tmp_path: Path) -> None:
     (tmp_path / "weights.pth").write_text("no weights")
     with pytest.raises(SimulatorError, match="cannot read its weights"):
-        potential.load_potential("chgnet-0.3.0", tmp_path / "weights.pth")
+        potential_base_and_registry.load_potential("chgnet-0.3.0", tmp_path / "weights.pth")
 
 
 def test_a_process_without_a_gpu_takes_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    assert potential.available_device() == "cpu"
+    assert potential_base_and_registry.available_device() == "cpu"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert potential.available_device() == "cpu"
+    assert potential_base_and_registry.available_device() == "cpu"

@@ -15,8 +15,8 @@ from sciagent.lab import record_and_review_answers
 from sciagent.store.database.tables import metadata
 from sciagent.store.lab import tasks
 from sciagent.web import accounts
-from sciagent.web.route_rules import ANYONE as ANYONE_RULE
-from sciagent.web.route_rules import RouteRule, rules_of
+from sciagent.web.route_rules_and_request_guards import ANYONE as ANYONE_RULE
+from sciagent.web.route_rules_and_request_guards import RouteRule, rules_of
 from tests.lab.test_record_and_review_answers import entry, task_ids
 from tests.support.served_pages import HOST, Browser, Serve, Server, every_page
 

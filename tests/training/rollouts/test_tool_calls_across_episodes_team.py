@@ -9,7 +9,7 @@ import pytest
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes_and_verdicts import Outcome
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.rollouts.parallel_tool_calls import WorkerTeam
+from sciagent.training.rollouts.tool_calls_across_episodes import WorkerTeam
 from sciagent.verification.sandbox.host import Request, Worker
 from tests.training.rollouts.rolled import TEXT, seeded
 

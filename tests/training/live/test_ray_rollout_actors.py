@@ -20,9 +20,9 @@ import sqlalchemy as sa
 from sciagent.errors import UsageError
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database import tables as t
-from sciagent.store.database.lab_and_learning_tables import training_use
+from sciagent.store.database.lab_learning_and_people_tables import training_use
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.live.ray_actors import RolloutActors, shares_of_actors
+from sciagent.training.live.ray_rollout_actors import RolloutActors, shares_of_actors
 from sciagent.training.settings import LiveSettings, TaskShare
 from tests.support import environments
 from tests.support.adapter_server import AdapterServer
@@ -150,7 +150,7 @@ from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner.load_and_publish import load
 from sciagent.training.learner.training_step import Learner
-from sciagent.training.live.ray_actors import RolloutActors, SentEngine
+from sciagent.training.live.ray_rollout_actors import RolloutActors, SentEngine
 from sciagent.training.live.sampling_engines import InProcessEngine
 from sciagent.training.live.sampling_engines import identity_of
 from sciagent.training.settings import LiveSettings, RaySettings, TaskShare
