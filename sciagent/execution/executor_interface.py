@@ -1,6 +1,6 @@
 """The interface by which a driver notifies remote workers of offered jobs, and is notified of ended jobs.
 
-`backends.executor_of` creates the executor that `--executor` names.
+`executors.executor_of` creates the executor that `--executor` names.
 """
 
 from __future__ import annotations

@@ -224,9 +224,9 @@ class DftSettings:
     dispersion: str | None = None
     """`d3bj`, `d4` (both need pyscf-dispersion) or None."""
     solvent: str | None = None
-    """One of PYSCF_SOLVENTS in module `solvents`, or None for the gas phase."""
+    """One of PYSCF_SOLVENTS in module `implicit_solvents`, or None for the gas phase."""
     solvent_model: str = "SMD"
-    """One of `SolventModel` in module `solvents`; it has no effect in the gas phase."""
+    """One of `SolventModel` in module `implicit_solvents`; it has no effect in the gas phase."""
     spin_check: Literal["auto", "always", "off"] = "auto"
     """When the two calculations of `check_spin` test a singlet. `auto`: only if the cheap screen leaves a doubt."""
 

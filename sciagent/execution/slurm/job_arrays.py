@@ -1,4 +1,4 @@
-"""The job arrays of one Slurm site: they are submitted, cancelled, and read back without accounting (sacct).
+"""The job arrays of one Slurm site: they are submitted, and read back without accounting (sacct).
 
 Commands get lists of arguments, never a shell's line, and an environment of a few known variables. Variables such as
 SBATCH_PARTITION or SQUEUE_FORMAT are not passed on, since they would change requests and output.

@@ -21,7 +21,7 @@ DETAIL = 480  # characters of a detail that are shown
 
 
 class _EndedCandidates(NamedTuple):
-    """Candidates that ended at one rung for one reason, as `campaign_queries.rejection_reasons` counts them."""
+    """Candidates that ended at one rung for one reason, as `report_queries.rejection_reasons` counts them."""
 
     position: int
     verdict: str | None

@@ -13,7 +13,7 @@ from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.properties_and_levels import XRD_MATCH, XRD_RWP, XRD_UNEXPLAINED
 from sciagent.domain.series import MEDIA_TYPE
 from sciagent.errors import UsageError
-from sciagent.verification.verifier_contract import (  # fmt: skip
+from sciagent.verification.verifier_contract import (
     ArtifactFile,
     Context,
     Cost,

@@ -19,7 +19,7 @@ from pydantic import Field, model_validator
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.evidence import CLASS, UNCERTAINTY_KIND
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.verification.verifier_contract import (  # fmt: skip
+from sciagent.verification.verifier_contract import (
     ArtifactFile,
     Context,
     Cost,

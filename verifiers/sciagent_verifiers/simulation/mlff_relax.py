@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.properties_and_levels import (  # fmt: skip
+from sciagent.domain.properties_and_levels import (
     DENSITY,
     E_ABOVE_HULL,
     E_ABOVE_KNOWN_PHASES,
@@ -27,7 +27,7 @@ from sciagent.domain.properties_and_levels import (  # fmt: skip
     VOLUME_PER_ATOM,
 )
 from sciagent.errors import SimulatorError
-from sciagent.verification.verifier_contract import (  # fmt: skip
+from sciagent.verification.verifier_contract import (
     Context,
     Finding,
     Level,
