@@ -7,8 +7,8 @@ conformer with two wells, since every method gives them the same energy.
 How far does an average depend on which conformers were found? A search embeds n conformers and finds the k-th distinct
 conformer c_k times. A search from another seed finds another set of conformers. The distribution of this set is
 estimated by the bootstrap: n draws with replacement from the n embedded conformers. `ConformerPopulation.spread`
-computes the average over each possible set; their standard deviation is the repeatability of the average. A conformer that was found once is missing from 37 % of the searches, one that was found ten times from
-fewer than 0.01 %.
+computes the average over each possible set; their standard deviation is the repeatability of the average. A conformer
+that was found once is missing from 37 % of the searches, one that was found ten times from fewer than 0.01 %.
 
 `spread_over_searches` estimates in the same way how far a value of the lowest conformer scatters. The k-th lowest of n
 conformers is the lowest of n draws with the probability ((n - k + 1) / n)^n - ((n - k) / n)^n, k = 1 … n: 0.65, 0.24,

@@ -9,8 +9,8 @@ Source: Bannwarth et al., WIREs Comput. Mol. Sci. 11, e1493 (2021).
 
 CREST samples conformers by metadynamics and genetic crossing (iMTD-GC) in GFN2-xTB. They are relaxed again and compared
 by module `conformer_search_and_averages`, so that conformers, mirror images and equivalent wells are counted as in
-`xtb.conformers`; CREST itself merges mirror images. The energies that CREST wrote have to agree with those of GFN2-xTB by tblite at the same
-geometries, in the same solvent.
+`xtb.conformers`; CREST itself merges mirror images. The energies that CREST wrote have to agree with those of GFN2-xTB
+by tblite at the same geometries, in the same solvent.
 
 Sources: Pracht, Bohle, Grimme, Phys. Chem. Chem. Phys. 22, 7169 (2020); Pracht et al., J. Chem. Phys. 160, 114110
 (2024).
