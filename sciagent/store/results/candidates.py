@@ -205,26 +205,18 @@ def _row_hash(row: Mapping[str, str]) -> str:
 
 
 def names_of(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]) -> dict[int, Names]:
-    """Returns {candidate id: names} for the candidates that have names in these campaigns or from a file with values.
-
-    A row of a file with values is left out if it is also a row of a campaign's file, or only repeats one name.
-    """
+    """Returns {candidate id: names} for the candidates with names in these campaigns or from a file with values."""
     own: dict[int, dict[str, dict[str, str]]] = {}  # {candidate id: {hash: row}}
-    imported: dict[int, dict[str, dict[str, str]]] = {}
+    remarks: dict[int, dict[str, dict[str, str]]] = {}  # the same of files with values
     for cell in _name_cells(connection, ids, campaign_ids):
-        rows_by_candidate = imported if cell.campaign_id is None else own
-        rows = rows_by_candidate.setdefault(cell.candidate_id, {})
-        rows.setdefault(cell.row_hash, {})[cell.field] = cell.text
+        is_remark = cell.campaign_id is None
+        rows = (remarks if is_remark else own).setdefault(cell.candidate_id, {})
+        field = f"{IMPORTED_PREFIX}{cell.field}" if is_remark else cell.field
+        rows.setdefault(cell.row_hash, {})[field] = cell.text
     names: dict[int, Names] = {}
-    for id_ in own | imported:
-        own_rows = own.get(id_, {})
-        own_texts = {text for row in own_rows.values() for text in row.values()}
-        remarks = []
-        for row_hash, row in imported.get(id_, {}).items():
-            repeats_a_name = len(row) == 1 and own_texts.issuperset(row.values())
-            if row_hash not in own_rows and not repeats_a_name:
-                remarks.append({f"{IMPORTED_PREFIX}{field}": text for field, text in row.items()})
-        names[id_] = {**names_from_rows(own_rows.values()), **names_from_rows(remarks)}
+    for id_ in own | remarks:
+        own_names = names_from_rows(own.get(id_, {}).values())
+        names[id_] = {**own_names, **names_from_rows(remarks.get(id_, {}).values())}
     return names
 
 
@@ -233,35 +225,44 @@ def name_fields(connection: Connection, campaign_id: int) -> list[str]:
     then those of files with values."""
     cc = t.campaign_candidate.c
     c = t.candidate_name.c
+    is_remark = c.campaign_id.is_(None)
+    query = (
+        sa.select(c.field, is_remark.label("remark"), sa.func.min(c.id).label("first"))
+        .join(t.campaign_candidate, sa.and_(cc.candidate_id == c.candidate_id, cc.campaign_id == campaign_id))
+        .where(_is_shown([campaign_id]))
+        .group_by(c.field, is_remark)
+        .order_by("remark", "first")
+    )
+    return [f"{IMPORTED_PREFIX}{field}" if remark else field for field, remark, _ in connection.execute(query)]
+
+
+def _name_cells(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]) -> list[sa.Row[Any]]:
+    """Returns (id, candidate id, campaign id, hash of the row, field, text) of names, the oldest first."""
+    c = t.candidate_name.c
+    query = sa.select(c.id, c.candidate_id, c.campaign_id, c.row_hash, c.field, c.text)
+    query = query.where(among(connection, c.candidate_id, ids), _is_shown(campaign_ids))
+    return sorted(connection.execute(query), key=lambda cell: cell.id)
+
+
+def _is_shown(campaign_ids: Sequence[int]) -> sa.ColumnElement[bool]:
+    """Returns the condition that a text is shown with these campaigns: it is of one of their files, or a remark.
+
+    A row of a file with values is no remark if it is also a row of a campaign's file, or only repeats one name.
+    """
+    c = t.candidate_name.c
     own = t.candidate_name.alias().c
     other = t.candidate_name.alias().c
+    is_of_campaigns = (own.candidate_id == c.candidate_id, own.campaign_id.in_(campaign_ids))
+    is_own_row = sa.exists().where(*is_of_campaigns, own.row_hash == c.row_hash)
     has_more_texts = sa.exists().where(
         other.candidate_id == c.candidate_id,
         other.campaign_id.is_(None),
         other.row_hash == c.row_hash,
         other.field != c.field,
     )
-    of_campaign = (own.candidate_id == c.candidate_id, own.campaign_id == campaign_id)
-    is_own_row = sa.exists().where(*of_campaign, own.row_hash == c.row_hash)
-    repeats_a_name = sa.and_(~has_more_texts, sa.exists().where(*of_campaign, own.text == c.text))
-    is_imported = c.campaign_id.is_(None)
-    query = (
-        sa.select(c.field, is_imported.label("imported"), sa.func.min(c.id).label("first"))
-        .join(t.campaign_candidate, sa.and_(cc.candidate_id == c.candidate_id, cc.campaign_id == campaign_id))
-        .where(sa.or_(c.campaign_id == campaign_id, sa.and_(is_imported, ~is_own_row, ~repeats_a_name)))
-        .group_by(c.field, is_imported)
-        .order_by("imported", "first")
-    )
-    return [f"{IMPORTED_PREFIX}{field}" if imported else field for field, imported, _ in connection.execute(query)]
-
-
-def _name_cells(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]) -> list[sa.Row[Any]]:
-    """Returns (id, candidate id, campaign id, hash of the row, field, text) of names, the oldest first."""
-    c = t.candidate_name.c
-    query = sa.select(c.id, c.candidate_id, c.campaign_id, c.row_hash, c.field, c.text).where(
-        among(connection, c.candidate_id, ids), sa.or_(c.campaign_id.is_(None), c.campaign_id.in_(campaign_ids))
-    )
-    return sorted(connection.execute(query), key=lambda cell: cell.id)
+    repeats_a_name = sa.and_(~has_more_texts, sa.exists().where(*is_of_campaigns, own.text == c.text))
+    is_remark = sa.and_(c.campaign_id.is_(None), ~is_own_row, ~repeats_a_name)
+    return sa.or_(c.campaign_id.in_(campaign_ids), is_remark)
 
 
 _C = t.candidate.c
