@@ -17,7 +17,7 @@ from rdkit.Chem.MolStandardize import rdMolStandardize
 from rdkit.Chem.rdinchi import MolToInchi
 
 from sciagent.chemistry.molecule_normal_form import RULES
-from sciagent_verifiers.fast.molecule_checks import impossible
+from sciagent_verifiers.fast.impossible_rings import impossible
 
 ELEMENTS = frozenset({"H", "B", "C", "N", "O", "F", "Si", "P", "S", "Cl", "Br", "I"})
 

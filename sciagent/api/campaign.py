@@ -29,7 +29,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import Entered, create_or_open, open_campaign_for_people, open_stored
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
 from sciagent.campaign.file.subject_and_safety import is_reason
-from sciagent.campaign.people import steering
+from sciagent.campaign.people import amend_and_instruct
 from sciagent.domain.candidate_and_names import MOLECULE_KIND
 from sciagent.domain.directives import Verb
 from sciagent.domain.evidence import file_of
@@ -482,7 +482,9 @@ class Campaign:
         elif self._stepped is not None and self._stepped.is_open:
             self._stepped.close(now)
         else:
-            steering.instruct(self._store, self.name, Verb.STOP, environment_variables.user(), reason, now=now)
+            amend_and_instruct.instruct(
+                self._store, self.name, Verb.STOP, environment_variables.user(), reason, now=now
+            )
         return self.state
 
     def __enter__(self) -> Campaign:

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, Protocol
 
 from sciagent.chemistry.molecule_files import MAX_NAME
-from sciagent.chemistry.molecule_normal_form import rdkit_messages
+from sciagent.chemistry.rdkit_messages import rdkit_messages
 from sciagent.domain.safe_text_and_durations import cut
 from sciagent.errors import UsageError
 

@@ -26,7 +26,8 @@ from rdkit.Chem import rdFingerprintGenerator, rdinchi
 from rdkit.DataStructs import ExplicitBitVect
 
 from sciagent.chemistry.editing.molecule_parts import ring_systems
-from sciagent.chemistry.molecule_normal_form import atoms_of, rdkit_messages
+from sciagent.chemistry.molecule_normal_form import atoms_of
+from sciagent.chemistry.rdkit_messages import rdkit_messages
 
 REMEMBERED_FINGERPRINTS = 4096
 N_BITS = 2048

@@ -18,7 +18,7 @@ from itertools import accumulate
 from types import NoneType
 from typing import Any, Literal
 
-from sciagent.chemistry.molecule_normal_form import rdkit_messages
+from sciagent.chemistry.rdkit_messages import rdkit_messages
 from sciagent.domain.candidate_and_names import candidate_key
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.errors import InvalidCandidateError

@@ -135,7 +135,7 @@ def _sdf(path: Path, keep: Sequence[str]) -> Iterator[StructureRecord]:
     """Yields the records of an sdf file. keep: data fields whose texts stay with the molecule."""
     from rdkit import Chem
 
-    from sciagent.chemistry.molecule_normal_form import rdkit_messages
+    from sciagent.chemistry.rdkit_messages import rdkit_messages
 
     with open_input(path) as file, rdkit_messages():
         supplier: Any = Chem.ForwardSDMolSupplier(file, sanitize=True, removeHs=True)

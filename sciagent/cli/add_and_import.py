@@ -48,7 +48,7 @@ def add(
     Exit code 1 if any of them could not be read.
     """
     from sciagent.api.campaign import Campaign
-    from sciagent.campaign.people.steering import driver_line
+    from sciagent.campaign.people.amend_and_instruct import driver_line
     from sciagent.chemistry.subjects.registry import subject_of
 
     if not candidates and file is None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import typer
 
-from sciagent import programs
+from sciagent import engine_environments, programs
 from sciagent.api.terminal_and_signals import Line, records_table
 from sciagent.cli import options
 from sciagent.cli.command_helpers import Exit, plural, put_answer
@@ -158,13 +158,13 @@ def _programs() -> Iterator[Check]:
 def _engines() -> Iterator[Check]:
     """Yields the environments of engines that cannot share this one."""
     try:
-        listed = programs.environments()
+        listed = engine_environments.environments()
     except UsageError as error:
         yield Check("engines", "broken", str(error))
         return
     for name, python in listed.items():
         try:
-            found = programs.inspect(python)
+            found = engine_environments.inspect(python)
             yield Check(f"environment {name}", "ok", f"Python {found['python']}, {python}")
         except UsageError as error:
             yield Check(f"environment {name}", "broken", str(error))
@@ -297,11 +297,11 @@ def engines(
     elif remove and python is not None:
         raise UsageError("--python and --remove exclude each other")
     elif remove:
-        programs.remove(name)
+        engine_environments.remove(name)
         put_answer({"name": name, "removed": True}, json, [Line(f"{name} is not listed any more")])
     elif python is not None:
-        found = programs.add(name, python)
-        answer = {"name": name, "python": str(programs.environments()[name]), **_versions(found)}
+        found = engine_environments.add(name, python)
+        answer = {"name": name, "python": str(engine_environments.environments()[name]), **_versions(found)}
         put_answer(answer, json, [Line(f"{name}: Python {found['python']}, sciagent {found['sciagent']}")])
     else:
         raise UsageError(
@@ -311,10 +311,10 @@ def engines(
 
 def _list_environments(json: bool) -> None:
     rows = []
-    for name, python in programs.environments().items():
+    for name, python in engine_environments.environments().items():
         row: dict[str, str | None] = {"name": name, "python": str(python), **_versions({}), "error": None}
         try:
-            row.update(_versions(programs.inspect(python)))
+            row.update(_versions(engine_environments.inspect(python)))
         except UsageError as error:
             row["error"] = str(error)
         rows.append(row)

@@ -127,7 +127,7 @@ def retry(
     """
     from sciagent.campaign.core.create_and_open import open_campaign_for_people
     from sciagent.campaign.people import cancel_and_retry
-    from sciagent.campaign.people.steering import driver_line
+    from sciagent.campaign.people.amend_and_instruct import driver_line
 
     if bool(numbers) == bool(campaign):  # both, or neither
         raise UsageError("name jobs by their numbers, or all that gave up in a campaign with --campaign")

@@ -19,7 +19,8 @@ from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.reward_guards import GuardEstimate, PolicyGuards, ShownGuards
-    from sciagent.rewards.publish_versions import ChangedReward, PublishedRewards, RewardedEpisode, ShownRewards
+    from sciagent.rewards.publish_versions import PublishedRewards
+    from sciagent.rewards.show_and_compare_versions import ChangedReward, RewardedEpisode, ShownRewards
     from sciagent.store.database.ledger import Ledger
 
 
@@ -77,14 +78,14 @@ def show(
         guarded = show_guards(opened, version)
         put_answer(guarded, json, parts(guarded))
     else:
-        from sciagent.rewards.publish_versions import show as shown_rewards
+        from sciagent.rewards.show_and_compare_versions import show as shown_rewards
 
         answer = shown_rewards(opened, version)
         put_answer(answer, json, _shown(answer))
 
 
 def _put_difference(ledger: Ledger, old: int, new: int, json: bool) -> None:
-    from sciagent.rewards.publish_versions import difference
+    from sciagent.rewards.show_and_compare_versions import difference
 
     changed = difference(ledger, old, new)
     put_answer(changed, json, _changed(changed))

@@ -100,7 +100,7 @@ def run(
 def _submit(campaign: str, ledger: str | None, who: str, wait: bool, json: bool) -> None:
     """Enters a campaign in the ledger for a dispatcher. campaign: a YAML file, or the name of one in the ledger."""
     from sciagent.api.campaign import Campaign
-    from sciagent.campaign.people.steering import hand_in
+    from sciagent.campaign.people.amend_and_instruct import hand_in
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import workers_and_capacity as workers
 
@@ -176,7 +176,7 @@ def resume(
 ) -> None:
     """Go on with a campaign from the ledger, as it was started; tell a driver that was paused to go on."""
     from sciagent.api.campaign import Campaign
-    from sciagent.campaign.people.steering import wake
+    from sciagent.campaign.people.amend_and_instruct import wake
 
     opened = open_ledger(ledger)
     campaign = Campaign.open(name, opened)

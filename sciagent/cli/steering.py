@@ -51,7 +51,7 @@ def _tell(
     verb: str, name: str | None, reason: str, ledger: str | None, as_who: str | None, json: bool, now: bool = False
 ) -> None:
     from sciagent.api.campaign import Campaign
-    from sciagent.campaign.people.steering import instruct
+    from sciagent.campaign.people.amend_and_instruct import instruct
 
     opened = open_ledger(ledger)
     campaign = Campaign.open(name, opened).name
@@ -89,8 +89,8 @@ def amend(
     What changes is shown and logged. Anything else would be another campaign, and is refused.
     """
     from sciagent.api.open_ledger import pick_campaign
-    from sciagent.campaign.people import steering
-    from sciagent.campaign.people.steering import driver_line
+    from sciagent.campaign.people import amend_and_instruct
+    from sciagent.campaign.people.amend_and_instruct import driver_line
     from sciagent.inputs.yaml_document import read_text
     from sciagent.store.campaign_state import directives
 
@@ -103,13 +103,13 @@ def amend(
         row = pick_campaign(connection, name)
     if file is not None:
         source = read_text(file)
-        spec, changes = steering.differences(row, source, str(file), file.resolve().parent)
+        spec, changes = amend_and_instruct.differences(row, source, str(file), file.resolve().parent)
     else:
-        source = steering.amended_source(row, budget=budget or (), goal_count=goal_count, workers=workers)
-        spec, changes = steering.differences(row, source, f"{row.name} (amended)", Path(row.base))
+        source = amend_and_instruct.amended_source(row, budget=budget or (), goal_count=goal_count, workers=workers)
+        spec, changes = amend_and_instruct.differences(row, source, f"{row.name} (amended)", Path(row.base))
     must_write = bool(changes) and not dry_run
     if must_write:
-        steering.amend(opened, spec, source, as_who or user(), why, changes)
+        amend_and_instruct.amend(opened, spec, source, as_who or user(), why, changes)
         note = driver_line(opened, row.name)
     else:
         note = "nothing was written (--dry-run)" if changes else "nothing changes"
@@ -175,8 +175,8 @@ def _steer(
     from sciagent.api.open_ledger import pick_campaign
     from sciagent.campaign.core.create_and_open import open_campaign_for_people
     from sciagent.campaign.people import steering
+    from sciagent.campaign.people.amend_and_instruct import driver_line
     from sciagent.campaign.people.find_candidate import resolve
-    from sciagent.campaign.people.steering import driver_line
     from sciagent.store.campaign_state import directives
 
     why = directives.checked_reason(reason)

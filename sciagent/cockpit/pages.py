@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
-from sciagent.campaign.people import steering
+from sciagent.campaign.people import amend_and_instruct, steering
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.cockpit.cached_figures import Figures
 from sciagent.domain.answers.explanation import Explanation
@@ -156,11 +156,13 @@ def state(request: Request, campaign: str) -> Response:
     said = texts(request)
     verb = said.get("verb", "")
     if verb in (Verb.PAUSE, Verb.STOP):
-        steering.instruct(site.ledger, campaign, Verb(verb), who, directives.checked_reason(said.get("why", "")))
+        amend_and_instruct.instruct(
+            site.ledger, campaign, Verb(verb), who, directives.checked_reason(said.get("why", ""))
+        )
     elif verb == Verb.RESUME:
-        driver = steering.wake(site.ledger, campaign, who)
+        driver = amend_and_instruct.wake(site.ledger, campaign, who)
         if driver is None:
-            steering.hand_in(site.ledger, campaign, who)
+            amend_and_instruct.hand_in(site.ledger, campaign, who)
     else:
         raise UsageError(f'"{verb[:20]}" is nothing that a campaign does')
     return redirect_to(f"/campaigns/{campaign}")

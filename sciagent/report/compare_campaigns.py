@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.file.campaign_spec import spec_differences, stated_units
+from sciagent.campaign.file.spec_differences import spec_differences, stated_units
 from sciagent.domain.answers.status_and_comparison import (
     CampaignCounts,
     Comparison,

@@ -24,7 +24,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from sciagent import programs
+from sciagent import engine_environments
 from sciagent.chemistry.subjects.registry import subject_names, subject_of
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.properties_and_levels import PropertyAtLevel
@@ -41,7 +41,7 @@ def unavailable(verifier: BaseVerifier[Any]) -> str | None:
         if python is None:
             return _missing_here(verifier)
         settings = json.dumps(verifier.request_settings, sort_keys=True)
-        versions = programs.inspect_once(python)
+        versions = engine_environments.inspect_once(python)
         answer = _answer_of(python, versions, verifier.name, settings)
     except SciagentError as error:
         return str(error)
@@ -65,7 +65,7 @@ def interpreter_of(verifier: BaseVerifier[Any]) -> Path | None:
     name = verifier.runs_in
     if name is None:
         return None
-    python = programs.environments().get(name)
+    python = engine_environments.environments().get(name)
     if python is None:
         missing_here = _missing_here(verifier)
         if missing_here is None:
@@ -115,7 +115,7 @@ def _answer_of(python: Path, versions: tuple[tuple[str, str], ...], name: str, s
     versions: package versions of the environment; after a change of them the environment is asked again. settings: the
     verifier's settings as JSON."""
     question = json.dumps({"verifier": name, "settings": json.loads(settings)})
-    answer: Mapping[str, Any] = json.loads(programs.printed_by(python, "-m", __name__, stdin=question))
+    answer: Mapping[str, Any] = json.loads(engine_environments.printed_by(python, "-m", __name__, stdin=question))
     if "error" in answer:
         raise UsageError(f"{python}: {answer['error']}")
     return answer

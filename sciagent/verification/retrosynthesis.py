@@ -124,7 +124,7 @@ def _canonical(smiles: str) -> str:
     """Returns the canonical SMILES. Raises ValueError for a text that is no SMILES."""
     from rdkit import Chem
 
-    from sciagent.chemistry.molecule_normal_form import rdkit_messages
+    from sciagent.chemistry.rdkit_messages import rdkit_messages
 
     with rdkit_messages():
         mol = Chem.MolFromSmiles(smiles) if isinstance(smiles, str) else None

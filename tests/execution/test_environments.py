@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent import programs
+from sciagent import engine_environments
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
@@ -46,7 +46,7 @@ def has_engine(tmp_path: Path, listed: Path, monkeypatch: pytest.MonkeyPatch) ->
     bare_environments.put_engine(bare_environments.site_of(tmp_path / "there"))
     with monkeypatch.context() as patch:
         patch.setenv("SCIAGENT_ENGINES", str(tmp_path / "engines.toml"))
-        programs.add("there", python)
+        engine_environments.add("there", python)
     return tmp_path / "engines.toml"
 
 

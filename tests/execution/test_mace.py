@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent import programs
+from sciagent import engine_environments
 from sciagent.chemistry.crystal import crystal_from_structure
 from sciagent.verification.declarations_and_availability import unavailable
 from sciagent.verification.sandbox.host import Limits, Request, Worker
@@ -93,7 +93,7 @@ def test_mace_and_chgnet_relax_a_crystal_side_by_side(python: Path, weights: Pat
     mace = verifier_class("mlff.relax")({"model": "mace", "known_phases": "none", "fmax": 1.0, **own})
     assert unavailable(chgnet) is None
     assert "sciagent engines mace --python PATH" in str(unavailable(mace))
-    programs.add("mace", python)
+    engine_environments.add("mace", python)
     assert unavailable(mace) is None
     with Worker(tmp_path / "scratch") as worker:
         (ours,) = worker.run(Request.of(chgnet, [salt], LIMITS))

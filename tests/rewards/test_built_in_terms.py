@@ -12,9 +12,10 @@ from rdkit.DataStructs import TanimotoSimilarity
 
 from sciagent.domain.cost import Cost
 from sciagent.rewards.built_in_terms import EmptyTerm
-from sciagent.rewards.publish_versions import RewardedEpisode, publish, show
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement, TermInputs, TermSettings, TurnOfEpisode
+from sciagent.rewards.show_and_compare_versions import RewardedEpisode, show
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning.reward_inputs import EpisodeRow, EpisodeTurn, ProposalRow
 from tests.support.rewarded import XTB, Rewarded, rewarded

@@ -11,8 +11,9 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from sciagent.errors import SpecError
-from sciagent.rewards.publish_versions import RewardedTurn, publish, show
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec, load_rewards
+from sciagent.rewards.show_and_compare_versions import RewardedTurn, show
 from tests.support.rewarded import DFT, GAP, HIT, MISS, XTB, Rewarded
 
 SCALE, WEIGHT = 2.0, 0.1

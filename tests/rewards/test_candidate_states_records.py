@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.rewards.publish_versions import ShownRewards, publish, show
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.show_and_compare_versions import ShownRewards, show
 from sciagent.store.database.ledger import Ledger
 from tests.support.rewarded import DFT, XTB, Rewarded, rewarded
 

@@ -10,7 +10,8 @@ from sciagent.campaign.people.import_values import import_file
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.rung_calibration import Fit, FitKind
-from sciagent.rewards.publish_versions import publish, show
+from sciagent.rewards.publish_versions import publish
+from sciagent.rewards.show_and_compare_versions import show
 from sciagent.store.campaign_state import evidence_watermarks
 from tests.support.rewarded import DFT, GAP, HIT, MISS, PRICE, SPEC, XTB, Rewarded, returns
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.rewards.publish_versions import difference, publish, show
+from sciagent.rewards.publish_versions import publish
+from sciagent.rewards.show_and_compare_versions import difference, show
 from tests.support.rewarded import DFT, GAP, HIT, MISS, PRICE, SPEC, Rewarded, returns
 
 

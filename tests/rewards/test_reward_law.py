@@ -14,8 +14,9 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.chemistry.molecule import molecule_or_none, parse_molecule
 from sciagent.rewards import reward_law
-from sciagent.rewards.publish_versions import ShownRewards, publish, show
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.show_and_compare_versions import ShownRewards, show
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
 from sciagent.store.results import candidates

@@ -11,9 +11,10 @@ import sqlalchemy as sa
 
 from sciagent.errors import SpecError, UsageError
 from sciagent.rewards import reward_term_contract
-from sciagent.rewards.publish_versions import publish, show
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec, load_rewards
 from sciagent.rewards.reward_term_contract import RewardTerm, TurnOfEpisode, term_class
+from sciagent.rewards.show_and_compare_versions import show
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.plugins import installed

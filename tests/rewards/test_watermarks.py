@@ -10,8 +10,9 @@ import sqlalchemy as sa
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.rung_calibration import Fit, FitKind
-from sciagent.rewards.publish_versions import ShownRewards, publish, show
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.show_and_compare_versions import ShownRewards, show
 from sciagent.store.campaign_state import evidence_watermarks, proposer_trajectories, standings
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database import tables as t

@@ -19,8 +19,8 @@ from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states_and_needs import AttemptState
 from sciagent.inputs.environment_variables import code_version
-from sciagent.rewards.publish_versions import ShownRewards
 from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.show_and_compare_versions import ShownRewards
 from sciagent.store.campaign_state import proposer_trajectories, standings
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database import tables as t

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sciagent import programs
+from sciagent import engine_environments, programs
 from sciagent.verification.declarations_and_availability import entry, interpreter_of, missing_of, unavailable
 from sciagent.verification.sandbox.host import Request, Worker
 from sciagent.verification.verifier_contract import BaseVerifier
@@ -64,7 +64,7 @@ def test_an_environment_without_the_engine_is_named(tmp_path: Path) -> None:
     python = bare_environments.made(tmp_path / "empty")
     site = bare_environments.site_of(python.parent.parent)
     bare_environments.install(bare_environments.PLUGINS / "misbehaving", site)
-    programs.add("there", python)
+    engine_environments.add("there", python)
     said = unavailable(elsewhere())
     assert said == "in the environment there: only-there not installed; pip install only-there"
 
@@ -75,7 +75,7 @@ def test_an_environment_with_another_version_of_the_verifier_is_refused(there: P
     bare_environments.put_engine(site)
     file = site / "misbehaving_verifiers" / "elsewhere.py"
     file.write_text(file.read_text().replace("    tier = Tier.SIM", '    version = "2"\n    tier = Tier.SIM', 1))
-    programs.add("there", python)
+    engine_environments.add("there", python)
     assert "has version 2 of bad.elsewhere" in str(unavailable(elsewhere()))
 
 
@@ -97,7 +97,7 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
 
 
 def test_jobs_run_in_the_environment_of_their_verifier_beside_those_of_this_one(there: Path, worker: Worker) -> None:
-    programs.add("there", there)
+    engine_environments.add("there", there)
     verifier = elsewhere(poison="CCC")
     assert unavailable(verifier) is None and interpreter_of(verifier) == there
     request = Request.of(verifier, ABC, AMPLE)
@@ -113,7 +113,7 @@ def test_jobs_run_in_the_environment_of_their_verifier_beside_those_of_this_one(
 
 
 def test_an_environment_that_is_gone_is_said(there: Path, tmp_path: Path) -> None:
-    programs.add("there", there)
+    engine_environments.add("there", there)
     file = programs.engines_file()
     file.write_text(file.read_text().replace(str(there), str(tmp_path / "gone" / "python")))
     assert "No such file" in str(unavailable(elsewhere()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent_verifiers.fast.molecule_checks import impossible
+from sciagent_verifiers.fast.impossible_rings import impossible
 
 
 @pytest.mark.parametrize(

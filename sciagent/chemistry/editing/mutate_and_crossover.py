@@ -29,7 +29,7 @@ from sciagent.chemistry.editing.molecule_parts import (
     without_atoms,
 )
 from sciagent.chemistry.editing.search_moves import MOVES, end_atoms
-from sciagent.chemistry.molecule_normal_form import rdkit_messages
+from sciagent.chemistry.rdkit_messages import rdkit_messages
 
 TRIES = 12  # attempts to make a child
 MAX_PRODUCTS = 200  # most places of a template that are used

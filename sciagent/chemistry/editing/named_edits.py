@@ -35,7 +35,7 @@ from sciagent.chemistry.editing.molecule_parts import (
     ring_systems,
 )
 from sciagent.chemistry.editing.mutate_and_crossover import ANY, MAX_PRODUCTS, EditLimits, accepted, canonical, reaction
-from sciagent.chemistry.molecule_normal_form import rdkit_messages
+from sciagent.chemistry.rdkit_messages import rdkit_messages
 
 Kind = Literal["hydrogen", "aromatic nitrogen", "substituent", "ring", "bond", "linker", "bridge", "ring edge"]
 FoundPlace = tuple[Kind, str, tuple[int, ...]]

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import Any, Literal
 
 from sciagent.chemistry.molecule import REMEMBERED, Molecule, molecule_or_none, parse_molecule
-from sciagent.chemistry.molecule_normal_form import rdkit_messages
+from sciagent.chemistry.rdkit_messages import rdkit_messages
 from sciagent.chemistry.subjects.base import Standardised
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.errors import InvalidCandidateError, UsageError

@@ -29,18 +29,16 @@ from sciagent.domain.objectives import Valuation
 from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.aims_and_payoff import Aims, Errors, Fit, data_for_law, expected_answers
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
-from sciagent.scheduling.candidate_indices import (
-    CandidateGroup,
+from sciagent.scheduling.candidate_indices import CandidateGroup, Plans, groups
+from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
+from sciagent.scheduling.candidates_to_evaluate import (
     Evaluated,
-    Plans,
     candidates_near_top,
     draw_sample,
-    groups,
     is_near_top,
     predict_indices,
     select_best_predicted,
 )
-from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.dynamic_programme import PRICES, solve_price
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.rung_hints import Padded, hint_rows, with_hint_rows

@@ -26,9 +26,10 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing import briefing
 from sciagent.errors import EpisodeError, UsageError
 from sciagent.rewards.episode_rewards import reward_rows
-from sciagent.rewards.publish_versions import RewardedEpisode, RewardedTurn, check_scheduler, law_of, shown_turn
+from sciagent.rewards.publish_versions import check_scheduler, law_of
 from sciagent.rewards.reward_law import RewardLaw
 from sciagent.rewards.reward_spec import RewardSpec, load_rewards
+from sciagent.rewards.show_and_compare_versions import RewardedEpisode, RewardedTurn, shown_turn
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_inputs, rollout_groups
@@ -36,7 +37,8 @@ from sciagent.store.learning import reward_versions as rewards
 from sciagent.store.learning.reward_inputs import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.environment.checked_client_input import EpisodeRequest, shown, stated_answer, stated_call
-from sciagent.training.environment.open_episodes import EpisodeDesk, LadderThread, OpenEpisode, SentTurn, task_seed
+from sciagent.training.environment.ladder_thread import LadderThread
+from sciagent.training.environment.open_episodes import EpisodeDesk, OpenEpisode, SentTurn, task_seed
 from sciagent.training.rollouts.campaign_rollouts import obstacle
 from sciagent.training.rollouts.sibling_groups import EnvironmentTask, EpisodeReply, OpenedEpisode
 

@@ -14,7 +14,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import create_or_open, open_campaign_for_people
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.campaign.people import steering
+from sciagent.campaign.people import amend_and_instruct, steering
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.campaign.people.verify_and_calculate import add
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
@@ -278,7 +278,6 @@ def test_a_job_that_came_back_is_not_run_again_for_a_candidate_that_was_vetoed_m
 
 
 def test_pause_go_on_amend_and_stop_are_obeyed_by_a_running_driver(built: Built, tmp_path: Path) -> None:
-    from sciagent.campaign.people import steering
 
     def tell(verb: Verb, **payload: Any) -> None:
         with built.ledger.begin() as connection:
@@ -298,10 +297,10 @@ def test_pause_go_on_amend_and_stop_are_obeyed_by_a_running_driver(built: Built,
         assert status(built).spent["wall_minutes"] == wall, "a pause is no wall time"
         with built.ledger.read() as connection:
             row = campaigns.get(connection, "small")
-        source = steering.amended_source(row, budget=["rungs.dft=1"], goal_count=4, workers=1)
-        spec, changes = steering.differences(row, source, "x", tmp_path)
+        source = amend_and_instruct.amended_source(row, budget=["rungs.dft=1"], goal_count=4, workers=1)
+        spec, changes = amend_and_instruct.differences(row, source, "x", tmp_path)
         assert set(changes) == {"goal.count: null -> 4", "budget.rungs.dft: 2 -> 1"}
-        steering.amend(built.ledger, spec, source, "ann", "less", changes)
+        amend_and_instruct.amend(built.ledger, spec, source, "ann", "less", changes)
         tell(Verb.RESUME)
         ended = driver.run()
         assert ended is CampaignState.BUDGET_SPENT

@@ -6,7 +6,7 @@ from rdkit import Chem
 
 from sciagent.chemistry.editing.molecule_parts import LINKERS, NOT_A_CHILD, RINGS, SUBSTITUENTS, TEMPLATES
 from sciagent.chemistry.editing.search_moves import VALENCE
-from sciagent.chemistry.molecule_normal_form import rdkit_messages
+from sciagent.chemistry.rdkit_messages import rdkit_messages
 from tests.chemistry.editing.children import rings_of
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from sciagent.domain.directives import Verb
 from sciagent.errors import EpisodeError, StaleLeaseError
-from sciagent.rewards.publish_versions import publish, show
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.show_and_compare_versions import show
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.environment.environment import Environment, LadderEpisode

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.rewards.publish_versions import publish, show
+from sciagent.rewards.publish_versions import publish
+from sciagent.rewards.show_and_compare_versions import show
 from sciagent.store.database.ledger import Ledger
 from tests.support import environments
 from tests.support.vllm import ROOT

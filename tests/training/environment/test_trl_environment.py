@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from sciagent.agent.conversation_and_asking import SYSTEM
-from sciagent.rewards.publish_versions import publish, show
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import load_rewards
+from sciagent.rewards.show_and_compare_versions import show
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.environment.environment import Environment
 from sciagent.training.environment.trl_environment import TrlLadder

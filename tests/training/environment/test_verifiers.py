@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from sciagent import Campaign
-from sciagent.rewards.publish_versions import publish, show
+from sciagent.rewards.publish_versions import publish
+from sciagent.rewards.show_and_compare_versions import show
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.environment.http_server import EnvironmentServer, application, guarded, hosts_of
 from tests.support import environments

@@ -18,8 +18,9 @@ import sciagent
 from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.proposer_interfaces import ProposalIn
-from sciagent.rewards.publish_versions import RewardedEpisode, publish, show
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.show_and_compare_versions import RewardedEpisode, show
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts import campaign_snapshot

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from sciagent.chemistry.molecule_normal_form import rdkit_messages
+from sciagent.chemistry.rdkit_messages import rdkit_messages
 from sciagent.verification.retrosynthesis import Reaction, Route, Stock
 
 # The numbers are BRICS types: the kinds of atom at the ends of a bond.

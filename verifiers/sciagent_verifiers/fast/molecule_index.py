@@ -19,7 +19,8 @@ from typing import Any
 
 from sciagent.chemistry.molecule import MAX_CHARACTERS, MAX_HEAVY_ATOMS
 from sciagent.chemistry.molecule_files import read_structures
-from sciagent.chemistry.molecule_normal_form import normalise, parent, rdkit_messages
+from sciagent.chemistry.molecule_normal_form import normalise, parent
+from sciagent.chemistry.rdkit_messages import rdkit_messages
 from sciagent.verification.verifier_contract import StructureFile
 from sciagent_verifiers.fast.novelty_base import Neighbour, ReferenceFolder
 

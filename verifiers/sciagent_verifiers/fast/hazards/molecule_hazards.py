@@ -30,7 +30,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from sciagent.chemistry.molecule_normal_form import rdkit_messages
+from sciagent.chemistry.rdkit_messages import rdkit_messages
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
 

@@ -109,7 +109,7 @@ def _normalised(mol: Any, is_labelled: bool) -> Any:
     """Returns a copy with neutralised charges; if it is labelled, also without isotopes and explicit hydrogens."""
     from rdkit import Chem
 
-    from sciagent.chemistry.molecule_normal_form import rdkit_messages
+    from sciagent.chemistry.rdkit_messages import rdkit_messages
 
     changed = Chem.RWMol(mol)
     if is_labelled:

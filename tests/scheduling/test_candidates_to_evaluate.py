@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.scheduling_scale.state import campaign
-from sciagent.scheduling import candidate_indices
+from sciagent.scheduling import candidate_indices, candidates_to_evaluate
 from sciagent.scheduling.candidate_indices import groups
 from sciagent.scheduling.rules import priced
 
@@ -38,9 +38,9 @@ def test_after_a_fit_of_very_many_some_are_looked_at_and_the_same_is_chosen(monk
 def test_of_many_new_candidates_all_are_looked_at() -> None:
     rng = np.random.default_rng(0)
     index = np.full(50_000, np.nan)
-    assert candidate_indices.draw_sample(index, rng).all(), "nothing is known of any"
+    assert candidates_to_evaluate.draw_sample(index, rng).all(), "nothing is known of any"
     index[:40_000] = 1.0
-    seen = candidate_indices.draw_sample(index, rng)
+    seen = candidates_to_evaluate.draw_sample(index, rng)
     assert seen[40_000:].all()
-    assert seen[:40_000].mean() == pytest.approx(candidate_indices.SAMPLED_FRACTION, rel=0.1)
-    assert candidate_indices.draw_sample(index[:20_000], rng).all(), "they are not so many"
+    assert seen[:40_000].mean() == pytest.approx(candidates_to_evaluate.SAMPLED_FRACTION, rel=0.1)
+    assert candidates_to_evaluate.draw_sample(index[:20_000], rng).all(), "they are not so many"

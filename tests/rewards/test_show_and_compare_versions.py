@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.rewards.publish_versions import difference, publish, show
+from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
+from sciagent.rewards.show_and_compare_versions import difference, show
 from tests.support.rewarded import HIT, Rewarded, rewarded
 
 PRICE = 0.001

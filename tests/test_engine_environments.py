@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent import programs
+from sciagent import engine_environments
 from sciagent.errors import UnknownNameError, UsageError
 from tests.support import bare_environments
 
@@ -25,18 +25,18 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_environment_is_added_listed_and_removed(file: Path, python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert programs.environments() == {}
+    assert engine_environments.environments() == {}
     monkeypatch.setenv("PYTHONPATH", "/nowhere")  # nothing of ours reaches the other Python
-    found = programs.add("there", python)
+    found = engine_environments.add("there", python)
     assert found == {"python": ".".join(map(str, sys.version_info[:3])), "sciagent": version("sciagent")}
     monkeypatch.chdir(python.parent)
-    programs.add("a-quote_2", Path(python.name))
-    assert programs.environments() == {"a-quote_2": python, "there": python}
+    engine_environments.add("a-quote_2", Path(python.name))
+    assert engine_environments.environments() == {"a-quote_2": python, "there": python}
     assert list(file.parent.iterdir()) == [file], "no part of a file is left"
-    programs.remove("there")
-    assert list(programs.environments()) == ["a-quote_2"]
+    engine_environments.remove("there")
+    assert list(engine_environments.environments()) == ["a-quote_2"]
     with pytest.raises(UnknownNameError, match="there"):
-        programs.remove("there")
+        engine_environments.remove("there")
 
 
 def test_the_few_packages_of_the_install_line_suffice(python: Path) -> None:
@@ -44,18 +44,18 @@ def test_the_few_packages_of_the_install_line_suffice(python: Path) -> None:
     loaded = {name.partition(".")[0] for name in said.split()}
     assert {"pydantic", "numpy", "psutil"} <= loaded
     assert not {"sqlalchemy", "rdkit", "pint", "ase", "typer"} & loaded
-    assert all(name in programs.INSTALL for name in ("--no-deps sciagent", "pydantic", "numpy", "psutil"))
+    assert all(name in engine_environments.INSTALL for name in ("--no-deps sciagent", "pydantic", "numpy", "psutil"))
 
 
 def test_an_environment_that_cannot_run_sciagent_is_refused_with_what_to_type(tmp_path: Path) -> None:
     bare = bare_environments.made(tmp_path / "bare", ())
     with pytest.raises(UsageError, match=r"No module named .*; in that environment: pip install --no-deps sciagent"):
-        programs.add("bare", bare)
+        engine_environments.add("bare", bare)
     with pytest.raises(UsageError, match="does not start"):
-        programs.add("nowhere", tmp_path / "python")
+        engine_environments.add("nowhere", tmp_path / "python")
     with pytest.raises(UsageError, match="no name of an environment"):
-        programs.add("Ma ce", bare)
-    assert programs.environments() == {}
+        engine_environments.add("Ma ce", bare)
+    assert engine_environments.environments() == {}
 
 
 def test_another_sciagent_is_refused(tmp_path: Path, python: Path) -> None:
@@ -65,7 +65,7 @@ def test_another_sciagent_is_refused(tmp_path: Path, python: Path) -> None:
     try:
         (info / "METADATA").write_text(metadata.replace(f"\nVersion: {version('sciagent')}\n", "\nVersion: 0.0.9\n"))
         with pytest.raises(UsageError, match=r"has sciagent 0\.0\.9, and this is"):
-            programs.add("old", python)
+            engine_environments.add("old", python)
     finally:
         (info / "METADATA").write_text(metadata)
 
@@ -77,4 +77,4 @@ def test_a_file_that_is_not_right_is_named(file: Path, text: str) -> None:
     file.parent.mkdir()
     file.write_text(text)
     with pytest.raises(UsageError, match=r"engines\.toml"):
-        programs.environments()
+        engine_environments.environments()
