@@ -36,12 +36,12 @@ from sciagent.inputs.environment_variables import user
 from sciagent.rewards.reward_spec import load_rewards
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
+from sciagent.training.command_answers import TrainedStep
 from sciagent.training.evaluation.campaign_runs import PlannedCampaign, measure
 from sciagent.training.learner.training_run import train
 from sciagent.training.live import ray_rollout_actors
 from sciagent.training.live.live_run import train_live
 from sciagent.training.settings import CriticSettings, LiveSettings, TaskShare, TrainingSettings, read_guards
-from sciagent.training.train_command_answers import TrainedStep
 
 HERE = Path(__file__).parent
 SIZES = {"groups": 16, "siblings": 8, "turns": 8, "demonstrations": 6, "sft_steps": 60, "held_groups": 2, "tasks": 16}

@@ -23,9 +23,9 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
 from sciagent.agent import installed_models
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.command_answers import TrainedStep
 from sciagent.training.live.live_run import train_live
 from sciagent.training.settings import LiveSettings, TaskShare
-from sciagent.training.train_command_answers import TrainedStep
 
 PARTS = LiveSettings.model_fields["parts"].default
 WAYS: Mapping[str, Mapping[str, int]] = {

@@ -19,7 +19,7 @@ from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.training.settings import DatasetKind, DatasetSettings
 
 if TYPE_CHECKING:
-    from sciagent.training.dataset_command_answers import BuiltDataset, ExportedDataset
+    from sciagent.training.command_answers import BuiltDataset, ExportedDataset
 
 CLEAR_LINE = "\r\x1b[K"  # moves the cursor of a terminal to the start of the line, and empties the line
 app = typer.Typer(help="Data sets for training from the episodes of campaigns.", no_args_is_help=True)

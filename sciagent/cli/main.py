@@ -16,7 +16,6 @@ from typer.main import get_command, get_group
 from sciagent import __version__
 from sciagent.cli import (
     add_and_import,
-    campaign_dispatcher,
     doctor_and_engines,
     environment_and_rollout,
     export,
@@ -34,7 +33,7 @@ from sciagent.cli import (
     steering,
     top,
     verifiers_and_calc,
-    workers_and_metrics,
+    workers_dispatcher_metrics,
 )
 from sciagent.cli.command_helpers import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
@@ -230,13 +229,15 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(jobs.jobs, "List jobs", "jobs quickstart --state failed --limit 50"),
         Listed(jobs.cancel, "End jobs", "cancel 4711 4712 --reason 'wrong charge'"),
         Listed(jobs.retry, "Run failed jobs again", "retry --campaign quickstart --state quarantined"),
-        Listed(campaign_dispatcher.dispatcher, "Drive submitted campaigns", "dispatcher --ledger postgresql://…"),
         Listed(
-            workers_and_metrics.worker,
+            workers_dispatcher_metrics.dispatcher, "Drive submitted campaigns", "dispatcher --ledger postgresql://…"
+        ),
+        Listed(
+            workers_dispatcher_metrics.worker,
             "Run jobs on this machine",
             "worker --tier simulation --slots 4 --ledger postgresql://…",
         ),
-        Listed(workers_and_metrics.workers, "List workers and queues, drain a worker", "workers --all"),
+        Listed(workers_dispatcher_metrics.workers, "List workers and queues, drain a worker", "workers --all"),
     ),
 }
 """{title of the panel: its commands}, in the order of the help: commands for beginners come first."""

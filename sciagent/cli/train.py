@@ -34,8 +34,8 @@ from sciagent.training.settings import (
 
 if TYPE_CHECKING:
     from sciagent.store.database.ledger import Ledger
+    from sciagent.training.command_answers import RecipeAnswer, TrainedPolicy, TrainedStep
     from sciagent.training.learner.training_run import Tell
-    from sciagent.training.train_command_answers import RecipeAnswer, TrainedPolicy, TrainedStep
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.lab_messages_and_codes import read_code
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, JobState

@@ -16,7 +16,7 @@ from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import open_campaign_for_people, open_within
 from sciagent.chemistry.subjects.registry import structure_text
 from sciagent.domain.answers.candidate_and_value_answers import AnswerModel, StructureText
-from sciagent.domain.budget import Budget
+from sciagent.domain.cost_and_budget import Budget
 from sciagent.domain.lab_messages_and_codes import LabForm
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.states_and_needs import JobState

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.core.record_results_and_place import Settling, is_verdict_due, settle, settle_again
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence import Computation, Finding
 from sciagent.domain.lab_messages_and_codes import LabAnswer
 from sciagent.domain.outcomes_and_verdicts import Outcome

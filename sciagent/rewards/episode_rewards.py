@@ -13,11 +13,16 @@ from typing import NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.errors import UsageError
 from sciagent.rewards.candidate_states import IDS_PER_READ, Records, rungs_as_of, states
-from sciagent.rewards.credit import gigpo, marginal_contribution, outcome, return_to_go
+from sciagent.rewards.credit import marginal_contribution
 from sciagent.rewards.credit.marginal_contribution import Find
+from sciagent.rewards.credit.outcome_return_to_go_gigpo import (
+    gigpo_advantages,
+    outcome_advantages,
+    return_to_go_advantages,
+)
 from sciagent.rewards.credit.returns_and_baselines import Group, returns
 from sciagent.rewards.reward_law import RewardLaw, expectations
 from sciagent.rewards.reward_spec import RewardSpec
@@ -275,11 +280,11 @@ def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float 
     values: Group = [[reward.value for reward in episode.rewards] for episode in group]
     match spec.credit:
         case "outcome":
-            return outcome.advantages(values)
+            return outcome_advantages(values)
         case "rtg":
-            return return_to_go.advantages(values)
+            return return_to_go_advantages(values)
         case "gigpo":
-            return gigpo.advantages(values, [[turn.state for turn in episode.turns] for episode in group])
+            return gigpo_advantages(values, [[turn.state for turn in episode.turns] for episode in group])
         case "marginal":
             finds = [_finds(episode, spec) for episode in group]
             costs: Group = [[_net_cost(reward) for reward in episode.rewards] for episode in group]

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.errors import UnknownNameError, UsageError, did_you_mean

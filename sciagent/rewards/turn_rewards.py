@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement, Unsettled
 

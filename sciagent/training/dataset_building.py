@@ -31,6 +31,7 @@ from sciagent.store.learning import reward_versions
 from sciagent.store.learning.reward_inputs import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training import judged_answer_rows
+from sciagent.training.command_answers import BuiltDataset, check_empty
 from sciagent.training.dataset_columns import (
     EPISODE,
     TOKEN_COLUMNS,
@@ -40,7 +41,6 @@ from sciagent.training.dataset_columns import (
     rows_of,
     schema,
 )
-from sciagent.training.dataset_command_answers import BuiltDataset, check_empty
 from sciagent.training.judged_answer_rows import Selection
 from sciagent.training.read_turns import EVALUATION, RecordedEpisode, TrainingCampaign
 from sciagent.training.settings import DatasetKind, DatasetSettings

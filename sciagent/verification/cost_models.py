@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.cost import MAX_AMOUNT, MEASURED, Cost
+from sciagent.domain.cost_and_budget import MAX_AMOUNT, MEASURED, Cost
 from sciagent.verification.verifier_contract import BaseVerifier
 
 MIN_OBSERVATIONS = 5

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Literal
 import cloudpickle
 from pydantic import create_model
 
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence import Measured, text_hash
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level, Property, PropertyAtLevel, at, properties

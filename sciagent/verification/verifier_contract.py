@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict
 
 from sciagent.domain.candidate_and_names import MOLECULE_KIND, Candidate
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence import ArtifactFile, Computation, EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.lab_messages_and_codes import LabAnswer, LabForm
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.built_campaign import Built
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, JobState, Standing
 from sciagent.store.campaign_state import standings

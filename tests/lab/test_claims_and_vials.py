@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.built_campaign import Built
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.lab_messages_and_codes import LabAnswer
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.states_and_needs import CampaignState, JobState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sciagent.training.train_command_answers import StageAnswer, StepSeconds, TrainedStep
+from sciagent.training.command_answers import StageAnswer, StepSeconds, TrainedStep
 
 
 def step(number: int, **changes: Any) -> TrainedStep:

@@ -10,7 +10,7 @@ from rdkit import Chem
 from rdkit.Chem import rdFingerprintGenerator
 from rdkit.DataStructs import TanimotoSimilarity
 
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.rewards.built_in_terms import EmptyTerm
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec

@@ -17,8 +17,8 @@ from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.command_answers import BuiltDataset
 from sciagent.training.dataset_building import build
-from sciagent.training.dataset_command_answers import BuiltDataset
 from sciagent.training.settings import DatasetKind, DatasetSettings
 from tests.support.conversing import Conversing, conversing
 from tests.support.rewarded import XTB

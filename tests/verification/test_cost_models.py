@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.verification.cost_models import SCATTER, UNLEARNT_FACTOR, CostModel, ratio_90th_percentile
 
 TEN = Cost(core_seconds=10.0, lab_slots=1.0)

@@ -30,7 +30,7 @@ from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE, RungSpec
 from sciagent.campaign.file.subject_and_safety import stated_column
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION, DerivedProperty, Part
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, content_hash
 from sciagent.domain.objectives import Objective, utility

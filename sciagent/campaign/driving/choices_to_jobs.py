@@ -17,7 +17,7 @@ from sciagent.campaign.core.record_results_and_place import Settling, settle, se
 from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSession
 from sciagent.campaign.driving.job_slots import AMPLE_JOBS, JobSlots, PlannedJob
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import Standing

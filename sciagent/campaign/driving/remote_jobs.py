@@ -18,7 +18,7 @@ from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.record_results_and_place import Settling, is_verdict_due, settle, settling_of
 from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSession
 from sciagent.campaign.driving.job_slots import Pace, PlannedJob, Quota
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import CORES, JobState, Standing, needs_text

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from sciagent.campaign.file.objectives_and_budget import NotNegative
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.inputs.yaml_validation import Part
 
 DEFAULT_OPEN_TASKS = 6  # open tasks of a rung if neither the file nor a weekly limit says how many

@@ -19,8 +19,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from sciagent.domain.budget import WEEK
-from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.cost_and_budget import RESOURCE_UNITS, WEEK
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import Property, properties

@@ -17,7 +17,7 @@ from sciagent.campaign.core.create_and_open import as_begun, create_or_open
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec
 from sciagent.domain.answers.status_and_comparison import DriverState
-from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.directives import Verb
 from sciagent.domain.states_and_needs import AttemptState, CampaignState
 from sciagent.errors import UsageError, did_you_mean

@@ -19,7 +19,7 @@ from sciagent.chemistry.molecule_files import check_columns, csv_fault, names_in
 from sciagent.chemistry.subjects.base import Reading
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.candidate_and_names import MOLECULE_KIND, Candidate, identifier_columns
-from sciagent.domain.cost import RESOURCE_UNITS, Cost
+from sciagent.domain.cost_and_budget import RESOURCE_UNITS, Cost
 from sciagent.domain.display_units import Column
 from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason

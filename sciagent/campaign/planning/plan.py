@@ -39,7 +39,7 @@ from sciagent.domain.answers.plan import (
     RunCost,
     RungGain,
 )
-from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 

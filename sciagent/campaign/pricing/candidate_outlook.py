@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.pricing.pool_law_and_cost_unit import PricedCampaign, rebuild_with_law
 from sciagent.domain.answers.explanation import Outlook, OutlookUnits, PropertyForecast
-from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.display_units import chosen_unit_of, limit_in_chosen_unit
 from sciagent.domain.objectives import Valuation
 from sciagent.domain.rung_positions_and_tiers import PaidIndex

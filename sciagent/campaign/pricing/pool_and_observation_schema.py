@@ -22,7 +22,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.objectives import Objective, Window
 from sciagent.domain.quantities import Censoring
 from sciagent.domain.rung_positions_and_tiers import PaidIndex, Position

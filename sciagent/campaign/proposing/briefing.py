@@ -23,7 +23,7 @@ from sciagent.campaign.proposing.prediction_scores import in_canonical, latest_s
 from sciagent.campaign.proposing.proposal_novelty import best_candidates
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs
-from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.display_units import chosen_unit_of, in_chosen_units, window_text
 from sciagent.domain.evidence import Measured
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut

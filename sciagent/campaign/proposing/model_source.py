@@ -28,7 +28,7 @@ from sciagent.campaign.proposing.source_contract_and_scripts import (
     next_episode,
     turn_seed,
 )
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.safe_text_and_durations import storable
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease

@@ -22,7 +22,7 @@ from sciagent.campaign.proposing.proposal_novelty import (
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs, answer_at_once
 from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_and_verdicts import Reason, Verdict
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn, ProposalOut, Scored
 from sciagent.domain.states_and_needs import Standing

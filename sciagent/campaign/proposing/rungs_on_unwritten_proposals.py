@@ -12,7 +12,7 @@ from sciagent.campaign.core.verdicts_and_places import Answer, Place
 from sciagent.campaign.proposing.proposal_novelty import Note
 from sciagent.chemistry.subjects.base import Standardised
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
 from sciagent.domain.states_and_needs import MAX_LOSSES, Standing

@@ -18,7 +18,7 @@ from sciagent.agent.messages import PolicyClient
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.proposers import LlmSpec, OneProposerSpec, SeveralSpec
 from sciagent.campaign.proposing.named_policies import with_model_name
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease

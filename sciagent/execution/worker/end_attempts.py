@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence import EvidenceKey, Finding
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.states_and_needs import (

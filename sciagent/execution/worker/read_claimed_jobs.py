@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence import EvidenceKey
 from sciagent.errors import LedgerError, SciagentError, UsageError
 from sciagent.store.database import tables as t

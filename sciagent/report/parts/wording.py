@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.evidence import UNCERTAINTY_KIND, Measured
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import value_text

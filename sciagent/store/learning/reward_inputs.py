@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.cost import RESOURCE_UNITS, Cost
+from sciagent.domain.cost_and_budget import RESOURCE_UNITS, Cost
 from sciagent.domain.evidence import Computation, content_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among

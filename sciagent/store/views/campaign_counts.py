@@ -15,8 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, ControlCounts, LabCounts, RateUse, RungCounts
-from sciagent.domain.budget import WEEK
-from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.cost_and_budget import RESOURCE_UNITS, WEEK
 from sciagent.domain.outcomes_and_verdicts import Verdict
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.domain.safe_text_and_durations import one_line

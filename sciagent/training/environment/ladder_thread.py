@@ -12,7 +12,7 @@ from collections.abc import Callable
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing.source_contract_and_scripts import Source, TurnResult
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.training.rollouts.campaign_rollouts import seed_source

@@ -27,7 +27,7 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.start_and_combine_sources import source_of, start_policy
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.states_and_needs import CampaignState

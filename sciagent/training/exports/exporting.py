@@ -14,18 +14,15 @@ from typing import NamedTuple
 
 from sciagent import __version__
 from sciagent.errors import UnknownNameError, UsageError
+from sciagent.training.command_answers import ExportedDataset, check_empty
 from sciagent.training.dataset_building import table
-from sciagent.training.dataset_command_answers import ExportedDataset, check_empty
 from sciagent.training.exports.dataset_folder import UNKNOWN_LICENCE, DatasetFolder
 from sciagent.training.exports.formats import (
     huggingface,
-    skyrl_conversations,
-    skyrl_tokens,
+    sft_conversations,
     trl_grpo,
     trl_preferences,
-    trl_sft,
-    verl_conversations,
-    verl_tokens,
+    verl_and_skyrl_token_rows,
 )
 from sciagent.training.settings import DATASET_KINDS, DatasetKind
 
@@ -44,17 +41,19 @@ class Exporter(NamedTuple):
     """File of each split, for `load_dataset` of Hugging Face's `datasets`."""
 
 
-SFT = Exporter(trl_sft.write, trl_sft.USAGE)
-VERL_SFT = Exporter(verl_conversations.write, verl_conversations.USAGE)
-SKYRL_SFT = Exporter(skyrl_conversations.write, skyrl_conversations.USAGE)
+SFT = Exporter(sft_conversations.write_trl, sft_conversations.TRL_USAGE)
+VERL_SFT = Exporter(sft_conversations.write_verl, sft_conversations.VERL_USAGE)
+SKYRL_SFT = Exporter(sft_conversations.write_skyrl, sft_conversations.SKYRL_USAGE)
+VERL_ROWS = Exporter(verl_and_skyrl_token_rows.write_verl, verl_and_skyrl_token_rows.VERL_USAGE)
+SKYRL_ROWS = Exporter(verl_and_skyrl_token_rows.write_skyrl, verl_and_skyrl_token_rows.SKYRL_USAGE)
 
 FORMATS: Mapping[str, Mapping[DatasetKind, Exporter]] = {
     "trl-sft": {"sft": SFT, "hindsight": SFT},
     "trl-dpo": {"preference": Exporter(trl_preferences.write, trl_preferences.DPO_USAGE)},
     "trl-kto": {"unpaired": Exporter(trl_preferences.write, trl_preferences.KTO_USAGE)},
     "trl-grpo": {"rows": Exporter(trl_grpo.write, trl_grpo.USAGE)},
-    "verl": {"rows": Exporter(verl_tokens.write, verl_tokens.USAGE), "sft": VERL_SFT, "hindsight": VERL_SFT},
-    "skyrl": {"rows": Exporter(skyrl_tokens.write, skyrl_tokens.USAGE), "sft": SKYRL_SFT, "hindsight": SKYRL_SFT},
+    "verl": {"rows": VERL_ROWS, "sft": VERL_SFT, "hindsight": VERL_SFT},
+    "skyrl": {"rows": SKYRL_ROWS, "sft": SKYRL_SFT, "hindsight": SKYRL_SFT},
     "huggingface": {kind: Exporter(huggingface.write, huggingface.USAGE) for kind in DATASET_KINDS},
 }
 """Exporters by format and kind of data set."""

@@ -17,7 +17,7 @@ from typing import Any
 
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
-from sciagent.training.train_command_answers import TrainedStep
+from sciagent.training.command_answers import TrainedStep
 
 ASKED = "run.json"
 CHECKPOINT = "checkpoint.pt"

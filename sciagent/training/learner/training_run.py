@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sciagent.agent import installed_models
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.command_answers import StepSeconds, TrainedPolicy, TrainedStep
 from sciagent.training.learner import load_and_publish
 from sciagent.training.learner.load_and_publish import LoadedModel, load
 from sciagent.training.learner.row_selection import FILE, DatasetRows, Unit
 from sciagent.training.learner.run_state import RunFolder
 from sciagent.training.learner.training_step import Learner, StepMetrics, Teacher
 from sciagent.training.settings import TrainingSettings
-from sciagent.training.train_command_answers import StepSeconds, TrainedPolicy, TrainedStep
 
 if TYPE_CHECKING:
     from accelerate import PartialState

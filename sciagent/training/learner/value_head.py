@@ -21,7 +21,7 @@ import torch
 from accelerate.utils import gather_object
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from sciagent.rewards.credit import gae
+from sciagent.rewards.credit.outcome_return_to_go_gigpo import gae_advantages
 from sciagent.rewards.credit.returns_and_baselines import Numbers, mean_of, outcome_of
 from sciagent.training.learner.learner_rows import TrainingRow, TurnValue
 from sciagent.training.settings import CriticSettings
@@ -44,7 +44,7 @@ def turn_advantages(rewards: Numbers, values: Mapping[int, float], settings: Cri
     ends = [*begins[1:], len(rewards)]
     earned = [outcome_of(rewards[begin:end]) for begin, end in zip(begins, ends, strict=True)]
     expected = [values[number] for number in begins]
-    advantages = gae.advantages(earned, expected, discount=settings.discount, decay=settings.decay)
+    advantages = gae_advantages(earned, expected, discount=settings.discount, decay=settings.decay)
     return dict(zip(begins, advantages, strict=True))
 
 

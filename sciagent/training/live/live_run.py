@@ -29,6 +29,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import evaluations_and_turn_uses, reward_versions
 from sciagent.store.learning.reward_versions import RewardVersionRow
 from sciagent.store.results.evidence import read_watermark
+from sciagent.training.command_answers import StepSeconds, TrainedPolicy, TrainedStep
 from sciagent.training.dataset_building import build
 from sciagent.training.guard_watch import GuardWatch, episode_facts, has_promises
 from sciagent.training.learner import load_and_publish
@@ -43,7 +44,6 @@ from sciagent.training.live.late_verdicts_and_gathering import GatheredStep, Gat
 from sciagent.training.live.sampling_engines import Engine, Version
 from sciagent.training.settings import DatasetSettings, LiveSettings
 from sciagent.training.stopping_guards import EpisodeFacts, StepFacts, StopReason
-from sciagent.training.train_command_answers import StepSeconds, TrainedPolicy, TrainedStep
 
 PolicyOf = Callable[[Version], BatchPolicy]
 """Returns the policy that samples with the weights of a version."""

@@ -17,8 +17,8 @@ from filelock import FileLock, Timeout
 
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import UsageError
+from sciagent.training.command_answers import StageAnswer
 from sciagent.training.learner.run_state import replace_file
-from sciagent.training.train_command_answers import StageAnswer
 
 RECIPE = "recipe.json"  # file in the folder of a run, with the name of the recipe
 STAGE = "stage.json"  # file in the folder of a stage, with its inputs and its answer

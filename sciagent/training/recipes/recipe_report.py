@@ -16,8 +16,8 @@ from typing import NamedTuple
 from sciagent.domain.safe_text_and_durations import cut
 from sciagent.report.page.html_page import environment, replace_text
 from sciagent.report.parts.campaign_charts import COLOURS, LINES, figure, svg, with_chart_settings
+from sciagent.training.command_answers import StageAnswer, TrainedStep
 from sciagent.training.learner.run_state import METRICS
-from sciagent.training.train_command_answers import StageAnswer, TrainedStep
 
 Points = Sequence[float | None]
 """A value for each step of some runs, one run after the other; None where a step has none."""

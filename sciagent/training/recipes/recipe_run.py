@@ -12,11 +12,11 @@ from typing import Any
 from sciagent.agent import installed_models
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.command_answers import RecipeAnswer, StageAnswer
 from sciagent.training.recipes.recipe_file import NewModelSpec, RecipeSpec, StageSpec, stage_number
 from sciagent.training.recipes.recipe_folder_and_stop import Interrupted, StageFolder, Stopping, opened
 from sciagent.training.recipes.recipe_report import write_report
 from sciagent.training.recipes.run_stage import RecipeRunSettings, StageResult, StageWorker, Watching, built_tasks
-from sciagent.training.train_command_answers import RecipeAnswer, StageAnswer
 
 GUARDS = ("control_gap", "exploitation", "unsettled")
 """Guards whose alarm means that the policy is not to be used; a spent KL budget only ends the stage."""

@@ -21,6 +21,7 @@ from sciagent.inputs.environment_variables import user
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rollout_groups
+from sciagent.training.command_answers import TrainedPolicy, TrainedStep
 from sciagent.training.dataset_building import build
 from sciagent.training.evaluation.evaluation_command_answers import EvaluatedCampaign, EvaluationAnswer
 from sciagent.training.evaluation.evaluation_spec import ArmSpec, EvaluateSpec, Interval
@@ -43,7 +44,6 @@ from sciagent.training.settings import (
     Training,
     TrainingSettings,
 )
-from sciagent.training.train_command_answers import TrainedPolicy, TrainedStep
 
 
 def built_tasks(ledger: Ledger, files: Sequence[Path]) -> list[Built]:

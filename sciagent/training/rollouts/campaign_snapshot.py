@@ -24,7 +24,7 @@ from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.proposal_novelty import best_candidates
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.proposer_interfaces import Scored
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t

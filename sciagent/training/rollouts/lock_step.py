@@ -20,7 +20,7 @@ from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.model_source import sampled_row
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench, FreshCandidate
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.policy_identity import SCRIPT
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, evidence_watermarks, proposer_trajectories, standings

@@ -22,7 +22,7 @@ import psutil
 
 from sciagent.chemistry.subjects.registry import record_of
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence import ArtifactFile, Finding
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import UsageError

@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sciagent.domain.cost import MAX_AMOUNT, MEASURED, RESOURCE_UNITS, Cost
+from sciagent.domain.cost_and_budget import MAX_AMOUNT, MEASURED, RESOURCE_UNITS, Cost
 from sciagent.domain.evidence import UNCERTAINTY_KIND, ArtifactFile, Finding, Measured, with_uncertainty_kinds
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level, properties

@@ -18,7 +18,7 @@ from sciagent.campaign.people import amend_and_instruct
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.domain.answers.status_and_comparison import CampaignCounts
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.campaign_state import campaigns

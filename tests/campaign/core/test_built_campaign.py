@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.cost_models import CostModel
 from sciagent.verification.sandbox.host import Limits

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec
-from sciagent.domain.cost import RESOURCE_UNITS
+from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.objectives import Direction, Window
 from tests.campaign.fake_verifiers import changed, make_folder  # noqa: F401
 

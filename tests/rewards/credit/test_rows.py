@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.agent.turns_to_training_rows import Join, RecordedCall, linearise
-from sciagent.rewards.credit import return_to_go
+from sciagent.rewards.credit.outcome_return_to_go_gigpo import return_to_go_advantages
 
 WORDS, WIDTH = 12, 5
 Array = NDArray[np.float64]
@@ -47,7 +47,7 @@ def test_loss_and_gradient_stay_the_same() -> None:
     assert linearised.joins[Join.REALIGN] == 1
     assert linearised.joins[Join.FORK] == 1
     assert len(linearised.rows) == 3
-    [by_turn] = return_to_go.advantages([[0.5, -1.0, 0.0, 2.0, 0.25, 1.0]])
+    [by_turn] = return_to_go_advantages([[0.5, -1.0, 0.0, 2.0, 0.25, 1.0]])
 
     whole = [
         loss_and_gradient(

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sciagent.rewards.credit import marginal_contribution, outcome, return_to_go
+from sciagent.rewards.credit import marginal_contribution
 from sciagent.rewards.credit.marginal_contribution import Find
+from sciagent.rewards.credit.outcome_return_to_go_gigpo import outcome_advantages, return_to_go_advantages
 from sciagent.rewards.credit.returns_and_baselines import Group
 
 SIBLINGS, TURNS = 8, 6
@@ -67,9 +68,9 @@ def errors(found: NDArray[np.float64], exact: float) -> float:
 @pytest.mark.parametrize("reward", [0.3, -0.3])
 def test_where_the_policy_decides_when_to_stop_returns_to_go_have_no_bias(reward: float) -> None:
     exact = exact_gradient(reward)
-    by_estimator = {e: sampled_gradients(e, reward, 2500) for e in (return_to_go.advantages, outcome.advantages)}
+    by_estimator = {e: sampled_gradients(e, reward, 2500) for e in (return_to_go_advantages, outcome_advantages)}
     assert all(errors(found, exact) < 4 for found in by_estimator.values())
-    assert by_estimator[return_to_go.advantages].std() < by_estimator[outcome.advantages].std()
+    assert by_estimator[return_to_go_advantages].std() < by_estimator[outcome_advantages].std()
     assert errors(sampled_gradients(centred_turn_by_turn, reward, 2500), exact) > 10
 
 
@@ -95,7 +96,7 @@ def test_the_marginal_credit_follows_the_worth_of_what_a_group_finds_together() 
     for picks in rng.choice(3, p=CHANCES, size=(4000, siblings, turns)):
         group = [finds(episode) for episode in picks]
         credit = marginal_contribution.advantages(group, [[COST] * turns] * siblings)
-        alone = outcome.advantages([[f.value for [f] in episode] for episode in group])
+        alone = outcome_advantages([[f.value for [f] in episode] for episode in group])
         scores = np.eye(3)[picks] - CHANCES
         found.append(np.einsum("stc,st->c", scores, np.array(credit, dtype=float)))
         own.append(np.einsum("stc,st->c", scores, np.array(alone, dtype=float)))

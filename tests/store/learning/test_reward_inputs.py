@@ -4,7 +4,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence import Computation
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.store.database import tables as t

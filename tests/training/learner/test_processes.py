@@ -16,9 +16,9 @@ from safetensors.torch import load_file
 from sciagent.agent import installed_models
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.command_answers import TrainedPolicy, TrainedStep
 from sciagent.training.learner import training_run
 from sciagent.training.settings import TrainingSettings
-from sciagent.training.train_command_answers import TrainedPolicy, TrainedStep
 from tests.support.vllm import ROOT
 from tests.training.learner.made_sets import six_answers
 

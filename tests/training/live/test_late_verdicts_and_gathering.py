@@ -19,6 +19,7 @@ from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampl
 from sciagent.campaign.driving.driver import Driver
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.store.learning import evaluations_and_turn_uses
+from sciagent.training.command_answers import TrainedStep
 from sciagent.training.learner.learner_rows import TrainingRow
 from sciagent.training.learner.load_and_publish import LoadedModel
 from sciagent.training.learner.training_step import Learner
@@ -26,7 +27,6 @@ from sciagent.training.live.late_verdicts_and_gathering import LateVerdicts, Tra
 from sciagent.training.live.live_run import train_live
 from sciagent.training.rollouts.random_edits import ScriptedPolicy
 from sciagent.training.settings import LearnerSettings
-from sciagent.training.train_command_answers import TrainedStep
 from tests.support.tiny_model import write_tiny_model
 from tests.training.learner.made_rows import gradient, logprobs, sampled_rows
 from tests.training.live.test_live_run import settings_for, used, written

@@ -17,11 +17,11 @@ from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.lab_learning_and_people_tables import training_use
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.command_answers import TrainedPolicy, TrainedStep
 from sciagent.training.dataset_building import build
 from sciagent.training.learner import training_run as offline
 from sciagent.training.live.live_run import train_live
 from sciagent.training.settings import DatasetSettings, LiveSettings, TaskShare, TrainingSettings
-from sciagent.training.train_command_answers import TrainedPolicy, TrainedStep
 from tests.support.tiny_model import write_tiny_model
 
 CAMPAIGN = """

@@ -18,13 +18,13 @@ from sciagent.agent.policies.schema_tokens import unpacked
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
+from sciagent.training.command_answers import TrainedStep
 from sciagent.training.learner.learner_rows import AnswerSpan
 from sciagent.training.learner.load_and_publish import LoadedModel, load
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.live.live_run import train_live
 from sciagent.training.live.sampling_engines import ServedEngine, identity_of
 from sciagent.training.settings import LearnerSettings, LiveSettings, TaskShare
-from sciagent.training.train_command_answers import TrainedStep
 from tests.support.adapter_server import AdapterServer
 
 SCHEMA = {

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.errors import UsageError
+from sciagent.training.command_answers import StageAnswer
 from sciagent.training.recipes.recipe_folder_and_stop import StageFolder, opened
-from sciagent.training.train_command_answers import StageAnswer
 
 ASKED = {"kind": "sft", "model": "tiny@1"}
 ANSWER = StageAnswer(stage="sft", kind="sft", policy="a@1", parent="b@2", steps=3, stopped_by="rows", seconds=1.0)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.agent import installed_models as models
-from sciagent.training.train_command_answers import RecipeAnswer
+from sciagent.training.command_answers import RecipeAnswer
 from tests.support.typed import call, refused
 from tests.training.recipes.made_recipes import MOLECULES, TASK, write_practice
 

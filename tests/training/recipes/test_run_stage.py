@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sciagent.store.database.ledger import Ledger
+from sciagent.training.command_answers import TrainedStep
 from sciagent.training.recipes.recipe_file import AuditStage, EpisodesStage, RecipeSpec
 from sciagent.training.recipes.recipe_folder_and_stop import Interrupted, StageFolder, Stopping
 from sciagent.training.recipes.run_stage import RecipeRunSettings, StageWorker, built_tasks
-from sciagent.training.train_command_answers import TrainedStep
 from tests.training.recipes.made_recipes import write_practice
 
 STAGE = EpisodesStage(kind="demonstrations", groups=2, siblings=2, turns=1)

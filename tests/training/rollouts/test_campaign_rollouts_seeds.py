@@ -11,7 +11,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import CampaignError

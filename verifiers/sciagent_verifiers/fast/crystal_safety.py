@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from sciagent.chemistry.crystal import Crystal
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.properties_and_levels import SAFETY_ALERTS, Level, PropertyAtLevel, at
 from sciagent.domain.rung_positions_and_tiers import Tier

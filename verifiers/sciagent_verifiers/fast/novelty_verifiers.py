@@ -11,7 +11,7 @@ from pydantic import Field
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.verification.verifier_contract import Refusal, StructureFile
 from sciagent_verifiers.fast.compounds.crystal_index import CrystalFile, CrystalIndex, crystal_index
 from sciagent_verifiers.fast.molecule_index import Fingerprint, ReferenceIndex, index_of

@@ -22,7 +22,7 @@ from pydantic import (
 
 from sciagent.agent.messages import PolicyClient, Sampling
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence import Measured, seed_of
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.properties_and_levels import JUDGED_MARGIN, JUDGED_SCORE, Level, PropertyAtLevel, at

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sciagent.domain.cost import RESOURCE_UNITS, Cost
+from sciagent.domain.cost_and_budget import RESOURCE_UNITS, Cost
 
 COSTS = st.dictionaries(st.sampled_from(sorted(RESOURCE_UNITS)), st.floats(0, 1e12)).map(Cost)
 

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sciagent.domain.budget import ALWAYS_TAKEN, SLACK, WEEK, Budget, BudgetLimits, Recent
-from sciagent.domain.cost import Cost
+from sciagent.domain.cost_and_budget import ALWAYS_TAKEN, SLACK, WEEK, Budget, BudgetLimits, Cost, Recent
 from sciagent.verification.cost_models import MIN_OBSERVATIONS, CostModel
 
 DAY = 86400.0
@@ -274,7 +273,7 @@ class Log:
         return sorted(more, reverse=True)
 
     def check(self, stocks: tuple[str, ...]) -> dict[str, float]:
-        """The promise of `sciagent.domain.budget`; returns the largest overrun of each resource."""
+        """The promise of `sciagent.domain.cost_and_budget`; returns the largest overrun of each resource."""
         found = {}
         for name, limit in self.limits.items():
             span = math.inf if name in stocks else WEEK

@@ -7,7 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from sciagent.training.train_command_answers import RecipeAnswer, StageAnswer, StepSeconds, TrainedPolicy, TrainedStep
+from sciagent.training.command_answers import RecipeAnswer, StageAnswer, StepSeconds, TrainedPolicy, TrainedStep
 
 STEP = TrainedStep(
     step=1,

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from sciagent.cockpit.cached_figures import MIN_WAIT_SECONDS, SHARE, CampaignFigures, Figures
+from sciagent.cockpit.pages_and_cached_figures import MIN_WAIT_SECONDS, SHARE, CampaignFigures, Figures
 from sciagent.lab import record_and_review_answers
 from sciagent.web.shared_page_parts import Ticker
 from tests.lab import conftest as lab
