@@ -107,8 +107,8 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "verifiers/sciagent_verifiers/fast/brics_routes.py",
         "verifiers/sciagent_verifiers/fast/novelty_base.py",
         "verifiers/sciagent_verifiers/high_fidelity/density_functional_base.py",
-        "verifiers/sciagent_verifiers/programs/scf_programs.py",
-        "verifiers/sciagent_verifiers/simulation/judge_votes.py",
+        "verifiers/sciagent_verifiers/programs/orca_and_gaussian.py",
+        "verifiers/sciagent_verifiers/simulation/judge_rubric_votes_and_requests.py",
         "verifiers/sciagent_verifiers/simulation/lm_judge.py",
     ),
     "settings of training, as options and stages state them": (

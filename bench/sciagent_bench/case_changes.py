@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sciagent.errors import UsageError
-from sciagent_bench.case import Case, Reordered
+from sciagent_bench.replay_cases import Case, Reordered
 from sciagent_bench.replay_once import Truth
 from sciagent_bench.run_trials import Source
 

@@ -111,7 +111,7 @@ def scheduling(
     from rich.progress import track
 
     from sciagent_bench.case_changes import Changed
-    from sciagent_bench.lab.lab_trial import with_people
+    from sciagent_bench.lab.compare_schedulers_with_people import with_people
     from sciagent_bench.run_trials import TrialOutcome, run_all, trials
 
     budget_shares = _shares(budgets)
@@ -183,7 +183,7 @@ def _over_tables(
     json: bool,
 ) -> None:
     """Runs every table of a file, and compares the schedulers with the last one over all tables."""
-    from sciagent_bench.case import OfTable
+    from sciagent_bench.replay_cases import OfTable
     from sciagent_bench.several_tables import compared, read_collection
 
     specs = read_collection(path)
@@ -238,9 +238,9 @@ def _source(
     family: str | None,
     size: int | None,
 ) -> Source:
-    from sciagent_bench.case import OfFamily, OfTable
     from sciagent_bench.case_from_csv import parse_rungs, read_case
     from sciagent_bench.prior_knowledge_of_rungs import KnownRungs
+    from sciagent_bench.replay_cases import OfFamily, OfTable
     from sciagent_bench.synthetic_ladders import FAMILIES
 
     if not 0 < top < 1:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.aims_and_payoff import Aims
-from sciagent_bench.case import Case
+from sciagent_bench.replay_cases import Case
 from sciagent_bench.replay_once import simulate
 from sciagent_bench.replay_score import MARKS, Curve, recall, summarised
 from sciagent_bench.rivals.hindsight_thresholds import hindsight

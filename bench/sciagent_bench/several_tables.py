@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sciagent.inputs.yaml_document import read, read_text
 from sciagent.inputs.yaml_validation import validated
-from sciagent_bench.case import Case
 from sciagent_bench.case_from_csv import parse_rungs, read_case
 from sciagent_bench.prior_knowledge_of_rungs import KnownRungs
+from sciagent_bench.replay_cases import Case
 
 MARK = "0.9"  # recall whose cost is compared
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from sciagent.agent.conversation_and_asking import opening
 from sciagent.agent.messages import Message, PolicyClient, Sampling
-from sciagent.agent.policies.endpoint import EndpointPolicy
+from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.agent.tools.toolbox import Toolbox
 

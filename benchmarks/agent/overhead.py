@@ -87,7 +87,7 @@ def server(seconds: float) -> Iterator[str]:
 def bare(url: str, questions: int) -> float:
     """Seconds that 16 threads take which only ask."""
     from sciagent.agent.messages import Message, Sampling
-    from sciagent.agent.policies.endpoint import EndpointPolicy
+    from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 
     policy = EndpointPolicy("m", url)
 

@@ -16,10 +16,10 @@ os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM
 import numpy as np
 
 from sciagent.scheduling.law.rung_hints import Hint
-from sciagent_bench.case import Case, OfTable
 from sciagent_bench.case_from_csv import parse_rungs, read_case
-from sciagent_bench.lab.lab_trial import LabTrial, run_lab, summary_of
+from sciagent_bench.lab.compare_schedulers_with_people import LabTrial, run_lab, summary_of
 from sciagent_bench.lab.replay_with_people import InFlight, Laboratory
+from sciagent_bench.replay_cases import Case, OfTable
 from sciagent_bench.replay_once import Truth
 from sciagent_bench.run_trials import run_all
 

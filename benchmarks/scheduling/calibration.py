@@ -28,7 +28,7 @@ FAMILIES = ("informative", "worthless-middle", "weak", "flat", "heavy-tails", "h
 
 def cases() -> dict[str, Any]:
     """By name, a case for each seed."""
-    from sciagent_bench.case import OfFamily, OfTable
+    from sciagent_bench.replay_cases import OfFamily, OfTable
     from sciagent_bench.several_tables import read_collection
 
     tables = read_collection(HERE / "tables.yaml")

@@ -28,7 +28,7 @@ STREAMED = 1000
 
 def case(name: str, schedulers: Sequence[str], seeds: int, workers: int, stream: int) -> dict[str, Any]:
     """By budget, by scheduler: recall, mean and interval."""
-    from sciagent_bench.case import OfFamily
+    from sciagent_bench.replay_cases import OfFamily
     from sciagent_bench.replay_score import summarised
     from sciagent_bench.run_trials import run_all, trials
 

@@ -102,7 +102,7 @@ def case(path: Path = TABLE) -> Any:
 
     from sciagent.scheduling.aims_and_payoff import Aim, Aims
     from sciagent.scheduling.law.rung_hints import Hint
-    from sciagent_bench.case import Case
+    from sciagent_bench.replay_cases import Case
     from sciagent_bench.replay_once import Truth
     from sciagent_bench.structure_similarity import of_identifiers
 

@@ -30,8 +30,8 @@ from sciagent.scheduling.law.answer_transforms import TruthTransform, between
 from sciagent.scheduling.law.gaussian_chain import Chain, Similarity
 from sciagent.scheduling.law.rung_hints import UNTIL, Hint, hint_rows
 from sciagent.scheduling.rules.priced import Priced
-from sciagent_bench.case import Case, OfTable, Reordered
 from sciagent_bench.case_from_csv import parse_rungs, read_case
+from sciagent_bench.replay_cases import Case, OfTable, Reordered
 from sciagent_bench.replay_once import Replay, Truth, simulate
 from sciagent_bench.replay_score import MARKS, Curve
 from sciagent_bench.schedulers import SCHEDULERS, Facts

@@ -31,7 +31,7 @@ from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_
 from sciagent.campaign.file.subject_and_safety import is_reason
 from sciagent.campaign.people import amend_and_instruct
 from sciagent.domain.candidate_and_names import MOLECULE_KIND
-from sciagent.domain.directives import Verb
+from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.evidence import file_of
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import Censoring, value_text

@@ -18,7 +18,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.errors import LedgerAwayError
-from sciagent.execution.executor_interface import Executor
+from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.execution.worker.worker_slot import retry_while_away
 from sciagent.inputs.environment_variables import user
 from sciagent.report.page.html_page import GrowingReport

@@ -10,7 +10,7 @@ import typer
 from sciagent.api.terminal_and_signals import Line
 from sciagent.cli import options
 from sciagent.cli.command_helpers import candidate_text, open_ledger, plural, put_answer
-from sciagent.domain.directives import Verb
+from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 

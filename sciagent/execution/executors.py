@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sciagent.errors import UsageError
 from sciagent.execution.celery.wakeups import Listener, Wakeups
-from sciagent.execution.executor_interface import QUEUES, Executor
+from sciagent.execution.executor_wakes_workers import QUEUES, Executor
 from sciagent.inputs import environment_variables
 from sciagent.store.database.ledger import Ledger
 

@@ -5,7 +5,7 @@ answer for a proposed text that did not become a candidate.
 
 Verdicts are computed again from the evidence and the stored gates, so that they do not depend on a verifier whose
 package has changed or is missing. Only the outlook of an open candidate in a priced campaign needs the verifiers; see
-`pricing.candidate_outlook`.
+`pricing.explain_outlook`.
 """
 
 from __future__ import annotations
@@ -318,7 +318,7 @@ def _campaign(
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
     if scheduler == "priced" and Standing(place["standing"]) in WAITING_STANDINGS:
-        from sciagent.campaign.pricing.candidate_outlook import outlook_of  # takes a second to import
+        from sciagent.campaign.pricing.explain_outlook import outlook_of  # takes a second to import
 
         outlook = outlook_of(ledger, connection, row, candidate_id)
     return CampaignStory(

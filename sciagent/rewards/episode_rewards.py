@@ -18,7 +18,7 @@ from sciagent.errors import UsageError
 from sciagent.rewards.candidate_states import IDS_PER_READ, Records, rungs_as_of, states
 from sciagent.rewards.credit import marginal_contribution
 from sciagent.rewards.credit.marginal_contribution import Find
-from sciagent.rewards.credit.outcome_return_to_go_gigpo import (
+from sciagent.rewards.credit.outcome_return_to_go_gigpo_gae import (
     gigpo_advantages,
     outcome_advantages,
     return_to_go_advantages,

@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.conversation_and_asking import Episode, EpisodeLimits
 from sciagent.agent.messages import Message, from_json, to_json
 from sciagent.agent.skills import labels
-from sciagent.agent.turns_to_training_rows import CONTEXT, Row, calls_of, schema_of
+from sciagent.agent.turns_to_token_rows import CONTEXT, Row, calls_of, schema_of
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.evidence import content_hash

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sciagent.agent.turns_to_training_rows import Join, Linearised, RecordedCall
+from sciagent.agent.turns_to_token_rows import Join, Linearised, RecordedCall
 
 
 def check(records: Sequence[RecordedCall], result: Linearised, drift_limit: int) -> None:

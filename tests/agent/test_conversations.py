@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sciagent.agent.turns_to_training_rows import Join, RecordedCall, linearise
+from sciagent.agent.turns_to_token_rows import Join, RecordedCall, linearise
 from tests.agent import chat
 from tests.agent.chat import Said, Template, decode, encode, spelled
 from tests.agent.checks import check, fewest_rows

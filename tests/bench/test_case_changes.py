@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sciagent.errors import UsageError
-from sciagent_bench.case import Case
 from sciagent_bench.case_changes import Changed, drawn, with_noise, without
+from sciagent_bench.replay_cases import Case
 from sciagent_bench.replay_once import Truth
 
 

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sciagent_bench.case import Case
+from sciagent_bench.replay_cases import Case
 from sciagent_bench.replay_once import Truth
 from sciagent_bench.rivals.hindsight_thresholds import hindsight
 

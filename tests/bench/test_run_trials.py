@@ -12,7 +12,7 @@ from sciagent.errors import UnknownNameError
 from sciagent.scheduling.aims_and_payoff import Aim, Aims
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
 from sciagent_bench import run_trials
-from sciagent_bench.case import Case, OfFamily
+from sciagent_bench.replay_cases import Case, OfFamily
 from sciagent_bench.replay_once import Truth
 from sciagent_bench.run_trials import Trial, TrialOutcome, run, run_all, trials
 from sciagent_bench.schedulers import SCHEDULERS, Facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent_bench.case import OfFamily
+from sciagent_bench.replay_cases import OfFamily
 from sciagent_bench.run_trials import Trial, run
 
 N, BUDGET, SEEDS = 5000, 0.05, 2

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent.policies.local_model import LocalPolicy
-from sciagent.agent.turns_to_training_rows import behaviour_of, recorded_calls
+from sciagent.agent.turns_to_token_rows import behaviour_of, recorded_calls
 from sciagent.store.campaign_state import proposer_trajectories as trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

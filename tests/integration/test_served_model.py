@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from sciagent.agent.messages import Message, Sampling, from_json
 from sciagent.agent.policies import chat_templates
-from sciagent.agent.policies.endpoint import EndpointPolicy
+from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database import tables as t

@@ -18,7 +18,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.execution.executor_interface import Executor
+from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.execution.polling_worker import PollingWorker
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

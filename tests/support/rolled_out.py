@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from sciagent import Campaign
-from sciagent.agent.turns_to_training_rows import CONTEXT
+from sciagent.agent.turns_to_token_rows import CONTEXT
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.training.dataset_building import build

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sciagent.agent.turns_to_training_rows import CONTEXT, recorded_calls
+from sciagent.agent.turns_to_token_rows import CONTEXT, recorded_calls
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec

@@ -17,7 +17,7 @@ from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.verification.sandbox.host import Request, Worker
 from sciagent.verification.verifier_contract import Context
-from sciagent_verifiers.simulation import judge_votes
+from sciagent_verifiers.simulation import judge_rubric_votes_and_requests
 from sciagent_verifiers.simulation.lm_judge import LmJudge
 from tests.support.chat_server import ChatServer
 from tests.support.tiny_model import write_tiny_model
@@ -209,4 +209,4 @@ def test_other_weights_under_the_name_are_refused(tiny: str, tmp_path: Path) -> 
     stale = LmJudge({"rubric": RUBRIC, "model": tiny, "version": "tiny@000000000000", "votes": 2, "max_tokens": 50})
     [finding] = stale.verify([parse_molecule("CCO")], Context(tmp_path, tmp_path))
     assert (finding.outcome, finding.reason) == (Outcome.BAD_ENVIRONMENT, Reason.MODEL_CHANGED)
-    judge_votes.local_model.cache_clear()
+    judge_rubric_votes_and_requests.local_model.cache_clear()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sciagent.scheduling.array_types import Array, RowIndices
-from sciagent_bench.case import Case
+from sciagent_bench.replay_cases import Case
 
 STEPS = 80  # numbers of candidates that are tried for the second rung
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from sciagent.domain.directives import SteeringState
+from sciagent.domain.directive_verbs_and_steering_state import SteeringState
 from sciagent.domain.display_units import Units, quantity_in_chosen_unit, window_text
 from sciagent.domain.evidence import Finding, Measured, at_highest_rung
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED

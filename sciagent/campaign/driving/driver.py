@@ -26,7 +26,7 @@ from sciagent.campaign.driving.choices_to_jobs import MAX_CHOICES, carry_out_cho
 from sciagent.campaign.driving.directives_and_proposals import Intake, Mailbox
 from sciagent.campaign.driving.driver_state_and_heartbeat import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat
 from sciagent.campaign.driving.job_slots import JobSlots, Pace
-from sciagent.campaign.driving.lab_jobs import (
+from sciagent.campaign.driving.lab_jobs_and_list_order import (
     JointCrew,
     WorldJobs,
     ending_with_people,
@@ -43,7 +43,7 @@ from sciagent.domain.rung_calibration import Fit
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.errors import CampaignError, LedgerAwayError, LedgerReplacedError, SciagentError, StaleLeaseError
-from sciagent.execution.executor_interface import Executor
+from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.store.campaign_state import campaigns, directives, evidence_watermarks, standings
 from sciagent.store.campaign_state.campaigns import log_event
 from sciagent.store.database import tables as t

@@ -22,7 +22,7 @@ from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence import Finding
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import CORES, JobState, Standing, needs_text
-from sciagent.execution.executor_interface import Executor
+from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.job_queue import jobs, offers, spend, workers_and_capacity
 from sciagent.store.job_queue.jobs import Offer

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sciagent.domain.states_and_needs import MAX_LOSSES
 from sciagent.errors import CampaignError, LedgerAwayError
-from sciagent.execution.executor_interface import Executor
+from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.execution.worker.presence_and_leases import Presence
 from sciagent.execution.worker.worker_slot import retry_while_away
 from sciagent.store.campaign_state import campaigns

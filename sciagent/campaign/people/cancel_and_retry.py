@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.core.record_results_and_place import set_pending, settle_again
-from sciagent.domain.directives import Verb
+from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import JobState, Standing
 from sciagent.store.campaign_state import campaigns, directives, evidence_watermarks, standings

@@ -20,7 +20,7 @@ from sciagent.campaign.core.verdicts_and_places import Place
 from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.campaign.people.verify_and_calculate import complete_fast
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.directives import Verb
+from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.states_and_needs import JobState, Standing
 from sciagent.errors import UsageError

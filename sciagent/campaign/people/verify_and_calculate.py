@@ -38,7 +38,7 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     ShownValue,
 )
 from sciagent.domain.candidate_and_names import MOLECULE_KIND, smiles_of
-from sciagent.domain.directives import Verb
+from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.display_units import Units, in_chosen_units
 from sciagent.domain.evidence import Finding
 from sciagent.domain.outcomes_and_verdicts import Outcome, Verdict

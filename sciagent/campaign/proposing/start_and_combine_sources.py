@@ -216,7 +216,7 @@ def _secret(variable: str | None, where: str) -> str | None:
 def start_policy(spec: LlmSpec) -> PolicyClient:
     """Returns a client of the model. Raises UsageError if the model is missing or its extra is not installed."""
     if spec.endpoint is not None:
-        from sciagent.agent.policies.endpoint import EndpointPolicy
+        from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 
         key = _secret(spec.api_key_env, "api_key_env")
         return EndpointPolicy(

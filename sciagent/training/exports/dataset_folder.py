@@ -25,7 +25,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from sciagent.agent.turns_to_training_rows import CONTEXT
+from sciagent.agent.turns_to_token_rows import CONTEXT
 from sciagent.errors import UsageError
 from sciagent.report.export.parquet_tables import ArrowRows
 from sciagent.training.dataset_building import COLUMNS

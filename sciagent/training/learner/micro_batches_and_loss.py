@@ -18,7 +18,7 @@ import torch
 
 from sciagent.agent.policies.schema_tokens import unpacked
 from sciagent.training.learner.learner_rows import AnswerSpan, TrainingRow
-from sciagent.training.learner.value_head import ValueBatch, value_batch
+from sciagent.training.learner.value_head_and_turn_advantages import ValueBatch, value_batch
 from sciagent.training.settings import LearnerConstants
 
 ALL_ALLOWED = -1  # a word of 32 bits, all of them set

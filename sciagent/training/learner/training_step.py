@@ -28,7 +28,7 @@ from sciagent.training.learner.micro_batches_and_loss import (
     policy_gradient,
     reverse_kl,
 )
-from sciagent.training.learner.value_head import (
+from sciagent.training.learner.value_head_and_turn_advantages import (
     PolicyWithValues,
     explained_variance,
     returns_to_go,

@@ -20,7 +20,7 @@ from sciagent.agent import installed_models
 from sciagent.agent.installed_models import Model, ModelError
 from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.batched_policies import BatchPolicy, ThreadedPolicy
-from sciagent.agent.policies.endpoint import EndpointPolicy
+from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 from sciagent.agent.policies.local_model import InMemoryPolicy
 from sciagent.agent.serving import served_models_and_adapters as served
 from sciagent.agent.serving.served_models_and_adapters import ServedCard

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.conversation_and_asking import Episode, EpisodeLimits, opening
 from sciagent.agent.messages import Message, from_json, to_json
 from sciagent.agent.tools.toolbox import Toolbox
-from sciagent.agent.turns_to_training_rows import calls_of
+from sciagent.agent.turns_to_token_rows import calls_of
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing

@@ -11,7 +11,7 @@ from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampl
 from sciagent.agent.policies import batch_decoding
 from sciagent.agent.policies.batch_decoding import BatchLimits, WantedAnswer, batches
 from sciagent.agent.policies.local_model import LocalPolicy
-from sciagent.agent.turns_to_training_rows import RecordedCall, behaviour_of
+from sciagent.agent.turns_to_token_rows import RecordedCall, behaviour_of
 from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
 
 __all__ = ["policy"]

@@ -12,7 +12,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.core.record_results_and_place import Settling, settle, settle_again
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.directives import Verb
+from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level

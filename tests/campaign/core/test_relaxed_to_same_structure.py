@@ -18,7 +18,7 @@ from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.directives import Verb
+from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
 from sciagent.domain.properties_and_levels import Level

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sciagent.campaign.core.verdicts_and_places import Answer, Place, RungTerms, centrality, judge, ladder_rules, place
-from sciagent.domain.directives import SteeringState
+from sciagent.domain.directive_verbs_and_steering_state import SteeringState
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict

@@ -18,7 +18,7 @@ from sciagent.campaign.people import amend_and_instruct, steering
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.campaign.people.verify_and_calculate import add
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
-from sciagent.domain.directives import Verb
+from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.states_and_needs import CampaignState, JobState, Standing
 from sciagent.errors import UsageError

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent.policies.endpoint import GRAMMAR
-from sciagent.agent.turns_to_training_rows import recorded_calls
+from sciagent.agent.policies.endpoint_requests_and_answers import GRAMMAR
+from sciagent.agent.turns_to_token_rows import recorded_calls
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec

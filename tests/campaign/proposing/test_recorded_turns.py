@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sciagent.agent.installed_models import add_folder
 from sciagent.agent.policies.local_model import LocalPolicy
-from sciagent.agent.turns_to_training_rows import behaviour_of, linearise, recorded_calls
+from sciagent.agent.turns_to_token_rows import behaviour_of, linearise, recorded_calls
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec

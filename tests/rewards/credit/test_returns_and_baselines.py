@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.rewards.credit.outcome_return_to_go_gigpo import (
+from sciagent.rewards.credit.outcome_return_to_go_gigpo_gae import (
     gae_advantages,
     gigpo_advantages,
     outcome_advantages,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.agent.turns_to_training_rows import Join, RecordedCall, linearise
-from sciagent.rewards.credit.outcome_return_to_go_gigpo import return_to_go_advantages
+from sciagent.agent.turns_to_token_rows import Join, RecordedCall, linearise
+from sciagent.rewards.credit.outcome_return_to_go_gigpo_gae import return_to_go_advantages
 
 WORDS, WIDTH = 12, 5
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sciagent.rewards.credit import marginal_contribution
 from sciagent.rewards.credit.marginal_contribution import Find
-from sciagent.rewards.credit.outcome_return_to_go_gigpo import outcome_advantages, return_to_go_advantages
+from sciagent.rewards.credit.outcome_return_to_go_gigpo_gae import outcome_advantages, return_to_go_advantages
 from sciagent.rewards.credit.returns_and_baselines import Group
 
 SIBLINGS, TURNS = 8, 6

@@ -12,7 +12,7 @@ from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.rules.priced import BATCH_SHARE_BELOW_TERMINAL, EARLY_LESSON_SHARE, LATER_LESSON_SHARE, Priced
-from sciagent_bench.case import Case
+from sciagent_bench.replay_cases import Case
 from sciagent_bench.replay_once import Replay, simulate
 from sciagent_bench.schedulers import SCHEDULERS, Facts
 from sciagent_bench.synthetic_ladders import family

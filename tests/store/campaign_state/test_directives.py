@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.directives import Verb
+from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, directives, evidence_watermarks
 from sciagent.store.database import tables as t

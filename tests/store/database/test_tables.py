@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.directives import Verb
+from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.rung_calibration import Fit, FitKind
 from sciagent.store.campaign_state import (

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from sciagent.agent.turns_to_training_rows import CONTEXT
+from sciagent.agent.turns_to_token_rows import CONTEXT
 from sciagent.training.exports.dataset_folder import (
     GRAMMAR,
     MIXED,

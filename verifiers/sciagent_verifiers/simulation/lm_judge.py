@@ -30,8 +30,15 @@ from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.domain.safe_text_and_durations import address_fault
 from sciagent.errors import SciagentError, UsageError
 from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings
-from sciagent_verifiers.simulation import judge_votes
-from sciagent_verifiers.simulation.judge_votes import Rubric, RubricFile, described, margin, messages, score
+from sciagent_verifiers.simulation import judge_rubric_votes_and_requests
+from sciagent_verifiers.simulation.judge_rubric_votes_and_requests import (
+    Rubric,
+    RubricFile,
+    described,
+    margin,
+    messages,
+    score,
+)
 from sciagent_verifiers.verifier_bases import MoleculeVerifier
 
 SERVER_SETTINGS = ("endpoint", "api_key_env", "timeout")  # left out of hashes: they do not identify the model
@@ -168,7 +175,7 @@ class LmJudge(MoleculeVerifier):
         from sciagent.agent.installed_models import check_extra
 
         variable = self.settings.api_key_env
-        with judge_votes.errors_as_unreachable():
+        with judge_rubric_votes_and_requests.errors_as_unreachable():
             if variable and not os.environ.get(variable):
                 raise UsageError(f"the environment variable {variable} (api_key_env) is not set")
             if self.settings.endpoint:
@@ -196,7 +203,9 @@ class LmJudge(MoleculeVerifier):
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the tokens of prompts and answers; for a local model their CPU time too."""
         s = self.settings
-        prompt_tokens = (self._request_characters + len(candidate.smiles)) / judge_votes.CHARACTERS_PER_TOKEN
+        prompt_tokens = (
+            self._request_characters + len(candidate.smiles)
+        ) / judge_rubric_votes_and_requests.CHARACTERS_PER_TOKEN
         answer_tokens = min(s.max_tokens, TOKENS_PER_CRITERION * len(self.rubric.criteria))
         if s.endpoint:
             seconds = SERVER_CORE_SECONDS
@@ -206,11 +215,11 @@ class LmJudge(MoleculeVerifier):
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
         s = self.settings
-        with judge_votes.errors_as_unreachable():
+        with judge_rubric_votes_and_requests.errors_as_unreachable():
             policy = self._model()
         first_seed = self.evidence_key(molecule, context.replicate).seed
         seeds = [seed_of(first_seed, number) for number in range(s.votes)]
-        ballots = judge_votes.collect_ballots(
+        ballots = judge_rubric_votes_and_requests.collect_ballots(
             policy,
             self.rubric,
             described(molecule),
@@ -218,7 +227,7 @@ class LmJudge(MoleculeVerifier):
             sampling=Sampling(temperature=s.temperature, max_tokens=s.max_tokens),
             version=s.version,
             structured=s.structured if s.endpoint else True,  # a model on this machine always follows the schema
-            at_once=judge_votes.MAX_CONCURRENT_REQUESTS if s.endpoint else 1,
+            at_once=judge_rubric_votes_and_requests.MAX_CONCURRENT_REQUESTS if s.endpoint else 1,
         )
         api_key = os.environ.get(s.api_key_env or "")
         if api_key:  # a server may quote the key that it refuses
@@ -236,10 +245,10 @@ class LmJudge(MoleculeVerifier):
     def _model(self) -> PolicyClient:
         s = self.settings
         if s.endpoint:
-            return judge_votes.served_model(s.model, s.endpoint, s.api_key_env, s.timeout)
-        return judge_votes.local_model(s.model)
+            return judge_rubric_votes_and_requests.served_model(s.model, s.endpoint, s.api_key_env, s.timeout)
+        return judge_rubric_votes_and_requests.local_model(s.model)
 
-    def _diagnostics(self, ballots: Sequence[judge_votes.Ballot]) -> dict[str, Any]:
+    def _diagnostics(self, ballots: Sequence[judge_rubric_votes_and_requests.Ballot]) -> dict[str, Any]:
         """Returns the grades and reasons of every vote, and the fault of each invalid answer.
 
         A vote's reasons are left out if all reasons up to them have more than MAX_REASONS_CHARACTERS."""
@@ -259,7 +268,9 @@ class LmJudge(MoleculeVerifier):
         return {"rubric": self.rubric.name, "rubric_sha256": self.rubric.sha256, "votes": rows}
 
 
-def _failure(ballots: Sequence[judge_votes.Ballot], n_votes: int, n_needed: int) -> tuple[Outcome, Reason, str]:
+def _failure(
+    ballots: Sequence[judge_rubric_votes_and_requests.Ballot], n_votes: int, n_needed: int
+) -> tuple[Outcome, Reason, str]:
     """Returns outcome, reason and detail for too few votes.
 
     The outcome is bad_environment if the model was changed or unreachable, else not_converged."""

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from sciagent.inputs.yaml_document import MAX_BYTES
-from sciagent_verifiers.simulation.judge_votes import Rubric, RubricFile
+from sciagent_verifiers.simulation.judge_rubric_votes_and_requests import Rubric, RubricFile
 
 GOOD = """\
 name: additive

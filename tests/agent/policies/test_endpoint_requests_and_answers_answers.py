@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sciagent.agent.messages import Sampled, Sampling
-from sciagent.agent.policies.endpoint import read_answer, sampled_of
+from sciagent.agent.policies.endpoint_requests_and_answers import read_answer, sampled_of
 from tests.support.chat_server import answer
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from sciagent.training.learner.value_head import PolicyWithValues
+from sciagent.training.learner.value_head_and_turn_advantages import PolicyWithValues
 
 TARGETS = [float(number) for number in range(20)]
 

@@ -17,8 +17,8 @@ from sciagent.campaign.core.create_and_open import create_or_open, open_campaign
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people.verify_and_calculate import add
 from sciagent.campaign.planning.plan import plan
-from sciagent.campaign.pricing import candidate_outlook
-from sciagent.campaign.pricing.candidate_outlook import forecasts, outlook_in, sentence
+from sciagent.campaign.pricing import explain_outlook
+from sciagent.campaign.pricing.explain_outlook import forecasts, outlook_in, sentence
 from sciagent.campaign.pricing.pool_law_and_cost_unit import allowances, rebuild_with_law
 from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.domain.answers.explanation import PropertyForecast
@@ -190,7 +190,7 @@ def test_a_verifier_that_is_gone_gets_a_sentence(ledger: Ledger) -> None:
 def test_a_campaign_too_large_to_be_worked_out_in_seconds_says_so(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(candidate_outlook, "MAX_CANDIDATES", 3)
+    monkeypatch.setattr(explain_outlook, "MAX_CANDIDATES", 3)
     assert "is not worked out here" in told(ledger, standing(ledger, "open")[0])["why"]
 
 
@@ -198,7 +198,7 @@ def test_where_too_many_are_open_to_be_compared_nobody_is_counted(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = told(ledger, id_ := standing(ledger, "open")[0])["outlook"]
-    monkeypatch.setattr(candidate_outlook, "MAX_COMPARED", 0)
+    monkeypatch.setattr(explain_outlook, "MAX_COMPARED", 0)
     alone = told(ledger, id_)["outlook"]
     assert alone["ahead"] is None and "more for its cost" not in alone["text"]
     assert alone["p_hit"] == pytest.approx(whole["p_hit"], rel=1e-5)

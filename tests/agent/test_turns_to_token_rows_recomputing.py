@@ -13,7 +13,7 @@ from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.agent.tools.subject_tools import tools_of
 from sciagent.agent.tools.tool_registry import Tool, call_schema
 from sciagent.agent.tools.toolbox import Toolbox
-from sciagent.agent.turns_to_training_rows import RecordedCall, behaviour_of, in_order
+from sciagent.agent.turns_to_token_rows import RecordedCall, behaviour_of, in_order
 from tests.agent.policies.local_policy import TALK, TOOL, policy
 from tests.support.subjects import MOLECULES
 

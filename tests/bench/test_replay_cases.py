@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sciagent_bench.case import Case, OfTable
 from sciagent_bench.case_from_csv import TableRung, read_case
+from sciagent_bench.replay_cases import Case, OfTable
 
 TEXT = """smiles,cheap,gap,kind,size
 CCO,1.0,5.0,a,1

@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import InvalidCandidateError
-from sciagent_verifiers.simulation.judge_votes import (
+from sciagent_verifiers.simulation.judge_rubric_votes_and_requests import (
     BadVoteError,
     Rubric,
     Vote,

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import create_or_open
-from sciagent.campaign.driving import lab_jobs
+from sciagent.campaign.driving import lab_jobs_and_list_order
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.people import find_candidate, steering
 from sciagent.domain.states_and_needs import CampaignState
@@ -88,7 +88,7 @@ def test_tasks_that_are_overtaken_are_withdrawn_and_may_come_back(
 ) -> None:
     best, others = held_and_let_go(built)
     before = len(decided(built, "withdraw")), len(decided(built, "reprice"))
-    monkeypatch.setattr(lab_jobs, "REORDER_INTERVAL", timedelta(0))
+    monkeypatch.setattr(lab_jobs_and_list_order, "REORDER_INTERVAL", timedelta(0))
     drive(built)
     now, gone = listed(built), set(decided(built, "withdraw")[before[0] :])
     assert len(now) == 3 and gone and gone <= set(others.values())
@@ -106,7 +106,7 @@ def test_a_task_with_a_vial_or_a_claim_stays(built: Built, monkeypatch: pytest.M
     before = len(decided(built, "withdraw"))
     claims_and_vials.register(built, vial, "ben", "free base", "made")
     claims_and_vials.claim(built, claimed, "ben")
-    monkeypatch.setattr(lab_jobs, "REORDER_INTERVAL", timedelta(0))
+    monkeypatch.setattr(lab_jobs_and_list_order, "REORDER_INTERVAL", timedelta(0))
     drive(built)
     assert {vial, claimed} <= set(listed(built)) and decided(built, "withdraw")[before:] == [others[free]]
 
@@ -117,8 +117,10 @@ def test_the_list_is_not_put_in_order_twice_a_day_and_a_dispatcher_comes_back_af
         campaigns.set_hosted(connection, built.row.id, True)
         assert campaigns.hosted_without_driver(connection) == []
         wakes_at = connection.execute(sa.select(t.campaign.c.wakes_at)).scalar_one()
-        first = campaigns.last_event(connection, built.row.id, lab_jobs.REPRICED_EVENT)
-    assert first is not None and abs(wakes_at - first - lab_jobs.REORDER_INTERVAL) < timedelta(minutes=30)
+        first = campaigns.last_event(connection, built.row.id, lab_jobs_and_list_order.REPRICED_EVENT)
+    assert first is not None and abs(wakes_at - first - lab_jobs_and_list_order.REORDER_INTERVAL) < timedelta(
+        minutes=30
+    )
     _, others = held_and_let_go(built)
     before = decided(built, "withdraw")
     drive(built)
@@ -136,13 +138,13 @@ def test_no_more_stays_on_the_list_than_the_goal_is_likely_to_need(
     goal = built.spec.goal.model_copy(update={"count": hits + 1})
     nearer = Built(built.ledger, built.row, built.spec.model_copy(update={"goal": goal}), built.rungs)
     assert len(listed(built)) == 3
-    monkeypatch.setattr(lab_jobs, "REORDER_INTERVAL", timedelta(0))
+    monkeypatch.setattr(lab_jobs_and_list_order, "REORDER_INTERVAL", timedelta(0))
     drive(nearer)
     assert 1 <= len(listed(built)) < 3, "one hit is missing, and more than every third was one"
     with built.ledger.read() as connection:
         d = t.decision.c
         why = connection.execute(sa.select(d.why).where(d.action == "withdraw").order_by(d.id.desc()).limit(1)).scalar()
-    assert why == f"priced: {lab_jobs.WHY_SPARE}"
+    assert why == f"priced: {lab_jobs_and_list_order.WHY_SPARE}"
     before = listed(built)
     drive(nearer)
     assert set(listed(built)) <= set(before), "nothing takes their place"

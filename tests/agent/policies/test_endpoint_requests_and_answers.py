@@ -16,7 +16,7 @@ from sciagent.agent import installed_models
 from sciagent.agent.conversation_and_asking import TRIES, Asking, Episode, EpisodeLimits
 from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.chat_templates import prompt_ids
-from sciagent.agent.policies.endpoint import EndpointPolicy
+from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 from sciagent.agent.policies.schema_tokens import LAYOUT
 from sciagent.agent.serving.served_models_and_adapters import ServedCard, keep_card
 from sciagent.domain.policy_identity import PolicyIdentity

@@ -15,7 +15,7 @@ import torch
 from sciagent.agent.policies.schema_tokens import packed
 from sciagent.training.learner.learner_rows import AnswerSpan, EpisodeTurns, RowTurn, TrainingRow
 from sciagent.training.learner.training_step import Learner
-from sciagent.training.learner.value_head import ValueBatch, value_loss
+from sciagent.training.learner.value_head_and_turn_advantages import ValueBatch, value_loss
 from sciagent.training.settings import CriticSettings, LearnerSettings
 from tests.training.learner.made_rows import CONTEXT, sampled_rows
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent_bench.lab.lab_trial import lab_trials
+from sciagent_bench.lab.compare_schedulers_with_people import lab_trials
 from sciagent_bench.lab.replay_with_people import Laboratory
 from tests.support.typed import invoked
 

@@ -344,7 +344,7 @@ def local_model(model: str) -> PolicyClient:
 @lru_cache(maxsize=4)
 def served_model(model: str, endpoint: str, api_key_env: str | None, timeout: float) -> PolicyClient:
     """Returns a model behind a server. The key is read from this process's environment and is stored nowhere else."""
-    from sciagent.agent.policies.endpoint import EndpointPolicy
+    from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 
     key = os.environ.get(api_key_env) if api_key_env else None
     policy = EndpointPolicy(model, endpoint, api_key=key, timeout=timeout)

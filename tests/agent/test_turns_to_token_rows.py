@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sciagent.agent.messages import Tokens
-from sciagent.agent.turns_to_training_rows import Join, Linearised, RecordedCall, Row, linearise
+from sciagent.agent.turns_to_token_rows import Join, Linearised, RecordedCall, Row, linearise
 from tests.agent.checks import check, fewest_rows
 
 
