@@ -257,7 +257,7 @@ def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
         broker_connection_max_retries=None,
         broker_connection_retry_on_startup=True,
         broker_heartbeat=HEARTBEAT_SECONDS,
-        broker_transport="sciagent.execution.celery.worker:Transport" if broker.is_redis else None,
+        broker_transport="sciagent.execution.celery.hardened_transport.Transport" if broker.is_redis else None,
         broker_transport_options=broker.transport_options(ANSWER_SECONDS),
         broker_url=broker.url,
         broker_use_ssl=broker.encryption().get("ssl"),
@@ -266,7 +266,7 @@ def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
         task_ignore_result=True,
         task_publish_retry=False,
         task_queues=[broker.queue(name) for name in queues],
-        worker_consumer="sciagent.execution.celery.worker:Consumer",
+        worker_consumer="sciagent.execution.celery.hardened_transport.Consumer",
         worker_disable_prefetch=broker.is_redis,  # on RabbitMQ the consumer prefetches one message
         worker_enable_prefetch_count_reduction=False,
         worker_enable_remote_control=False,
