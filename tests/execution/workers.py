@@ -13,6 +13,8 @@ from typing import Any
 
 import psutil
 
+from tests.support.celery_worker import Folder
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -21,6 +23,15 @@ def until(true: Callable[[], object], what: str, seconds: float = 20.0) -> None:
     while not true():
         assert time.monotonic() < deadline, what
         time.sleep(0.05)
+
+
+def done(jobs: Folder, n: int) -> None:
+    until(lambda: len(jobs.names("done")) >= n, f"{n} jobs are done; the worker said {log(jobs)}", 40)
+    assert len(jobs.names("done")) == n
+
+
+def log(jobs: Folder) -> str:
+    return (jobs.root / "log").read_text()
 
 
 @contextlib.contextmanager
