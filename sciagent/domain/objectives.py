@@ -15,13 +15,6 @@ from sciagent.domain.quantities import Censoring, Quantity
 
 UTILITY_FLOOR = 1e-3
 """Smallest desirability that the utility counts."""
-TIE_BREAK = 1e-4
-"""Where the desirability is below UTILITY_FLOOR, the rank is UTILITY_FLOOR * (1 + beyond) ** -TIE_BREAK.
-
-`beyond` is the distance from the point where the desirability reaches UTILITY_FLOOR. The rank falls by no more than
-0.2 % over eight orders of magnitude of this distance."""
-INSIDE = 1e-7
-"""Largest share by which the ranks of two values with the desirability 1 differ."""
 
 
 class Direction(StrEnum):
@@ -90,32 +83,9 @@ class Objective:
             return 1.0
         return math.exp(-self.accept.distance(value) / self.scale)
 
-    def rank(self, value: float) -> float:
-        """Returns the number in (0, 1) by which candidates are ordered: about the desirability.
-
-        Of two values with the desirability 1, the one that lies farther inside the limits, or farther beyond the best
-        value of a ramp, has the higher rank, by at most INSIDE. Where the desirability is below UTILITY_FLOOR, the rank
-        goes on falling slowly, so that the nearer of two values far outside comes first.
-        """
-        desirability = self.desirability(value)
-        if desirability == 1.0:
-            return 1 - INSIDE / (1 + self._inside(value))
-        if desirability >= UTILITY_FLOOR:
-            return desirability * (1 - INSIDE)
-        # beyond: distance from the point where the desirability is UTILITY_FLOOR
-        if self.ramp is not None:
-            worst, best = self.ramp
-            beyond = UTILITY_FLOOR - (value - worst) / (best - worst)
-        else:
-            assert self.accept is not None
-            # exp(-distance) is UTILITY_FLOOR at this distance, in units of `scale`
-            distance_of_floor = -math.log(UTILITY_FLOOR)
-            beyond = self.accept.distance(value) / self.scale - distance_of_floor
-        return UTILITY_FLOOR * math.pow(1 + max(beyond, 0.0), -TIE_BREAK) * (1 - INSIDE)
-
-    def _inside(self, value: float) -> float:
-        """Returns how far a value of desirability 1 lies inside: its distance from the nearest limit in units of
-        `scale`, or its distance beyond the best value of the ramp in widths of the ramp."""
+    def margin(self, value: float) -> float:
+        """Returns how far a value lies inside the limits, in units of `scale`, negative outside; for a ramp, how far it
+        lies beyond the best value, in widths of the ramp."""
         if self.ramp is not None:
             worst, best = self.ramp
             return (value - best) / (best - worst)
@@ -123,7 +93,16 @@ class Objective:
             return 0.0
         low = -math.inf if self.accept.low is None else self.accept.low
         high = math.inf if self.accept.high is None else self.accept.high
-        return min(value - low, high - value) / self.scale
+        inside = min(value - low, high - value)
+        return inside / self.scale if math.isfinite(inside) else 0.0
+
+    @property
+    def width(self) -> float:
+        """The difference of values that matters, in the property's unit: `scale`, or the width of the ramp."""
+        if self.ramp is None:
+            return self.scale
+        worst, best = self.ramp
+        return abs(best - worst)
 
 
 def utility(objectives: Sequence[Objective], values: Mapping[str, float]) -> float | None:

@@ -1,4 +1,4 @@
-"""Derives verdicts, scores and places of candidates from evidence, gates and objectives.
+"""Derives verdicts, worths and places of candidates from evidence, gates and objectives.
 
 `ladder_rules` makes the rules of the rungs, `judge` gives the verdict on one answer, and `place` gives the state of a
 candidate in its campaign. A standing is one word for that state, such as open, pending or settled.
@@ -6,7 +6,6 @@ candidate in its campaign. A standing is one word for that state, such as open, 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -15,11 +14,12 @@ from sciagent.domain.directive_verbs_and_steering_state import SteeringState
 from sciagent.domain.display_units import Units, quantity_in_chosen_unit, window_text
 from sciagent.domain.evidence import Finding, Measured, at_highest_rung
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED
-from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window, utility
+from sciagent.domain.objectives import Objective, Window, utility
 from sciagent.domain.outcomes_and_verdicts import Reason, Verdict
 from sciagent.domain.quantities import Quantity, named_value_text
 from sciagent.domain.rung_positions_and_tiers import Position, Tier
 from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.worth import NO_COLUMNS, NOTHING, Belief, Line, Worth, answered, estimated, worth_of
 from sciagent.store.campaign_state.same_structures import Likeness
 from sciagent.store.results.evidence import RecordedEvidence
 
@@ -52,6 +52,8 @@ class RungRules(RungTerms):
     is_terminal: bool
     decides: frozenset[str] = frozenset()
     """Properties of the objectives that this rung decides: no later rung up to the terminal one measures them."""
+    lines: Mapping[str, Line] = field(default_factory=dict)
+    """Lines from the rung's values to those of the deciding rung, by property of an objective."""
     forgives: bool = False
     """Whether a candidate continues after an inconclusive answer of the rung."""
     units: Units = field(default_factory=dict)
@@ -65,11 +67,13 @@ def ladder_rules(
     scheduler: str,
     goal: str,
     units: Units | None = None,
+    lines: Sequence[Mapping[str, Line]] = (),
 ) -> tuple[RungRules, ...]:
     """Returns the rules of each rung.
 
     accept: acceptance limits by objective; None for an objective without limits. terminal: position of the terminal
-    rung. goal: kind of the goal. units: units that the campaign chose, for the reasons of verdicts.
+    rung. goal: kind of the goal. units: units that the campaign chose, for the reasons of verdicts. lines: for each rung, its lines to the
+    deciding rungs.
 
     The terminal rung judges by the limits of every objective that it measures. If the goal is hits, a lower rung judges
     by the limits of the objectives that it decides: a candidate that misses one can never be a hit.
@@ -95,6 +99,7 @@ def ladder_rules(
                 accept=limits,
                 is_terminal=is_last,
                 decides=decides,
+                lines=lines[position] if lines else {},
                 forgives=forgives,
                 units=units or {},
             )
@@ -181,23 +186,26 @@ class Place:
     detail: str
     depth: int
     """Position of the highest rung that measured a property; -1 if no rung did."""
-    score: float | None
-    """Score in (0, 1]; see `score`."""
     utility: float | None
     """Utility in (0, 1]; None until the candidate is settled."""
     is_hit: bool
     hit_tier: str | None
     """Tier of the highest rung that measured a property of a hit; None for other candidates."""
+    worth: Worth | None = None
+    """None until a paid rung or the terminal rung has answered, and for a vetoed candidate."""
 
     @property
     def columns(self) -> Mapping[str, Any]:
         """Column values for the ledger."""
-        return {**vars(self), "detail": self.detail[:MAX_DETAIL]}
+        own = {name: value for name, value in vars(self).items() if name != "worth"}
+        worth = NO_COLUMNS if self.worth is None else self.worth.columns
+        return {**own, **worth, "detail": self.detail[:MAX_DETAIL]}
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any]) -> Place:
         """Returns the place that a row of the table holds; other columns are ignored."""
-        fields = {name: columns[name] for name in cls.__dataclass_fields__}
+        fields = {name: columns[name] for name in cls.__dataclass_fields__ if name != "worth"}
+        fields["worth"] = Worth.from_columns(columns)
         fields["standing"] = Standing(fields["standing"])
         fields["detail"] = fields["detail"] or ""
         return cls(**fields)
@@ -228,28 +236,19 @@ def place(
             reason=str(Reason.SAME_STRUCTURE),
             detail=likeness.detail,
             depth=depth,
-            score=None,
             utility=None,
             is_hit=False,
             hit_tier=None,
         )
         return steered(dropped, steering)
     reached = Place(
-        standing,
-        position,
-        verdict=None,
-        reason=None,
-        detail="",
-        depth=depth,
-        score=score(rules, objectives, answers),
-        utility=None,
-        is_hit=False,
-        hit_tier=None,
+        standing, position, verdict=None, reason=None, detail="", depth=depth, utility=None, is_hit=False, hit_tier=None
     )
     if standing is not Standing.OPEN:
         values = {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()}
         # without a measured property, `depth` is -1 and the last rung is passed on, but the candidate is no hit
         reached = _ended(reached, objectives, values, last, highest=rules[depth])
+    reached = replace(reached, worth=_worth(rules, objectives, answers, reached))
     return steered(reached, steering)
 
 
@@ -315,59 +314,43 @@ def steered(where: Place, steering: SteeringState) -> Place:
     detail = f"by {steering.who}: {steering.why}"
     if steering.vetoed:
         vetoed = replace(where, standing=Standing.VETOED, reason=str(Reason.VETOED), detail=detail)
-        return replace(vetoed, score=None, is_hit=False, hit_tier=None)
+        return replace(vetoed, worth=None, is_hit=False, hit_tier=None)
     if steering.held and where.standing is Standing.OPEN:
         return replace(where, standing=Standing.HELD, detail=detail)
     return where
 
 
-def score(rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer]) -> float | None:
-    """Returns the score of a candidate in (0, 1]; None until a paid rung or the terminal rung has answered.
+def _worth(
+    rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer], where: Place
+) -> Worth | None:
+    """Returns the worth of a candidate; None until a paid rung or the terminal rung has answered.
 
-    The score is the weighted geometric mean of a share for each objective. At the rung that decides the objective, the
-    share is the rank of the value, which is about its desirability. At a lower rung, the share is the centrality of
-    the value in that rung's own gate, since the value has another level of theory than the objective.
+    where: its place, without a worth.
     """
-    if not any(answer.measured and _starts_score(rules[answer.position]) for answer in answers):
+    if not objectives or not any(answer.measured and _starts_worth(rules[answer.position]) for answer in answers):
         return None
-    weights = []
-    logs = []
-    for objective in objectives:
-        share = _share(rules, objective, answers)
-        if share is not None:
-            weights.append(objective.weight)
-            logs.append(objective.weight * math.log(share))
-    return math.exp(sum(logs) / sum(weights)) if weights else None
+    is_over = where.standing is not Standing.OPEN
+    is_miss = is_over and where.verdict in (Verdict.FAIL, Verdict.NOT_APPLICABLE)
+    is_hit = True if where.is_hit else False if is_miss else None
+    beliefs = [_belief(rules, objective, answers) for objective in objectives]
+    return worth_of(objectives, beliefs, is_hit, is_over)
 
 
-def _starts_score(rule: RungRules) -> bool:
-    """Whether a candidate has a score from this rung's answer on: the rung is paid or terminal."""
+def _starts_worth(rule: RungRules) -> bool:
+    """Whether a candidate has a worth from this rung's answer on: the rung is paid or terminal."""
     return rule.tier != Tier.FAST or rule.is_terminal
 
 
-def _share(rules: Sequence[RungRules], objective: Objective, answers: Sequence[Answer]) -> float | None:
-    """Returns the contribution of one objective to the score, in (0, 1]; None if no answer counts."""
-    share = None
+def _belief(rules: Sequence[RungRules], objective: Objective, answers: Sequence[Answer]) -> Belief:
+    """Returns what the answers say about the value that the objective's deciding rung gives."""
+    belief = NOTHING
     for answer in answers:
         rule = rules[answer.position]
-        for m in answer.measured:
-            if m.property != objective.property:
+        for measured in answer.measured:
+            if measured.property != objective.property:
                 continue
-            if m.property in rule.decides:
-                share = objective.rank(m.quantity.value)
-            elif m.property in rule.gate:
-                share = max(centrality(rule.gate[m.property], m.quantity.value), UTILITY_FLOOR)
-    return share
-
-
-def centrality(window: Window, value: float) -> float:
-    """Returns 1 in the middle of a closed window, 0.5 at its edges, less outside; 1 inside a window with one limit."""
-    if window.low is not None and window.high is not None and window.high > window.low:
-        middle = (window.low + window.high) / 2
-        half_width = (window.high - window.low) / 2
-        x = abs(value - middle) / half_width  # 0 in the middle, 1 at the edges
-        return 1 - 0.5 * x * x if x <= 1 else 0.5 * math.exp(1 - x)
-    edge = window.high if window.high is not None else window.low
-    # outside a window with one limit, a value loses a factor e over a fifth of the limit, or 0.1 if that is more
-    scale = max(abs(edge or 0.0) * 0.2, 0.1)
-    return math.exp(-window.distance(value) / scale)
+            if measured.property in rule.decides:
+                belief = answered(objective, measured.quantity)
+            else:
+                belief = estimated(objective, measured.quantity, rule.lines.get(objective.property))
+    return belief

@@ -1,0 +1,201 @@
+"""The worth of a candidate: its chance to be a hit, its expected utility, and how far inside the limits it lies.
+
+This is the one definition. Whoever orders candidates, breeds from them, buys for them or rewards them reads it; the law
+of the scheduler has a vectorised twin in `scheduling.aims_and_payoff`.
+
+For each objective there is a belief about the value that its deciding rung would give: the highest rung, up to the
+terminal one, that measures the property. The beliefs about different objectives are independent. Candidates are ordered
+by `chance`, the probability to be a hit in whole percent: hits first, then what may still be one, then known misses.
+Ties are ordered by the expected utility, and then by the margin.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window
+from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.quantities import Quantity
+
+HIT = 100  # chance of a hit
+MISS = 0  # chance of a known miss, and of every candidate where no objective has limits
+LEAST = 1  # chance of a candidate that may still be a hit, also if its probability is unknown
+MOST = 99  # largest chance of a candidate that is no hit yet
+UNKNOWN_DESIRABILITY = 0.5  # expected desirability of an objective about which nothing is known
+DECIMALS = 6  # of the expected utility
+_STANDARD_NORMAL = NormalDist()
+_N_NODES = 21
+_NODES = tuple(_STANDARD_NORMAL.inv_cdf((i + 0.5) / _N_NODES) for i in range(_N_NODES))
+"""Values of a standard normal, of equal probability, over which the desirability is averaged."""
+
+
+class Basis(StrEnum):
+    """The source of a belief, the strongest first."""
+
+    ANSWERED = "answered"
+    """The deciding rung has answered."""
+    LAW = "law"
+    """The campaign's law, which predicts the answers of rungs, has valued the candidate."""
+    LINE = "line"
+    """A lower rung has measured the property, and a straight line leads to the deciding rung."""
+    NONE = "none"
+    """Nothing is known."""
+
+
+class Line(NamedTuple):
+    """A straight line from the values of a lower rung to those of the deciding rung, in canonical units."""
+
+    slope: float
+    intercept: float
+    residual: float
+    """Standard deviation of the deciding rung's values around the line."""
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is believed about the value that an objective's deciding rung gives."""
+
+    basis: Basis
+    mean: float | None = None
+    """In the property's canonical unit; None if nothing is known."""
+    sd: float = 0.0
+    """Standard deviation; 0 if the deciding rung has answered."""
+    is_met: bool | None = None
+    """Whether the deciding rung's answer lies inside the objective's limits; None if that is not decided."""
+
+    def p_met(self, window: Window) -> float | None:
+        """Returns the probability that the value lies inside a window; None if nothing is known."""
+        if self.is_met is not None:
+            return float(self.is_met)
+        if self.mean is None or self.sd == 0:
+            return None
+        low = 0.0 if window.low is None else _STANDARD_NORMAL.cdf((window.low - self.mean) / self.sd)
+        high = 1.0 if window.high is None else _STANDARD_NORMAL.cdf((window.high - self.mean) / self.sd)
+        return max(high - low, 0.0)
+
+    def expected_share(self, objective: Objective, exponent: float) -> float:
+        """Returns the expected value of desirability ** exponent, with a desirability of at least UTILITY_FLOOR."""
+        if self.mean is None:
+            return float(UNKNOWN_DESIRABILITY**exponent)
+        if self.sd == 0:
+            return _share(objective, self.mean, exponent)
+        return math.fsum(_share(objective, self.mean + self.sd * z, exponent) for z in _NODES) / _N_NODES
+
+
+def _share(objective: Objective, value: float, exponent: float) -> float:
+    return float(max(objective.desirability(value), UTILITY_FLOOR) ** exponent)
+
+
+def answered(objective: Objective, quantity: Quantity) -> Belief:
+    """Returns the belief after an answer of the deciding rung. A censored value that could lie on either side of a
+    limit decides nothing."""
+    is_met: bool | None = None
+    if objective.accept is not None:
+        reason = objective.accept.misses(quantity)
+        is_met = None if reason is Reason.NOT_MEASURED else reason is None
+    return Belief(Basis.ANSWERED, quantity.value, is_met=is_met)
+
+
+def estimated(objective: Objective, quantity: Quantity, line: Line | None) -> Belief:
+    """Returns the belief after an answer of a lower rung. line: without one, the lower rung's own value, give or take
+    two scales of the objective."""
+    slope, intercept, residual = line or Line(1.0, 0.0, 2 * objective.width)
+    spread = slope * (quantity.uncertainty or 0.0)
+    return Belief(Basis.LINE, intercept + slope * quantity.value, sd=math.hypot(residual, spread))
+
+
+NOTHING = Belief(Basis.NONE)
+
+
+@dataclass(frozen=True)
+class Worth:
+    """The worth of a candidate. The fields are columns of the table `campaign_candidate`."""
+
+    p_hit: float | None
+    """Probability to be a hit at the terminal rung: 1 for a hit, 0 for a known miss; None if unknown, or without
+    limits."""
+    chance: int
+    """The same in whole percent, as candidates are ordered: 100 for a hit, 0 for a known miss, 1 to 99 between."""
+    expected_utility: float
+    """In (0, 1]; the utility, once every objective is answered."""
+    margin: float | None
+    """Smallest distance of an expected value from the nearest limit, or beyond the best value of a ramp, in the scale
+    of its objective; negative outside. None if no value is expected."""
+    basis: Basis
+    """The weakest source of the beliefs."""
+
+    @property
+    def columns(self) -> Mapping[str, object]:
+        """Column values for the ledger."""
+        return {**vars(self), "basis": str(self.basis)}
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any]) -> Worth | None:
+        """Returns the worth that a row of the table holds; None without one. Other columns are ignored."""
+        if columns["chance"] is None:
+            return None
+        fields = {name: columns[name] for name in cls.__dataclass_fields__}
+        return cls(**{**fields, "basis": Basis(fields["basis"])})
+
+
+NO_COLUMNS: Mapping[str, object] = dict.fromkeys(Worth.__dataclass_fields__)
+"""Column values of a candidate without a worth."""
+
+
+def worth_of(objectives: Sequence[Objective], beliefs: Sequence[Belief], hit: bool | None, is_over: bool) -> Worth:
+    """Returns the worth of a candidate.
+
+    beliefs: one for each objective. hit: whether the candidate is a hit, if that is decided. is_over: whether its way
+    up the ladder has ended, so that an undecided candidate stays undecided.
+    """
+    has_limits = any(objective.accept is not None for objective in objectives)
+    p_hit: float | None = None
+    if not has_limits:
+        chance = MISS
+    elif hit is not None:
+        p_hit = float(hit)
+        chance = HIT if hit else MISS
+    else:
+        p_hit = _p_hit(objectives, beliefs)
+        if is_over and p_hit != 0:
+            p_hit = None
+        chance = chance_of(p_hit)
+    total_weight = sum(objective.weight for objective in objectives)
+    expected = math.prod(
+        belief.expected_share(objective, objective.weight / total_weight)
+        for objective, belief in zip(objectives, beliefs, strict=True)
+    )
+    margins = [
+        objective.margin(belief.mean)
+        for objective, belief in zip(objectives, beliefs, strict=True)
+        if belief.mean is not None
+    ]
+    weakest = max((belief.basis for belief in beliefs), key=list(Basis).index, default=Basis.NONE)
+    return Worth(p_hit, chance, round(expected, DECIMALS), min(margins, default=None), weakest)
+
+
+def chance_of(p_hit: float | None) -> int:
+    """Returns the chance in whole percent of a candidate that is no hit yet."""
+    if p_hit is None:
+        return LEAST
+    if p_hit == 0:
+        return MISS
+    return min(MOST, max(LEAST, math.ceil(100 * p_hit)))
+
+
+def _p_hit(objectives: Sequence[Objective], beliefs: Sequence[Belief]) -> float | None:
+    """Returns the probability that all limits are met: 0 once one is missed, None if one is unknown."""
+    by_objective = [
+        belief.p_met(objective.accept)
+        for objective, belief in zip(objectives, beliefs, strict=True)
+        if objective.accept is not None
+    ]
+    if any(belief.is_met is False for belief in beliefs):
+        return 0.0
+    known = [p for p in by_objective if p is not None]
+    return math.prod(known) if len(known) == len(by_objective) else None
