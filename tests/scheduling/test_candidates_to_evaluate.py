@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.scheduling_scale.state import campaign
-from sciagent.scheduling import candidate_indices, candidates_to_evaluate
+from sciagent.scheduling import candidates_to_evaluate
 from sciagent.scheduling.candidate_indices import groups
 from sciagent.scheduling.rules import priced
 
@@ -23,7 +23,7 @@ def test_after_a_fit_of_very_many_some_are_looked_at_and_the_same_is_chosen(monk
     at_all.choose(pool, state.left)
     assert not np.isnan(at_all.index[pool.open]).any()
     for name, value in {"MAX_ALL_EVALUATED": 4000, "N_BEST_PREDICTED": 1200, "SAMPLED_FRACTION": 0.2}.items():
-        monkeypatch.setattr(candidate_indices, name, value)
+        monkeypatch.setattr(candidates_to_evaluate, name, value)
     looked: list[int] = []
     monkeypatch.setattr(priced, "groups", lambda *given, **more: looked.append(len(given[1])) or groups(*given, **more))
     rule.choose(pool, state.left)
