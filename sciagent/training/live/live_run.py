@@ -339,7 +339,7 @@ class LiveRun:
         if trained_groups:
             metrics = self._updated(rows, [group.rows for group in changed_groups])
             self._identity = self._version()
-            recipe = {"run": self._recipe, "step": gathered.number}
+            recipe = {**self._recipe, "step": gathered.number}
             self._policy_id = sampling_engines.enter_version(
                 self._ledger, self._identity, parent_id=self._policy_id, recipe=recipe
             )
