@@ -35,7 +35,7 @@ from sciagent.errors import InvalidCandidateError, SciagentError, UsageError
 from sciagent.scheduling.aims_and_payoff import Aim
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.dynamic_programme import variances_left
-from sciagent.scheduling.law.gaussian_chain import Forecast
+from sciagent.scheduling.law.gaussian_process_chain import Forecast
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import spend
