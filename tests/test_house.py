@@ -144,7 +144,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/training/dataset_building.py",
         "sciagent/training/dataset_columns.py",
         "sciagent/training/exports",
-        "sciagent/training/learner/learner_rows.py",
+        "sciagent/training/learner/learner_rows_and_rendered_conversations.py",
     ),
     "messages between processes": (
         "sciagent/execution/celery/broker_messages.py",

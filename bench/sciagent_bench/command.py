@@ -121,7 +121,7 @@ def scheduling(
     without_people = [plot, stream, tables, only, draw_, add_rung, drop_rung]
     # these two have other defaults than nothing
     without_people += [_is_stated(typer_context, name) for name in ("budgets", "marks")]
-    _check_people(latency, per_week, without_people)
+    _check_people(latency, per_week, without_people, _is_stated(typer_context, "weeks"))
     if latency is not None and per_week is not None:
         source = _source(table, identifier, rungs, same, goal, top or TOP, features, family, size)
         with_people(source, names, seeds, latency, per_week, weeks, workers, json)
@@ -149,10 +149,15 @@ def scheduling(
     put_json(result) if json else _print(result["schedulers"])
 
 
-def _check_people(latency: float | None, per_week: int | None, others: Sequence[object]) -> None:
-    """Raises UsageError unless both options of people are given, or none. others: options that do not go with them."""
+def _check_people(latency: float | None, per_week: int | None, others: Sequence[object], states_weeks: bool) -> None:
+    """Raises UsageError unless both options of people are given, or none.
+
+    others: options that do not go with them. states_weeks: whether the command line states the length of a replay.
+    """
     if (latency is None) != (per_week is None):
         raise UsageError("give both --latency DAYS and --per-week N, or neither")
+    if latency is None and states_weeks:
+        raise UsageError("--weeks goes with --latency DAYS and --per-week N")
     if latency is not None and any(others):
         raise UsageError(
             "--plot, --stream, --tables, --only, --draw, --add-rung, --drop-rung, --budgets and --cost-to do not go "

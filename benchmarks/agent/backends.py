@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.agent.conversation_and_asking import opening
-from sciagent.agent.messages import Message, PolicyClient, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import Message, PolicyClient, Sampling
 from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.agent.tools.toolbox import Toolbox

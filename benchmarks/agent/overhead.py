@@ -86,7 +86,7 @@ def server(seconds: float) -> Iterator[str]:
 
 def bare(url: str, questions: int) -> float:
     """Seconds that 16 threads take which only ask."""
-    from sciagent.agent.messages import Message, Sampling
+    from sciagent.agent.messages_sampling_and_policy_client import Message, Sampling
     from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 
     policy = EndpointPolicy("m", url)

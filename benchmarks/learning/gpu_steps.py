@@ -25,12 +25,12 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 
-from sciagent.agent.messages import EpisodeQuestion, Message, Sampled, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, Sampled, Sampling
 from sciagent.agent.policies import batch_decoding
 from sciagent.agent.policies.local_model import InMemoryPolicy, LocalPolicy
 from sciagent.training.learner import micro_batches_and_loss
 from sciagent.training.learner import training_step as steps
-from sciagent.training.learner.learner_rows import TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.load_and_publish import load
 from sciagent.training.learner.micro_batches_and_loss import divided, micro_batch
 from sciagent.training.learner.training_step import Learner

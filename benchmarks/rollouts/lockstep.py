@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
@@ -26,8 +26,8 @@ from sciagent.campaign.proposing.source_contract_and_scripts import ProposerSlot
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import no_source, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
+from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
 from sciagent.training.rollouts.random_edits import ScriptedPolicy
-from sciagent.training.rollouts.sibling_groups import RolloutPlan
 
 TEXT = """
 campaign: lockstep

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.rollouts.lockstep import MOLECULES, TEXT
-from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyError, Sampled
 from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
@@ -24,7 +24,7 @@ from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import model_spec, no_source, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
-from sciagent.training.rollouts.sibling_groups import RolloutPlan
+from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
 
 PROPOSER = (
     "{{kind: llm, seeds: molecules.csv, model: {model}, max_tokens: {tokens}, structured: {grammar}, "

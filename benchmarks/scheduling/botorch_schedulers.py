@@ -24,7 +24,7 @@ from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.answer_transforms import ScoreTransform, TruthTransform
-from sciagent_bench.rivals.shared_warm_up import CHEAP, features, tails
+from sciagent_bench.rivals.shared_first_purchases import CHEAP, features, tails
 
 POOL = 200
 ROWS = 200

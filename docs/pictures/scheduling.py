@@ -27,7 +27,7 @@ from sciagent.report.parts.campaign_charts import COLOURS, SETTINGS
 from sciagent.scheduling.aims_and_payoff import Aim, Aims
 from sciagent.scheduling.dynamic_programme import PRICES, STOP, TERMINAL, Programme, U, solve_left
 from sciagent.scheduling.law.answer_transforms import TruthTransform, between
-from sciagent.scheduling.law.gaussian_chain import Chain, Similarity
+from sciagent.scheduling.law.gaussian_process_chain import Chain, Similarity
 from sciagent.scheduling.law.rung_hints import UNTIL, Hint, hint_rows
 from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.case_from_csv import parse_rungs, read_case

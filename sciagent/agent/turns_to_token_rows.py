@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.messages import NO_CHANCE, Tokens, shared_prefix
+from sciagent.agent.messages_sampling_and_policy_client import NO_CHANCE, Tokens, shared_prefix
 from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.agent.policies.schema_tokens import allowed_sets, unpacked
 from sciagent.store.campaign_state import proposer_trajectories

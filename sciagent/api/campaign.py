@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from sciagent.rewards.reward_spec import RewardSpec
     from sciagent.training.environment.environment import Environment, EnvironmentLimits
     from sciagent.training.evaluation.evaluation_command_answers import ListedPolicy, ShownPolicy
-    from sciagent.training.rollouts.sibling_groups import RolloutAnswer, Skills
+    from sciagent.training.rollouts.open_and_resume_groups import RolloutAnswer, Skills
 from sciagent.api.open_ledger import LedgerLike, open_ledger, pick_campaign
 
 

@@ -23,7 +23,7 @@ from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.training.environment.environment import Environment
-    from sciagent.training.rollouts.sibling_groups import RolloutAnswer
+    from sciagent.training.rollouts.open_and_resume_groups import RolloutAnswer
 
 
 app = typer.Typer(help="The live ladder as an environment.", no_args_is_help=True)

@@ -10,7 +10,7 @@ turn, starts only while some budget is left. So for every resource, and for a ra
     spent <= limit + sum over the live jobs of (cost - reservation, where positive) + cost of a turn
 
 A job reserves the resources that it declares, and core-seconds; its spending of other resources is not limited. An
-amount counts from the time of its booking. `tests/domain/test_budget.py` checks this on random campaigns.
+amount counts from the time of its booking. `tests/domain/test_cost_and_budget.py` checks this on random campaigns.
 
 A measurement that a person has finished without a claim is booked in any case, since its value would be lost. What it
 overdraws delays the next claim.

@@ -25,7 +25,7 @@ from sciagent.rewards.candidate_states import answers_as_of, beginnings
 from sciagent.rewards.reward_term_contract import RewardTerm, Settlement, TermInputs, TermSettings, TurnOfEpisode
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
-from sciagent.store.database.candidate_subsets import CandidatePart
+from sciagent.store.database.candidates_by_sequence_number import CandidatePart
 from sciagent.store.learning import rollout_groups
 from sciagent.store.learning.reward_inputs import EpisodeTurn
 from sciagent.store.results import candidates

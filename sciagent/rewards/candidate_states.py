@@ -32,7 +32,7 @@ from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.campaign_state import evidence_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
-from sciagent.store.database.candidate_subsets import CandidatePart
+from sciagent.store.database.candidates_by_sequence_number import CandidatePart
 from sciagent.store.learning import rollout_groups
 from sciagent.store.learning.reward_inputs import EpisodeRow, EpisodeTurn
 from sciagent.store.results import evidence, laws_and_audits, pooled_replicates

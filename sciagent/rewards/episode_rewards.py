@@ -16,8 +16,8 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.errors import UsageError
 from sciagent.rewards.candidate_states import IDS_PER_READ, Records, rungs_as_of, states
-from sciagent.rewards.credit import marginal_contribution
-from sciagent.rewards.credit.marginal_contribution import Find
+from sciagent.rewards.credit import contribution_to_group
+from sciagent.rewards.credit.contribution_to_group import Find
 from sciagent.rewards.credit.outcome_return_to_go_gigpo_gae import (
     gigpo_advantages,
     outcome_advantages,
@@ -288,7 +288,7 @@ def _advantages(spec: RewardSpec, group: Sequence[_Episode]) -> list[list[float 
         case "marginal":
             finds = [_finds(episode, spec) for episode in group]
             costs: Group = [[_net_cost(reward) for reward in episode.rewards] for episode in group]
-            return marginal_contribution.advantages(finds, costs, spec.weight)
+            return contribution_to_group.advantages(finds, costs, spec.weight)
 
 
 def _finds(episode: _Episode, spec: RewardSpec) -> list[list[Find]]:

@@ -17,7 +17,11 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built
-from sciagent.campaign.pricing.pool_and_observation_schema import CENSORING_SIGNS, ObservationSchema, observation_schema
+from sciagent.campaign.pricing.observation_schema_and_ledger_pool import (
+    CENSORING_SIGNS,
+    ObservationSchema,
+    observation_schema,
+)
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.rewards.candidate_states import IDS_PER_READ, answers_as_of

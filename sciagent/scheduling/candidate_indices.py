@@ -32,7 +32,7 @@ from sciagent.scheduling.dynamic_programme import (
     variances_left,
 )
 from sciagent.scheduling.law.answer_transforms import TruthTransform
-from sciagent.scheduling.law.gaussian_chain import Chain, Forecast
+from sciagent.scheduling.law.gaussian_process_chain import Chain, Forecast
 
 Plans = dict[int, tuple[Array, list[list[Programme]]]]
 """By the code of a set of seen and open rungs: levels of u, and for each level its programmes."""

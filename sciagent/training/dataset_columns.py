@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.messages import Message
+from sciagent.agent.messages_sampling_and_policy_client import Message
 from sciagent.agent.turns_to_token_rows import CONTEXT, Row, calls_of, linearise
 from sciagent.domain.evidence import Measured
 from sciagent.store.learning import reward_versions

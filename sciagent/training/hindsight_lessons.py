@@ -21,7 +21,7 @@ from enum import StrEnum
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.messages import Message
+from sciagent.agent.messages_sampling_and_policy_client import Message
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.verdicts_and_places import Place, place
 from sciagent.chemistry.subjects.base import Subject

@@ -14,7 +14,7 @@ from typing import Any
 from sciagent.agent import installed_models
 from sciagent.agent.installed_models import HERMES_TEMPLATE, Model
 from sciagent.errors import UsageError
-from sciagent.training.learner.learner_rows import Conversations
+from sciagent.training.learner.learner_rows_and_rendered_conversations import Conversations
 from sciagent.training.learner.row_selection import FILE, KINDS
 
 UNKNOWN = "<|endoftext|>"

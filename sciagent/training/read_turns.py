@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.conversation_and_asking import Episode, EpisodeLimits
-from sciagent.agent.messages import Message, from_json, to_json
+from sciagent.agent.messages_sampling_and_policy_client import Message, from_json, to_json
 from sciagent.agent.skills import labels
 from sciagent.agent.turns_to_token_rows import CONTEXT, Row, calls_of, schema_of
 from sciagent.campaign.core.built_campaign import Built

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.agent.conversation_and_asking import KEPT_TURNS, Episode, EpisodeLimits, Thinking
-from sciagent.agent.messages import Message, Sampled, from_json, to_json
+from sciagent.agent.messages_sampling_and_policy_client import Message, Sampled, from_json, to_json
 
 OPENING = (Message("system", "search"), Message("user", "find"))
 

@@ -9,7 +9,7 @@ import pytest
 
 from sciagent.agent import conversation_and_asking
 from sciagent.agent.conversation_and_asking import Asking, Episode, EpisodeLimits
-from sciagent.agent.messages import Message, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import Message, Sampling
 from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 from sciagent.store.campaign_state.proposer_trajectories import Asked
 from tests.support.chat_server import ChatServer, answer

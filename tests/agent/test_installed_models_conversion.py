@@ -59,7 +59,7 @@ def test_a_conversion_that_fails_leaves_nothing(home: Path, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_smollm2_is_downloaded_converted_and_answers(home: Path) -> None:
-    from sciagent.agent.messages import Message, Sampling
+    from sciagent.agent.messages_sampling_and_policy_client import Message, Sampling
     from sciagent.agent.policies.local_model import LocalPolicy
 
     added = call("smollm2")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sciagent.agent.messages import Tokens
+from sciagent.agent.messages_sampling_and_policy_client import Tokens
 from sciagent.agent.turns_to_token_rows import Join, Linearised, RecordedCall, Row, linearise
 from tests.agent.checks import check, fewest_rows
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.messages import Sampling
+from sciagent.agent.messages_sampling_and_policy_client import Sampling
 from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.agent.tools.subject_tools import tools_of
 from sciagent.agent.tools.tool_registry import Tool, call_schema

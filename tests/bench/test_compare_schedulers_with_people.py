@@ -53,6 +53,11 @@ def test_an_option_that_has_no_effect_where_people_do_the_last_rung_is_refused(
     assert name in message and "do not go with --latency" in message
 
 
+def test_weeks_without_people_are_refused() -> None:
+    answer = invoked(["bench", "scheduling", *SMALL, "--weeks", "3"], {})
+    assert isinstance(answer.exception, UsageError) and "--weeks goes with --latency" in str(answer.exception)
+
+
 def test_a_scheduler_that_is_not_known_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="scheduler"):
         lab_trials(["nonesuch"], 1, Laboratory(7, 5, WEEKS))

@@ -17,7 +17,7 @@ from benchmarks.scheduling_scale import decisions, invented
 from benchmarks.scheduling_scale.run import TARGETS, held, main
 from benchmarks.scheduling_scale.state import MEDIANS, campaign, fresh
 from sciagent.campaign.pricing.priced_scheduler import Pricing
-from sciagent.scheduling import candidate_indices
+from sciagent.scheduling import indices_to_recompute
 from sciagent.scheduling.rules import priced
 from sciagent.store.database.ledger import Ledger
 
@@ -52,7 +52,7 @@ def test_features_come_at_most_so_many_at_a_time(monkeypatch: pytest.MonkeyPatch
 
 
 def test_between_fits_only_those_near_the_top_and_the_new_ones_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidate_indices, "N_NEAR_TOP", 200)
+    monkeypatch.setattr(indices_to_recompute, "N_NEAR_TOP", 200)
     state = campaign(N)
     pool, rule = state.pool, state.priced
     state.buy(rule.choose(pool, state.left))

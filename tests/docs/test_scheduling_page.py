@@ -98,7 +98,7 @@ def test_every_constant_in_the_text_exists() -> None:
 def test_the_numbers_in_the_prose_are_the_constants() -> None:
     from sciagent.scheduling.aims_and_payoff import DRAWS, NODES
     from sciagent.scheduling.dynamic_programme import PRICES, U
-    from sciagent.scheduling.law import gaussian_chain, rung_hints
+    from sciagent.scheduling.law import gaussian_process_chain, rung_hints
     from sciagent.scheduling.rules import priced, warm_up
 
     flat = re.sub(r"\s+", " ", TEXT)
@@ -120,7 +120,7 @@ def test_the_numbers_in_the_prose_are_the_constants() -> None:
         f"cost less than {priced.FEW_ANSWERS_COST:g} verifications together",
         f"until there are {rung_hints.UNTIL} answers",
         f"when {rung_hints.UNTIL} answers are there",
-        f"Beyond {gaussian_chain.TERMINAL_ROWS} terminal answers",
+        f"Beyond {gaussian_process_chain.TERMINAL_ROWS} terminal answers",
         f"on {len(U)} values of u and {len(PRICES)} prices",
         f"{DRAWS} common quasi-random draws",
         f"({len(NODES)} nodes)",

@@ -18,7 +18,7 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent.messages import Message, Sampling, from_json
+from sciagent.agent.messages_sampling_and_policy_client import Message, Sampling, from_json
 from sciagent.agent.policies import chat_templates
 from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 from sciagent.agent.tools.toolbox import Toolbox

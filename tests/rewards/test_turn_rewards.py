@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.rewards.credit.marginal_contribution import Find, worth
+from sciagent.rewards.credit.contribution_to_group import Find, worth
 from sciagent.rewards.credit.returns_and_baselines import returns
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.turn_rewards import ProposedCandidate, TurnFacts, turn_rewards

@@ -18,7 +18,7 @@ from sciagent.scheduling.candidate_indices import MAX_RUNGS, CandidateGroup, gro
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.dynamic_programme import PRICES, TERMINAL, moves_of, solve_left, variances_left
 from sciagent.scheduling.law.answer_transforms import TruthTransform
-from sciagent.scheduling.law.gaussian_chain import Chain, Forecast
+from sciagent.scheduling.law.gaussian_process_chain import Chain, Forecast
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]

@@ -8,7 +8,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from sciagent.agent import installed_models
-from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling, ToolCall
+from sciagent.agent.messages_sampling_and_policy_client import (
+    EpisodeQuestion,
+    Message,
+    PolicyError,
+    Sampled,
+    Sampling,
+    ToolCall,
+)
 from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.agent.serving.served_models_and_adapters import ServedCard, keep_card
 

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from sciagent.agent.conversation_and_asking import opening
-from sciagent.agent.messages import Message, ToolCall, to_json
+from sciagent.agent.messages_sampling_and_policy_client import Message, ToolCall, to_json
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.proposing import briefing

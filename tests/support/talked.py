@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent.messages import NO_TOKENS, Message, to_json
+from sciagent.agent.messages_sampling_and_policy_client import NO_TOKENS, Message, to_json
 from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn, SampledRow

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import sciagent
-from sciagent.agent.messages import Message, PolicyError, Sampled, ToolCall
+from sciagent.agent.messages_sampling_and_policy_client import Message, PolicyError, Sampled, ToolCall
 from sciagent.agent.policies.batched_policies import EpisodeQuestion
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
@@ -18,7 +18,7 @@ from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import model_spec, no_source, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
-from sciagent.training.rollouts.sibling_groups import Group, RolloutPlan, turn_seed
+from sciagent.training.rollouts.open_and_resume_groups import Group, RolloutPlan, turn_seed
 from tests.support.plugins import register_again
 
 WANTED = 2.0  # hydroxyl groups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from sciagent.agent.messages import Message, ToolCall
+from sciagent.agent.messages_sampling_and_policy_client import Message, ToolCall
 from sciagent.training.dataset_columns import EPISODE, JUDGED, TURN, chat, schema
 
 CONVERSATION = (

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sciagent.agent import installed_models
-from sciagent.agent.messages import Message, ToolCall
+from sciagent.agent.messages_sampling_and_policy_client import Message, ToolCall
 from sciagent.errors import UsageError
 from sciagent.training.dataset_columns import TableColumn, chat, schema
 from sciagent.training.learner.load_and_publish import load

@@ -9,7 +9,7 @@ import pytest
 
 from sciagent import Campaign
 from sciagent.agent.installed_models import add_folder
-from sciagent.agent.messages import from_json
+from sciagent.agent.messages_sampling_and_policy_client import from_json
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.errors import SpecError
 from sciagent.store.campaign_state import campaigns

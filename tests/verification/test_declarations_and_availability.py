@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sciagent import engine_environments, programs
+from sciagent import engine_environments
 from sciagent.verification.declarations_and_availability import entry, interpreter_of, missing_of, unavailable
 from sciagent.verification.sandbox.host import Request, Worker
 from sciagent.verification.verifier_contract import BaseVerifier
@@ -114,6 +114,6 @@ def test_jobs_run_in_the_environment_of_their_verifier_beside_those_of_this_one(
 
 def test_an_environment_that_is_gone_is_said(there: Path, tmp_path: Path) -> None:
     engine_environments.add("there", there)
-    file = programs.engines_file()
+    file = engine_environments.engines_file()
     file.write_text(file.read_text().replace(str(there), str(tmp_path / "gone" / "python")))
     assert "No such file" in str(unavailable(elsewhere()))

@@ -18,7 +18,7 @@ from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving
 from sciagent.scheduling.rules.rule_and_settings_bases import RungRule
 from sciagent_bench.replay_once import SLOTS
-from sciagent_bench.rivals.shared_warm_up import ladders
+from sciagent_bench.rivals.shared_first_purchases import ladders
 
 PILOT = 20
 PILOT_SHARE = 0.1  # size of the pilot, and the fraction of the budget that it may cost

@@ -26,7 +26,7 @@ from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.answer_transforms import ScoreTransform
-from sciagent_bench.rivals.shared_warm_up import ladders
+from sciagent_bench.rivals.shared_first_purchases import ladders
 
 PILOT_SIZE = 60  # candidates of the pilot
 PILOT_SHARE = 0.05  # fraction of the budget that the pilot may cost

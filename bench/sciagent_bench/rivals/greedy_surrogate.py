@@ -12,7 +12,7 @@ from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.similarity import Similarity
-from sciagent_bench.rivals.shared_warm_up import warm_up
+from sciagent_bench.rivals.shared_first_purchases import warm_up
 
 WARM_UP = (10, 60)
 WARM_UP_SHARE = 0.05  # terminal answers before a forest: limits, fraction of the affordable

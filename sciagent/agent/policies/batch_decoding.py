@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
+from sciagent.agent.messages_sampling_and_policy_client import PolicyError, Sampling, shared_prefix
 from sciagent.agent.policies.decoding import CHUNK, AnswerDraw, Drawn, ReservedLayer, reserved, take_all
 from sciagent.agent.policies.schema_tokens import ConstrainedAnswer
 

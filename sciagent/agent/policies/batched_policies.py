@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from sciagent.agent.conversation_and_asking import sample_patiently
-from sciagent.agent.messages import EpisodeQuestion, PolicyClient, PolicyError, Sampled
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyClient, PolicyError, Sampled
 from sciagent.domain.policy_identity import PolicyIdentity
 
 AT_ONCE = 64  # most questions that an endpoint is asked at the same time

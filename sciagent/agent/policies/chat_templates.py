@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent.messages import CLOSE, OPEN, Message, ToolCall, split_thinking
+from sciagent.agent.messages_sampling_and_policy_client import CLOSE, OPEN, Message, ToolCall, split_thinking
 from sciagent.agent.serving.served_models_and_adapters import ServedCard
 from sciagent.agent.serving.vllm_server import template_of
 

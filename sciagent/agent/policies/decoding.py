@@ -15,7 +15,7 @@ import torch
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from sciagent.agent.messages import PolicyError, Sampling, shared_prefix
+from sciagent.agent.messages_sampling_and_policy_client import PolicyError, Sampling, shared_prefix
 from sciagent.agent.policies.schema_tokens import ConstrainedAnswer, all_allowed, allow_next, unpacked
 
 CHUNK = 512  # prompt tokens computed at once; `go_on` is called between chunks

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence, 
 from dataclasses import replace
 from typing import Any, Literal
 
-from sciagent.agent.messages import (
+from sciagent.agent.messages_sampling_and_policy_client import (
     NO_CHANCE,
     LogprobMode,
     Message,

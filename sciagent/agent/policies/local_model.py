@@ -9,7 +9,15 @@ from typing import Any
 
 from sciagent.agent import installed_models
 from sciagent.agent.installed_models import check_extra
-from sciagent.agent.messages import NO_CHANCE, EpisodeQuestion, Message, PolicyError, Sampled, Sampling, Tokens
+from sciagent.agent.messages_sampling_and_policy_client import (
+    NO_CHANCE,
+    EpisodeQuestion,
+    Message,
+    PolicyError,
+    Sampled,
+    Sampling,
+    Tokens,
+)
 from sciagent.agent.policies import chat_templates
 from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch, limits_of
 from sciagent.agent.policies.chat_templates import extended_ids, prompt_ids

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from sciagent.agent.messages import PolicyError
+from sciagent.agent.messages_sampling_and_policy_client import PolicyError
 
 # Each value can be written in one way only, so that no tokens are wasted on spaces.
 LAYOUT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}

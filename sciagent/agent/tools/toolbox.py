@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import JsonSchemaValue
 
-from sciagent.agent.messages import Message, Role, ToolCall
+from sciagent.agent.messages_sampling_and_policy_client import Message, Role, ToolCall
 from sciagent.agent.tools.subject_tools import predicting_tools_of, tools_of
 from sciagent.agent.tools.tool_registry import AgentBench, CallError, Observation, Registry, call_schema, read_arguments
 from sciagent.chemistry.subjects.base import Subject

@@ -27,7 +27,7 @@ from sciagent.campaign.planning.plan_inputs import (
     sample_of,
     step_of,
 )
-from sciagent.campaign.pricing.pool_and_observation_schema import KNOWN, ObservationSchema, observation_schema
+from sciagent.campaign.pricing.observation_schema_and_ledger_pool import KNOWN, ObservationSchema, observation_schema
 from sciagent.campaign.pricing.pool_law_and_cost_unit import Allowance, allowances
 from sciagent.domain.answers.plan import (
     ExpectedHits,

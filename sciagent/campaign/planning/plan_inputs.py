@@ -23,7 +23,7 @@ from sciagent.campaign.core.verdicts_and_places import judge
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.proposers import EnumerateSpec, ScreenSpec
 from sciagent.campaign.file.subject_and_safety import stated_column
-from sciagent.campaign.pricing.pool_and_observation_schema import KNOWN, ObservationSchema
+from sciagent.campaign.pricing.observation_schema_and_ledger_pool import KNOWN, ObservationSchema
 from sciagent.campaign.pricing.pool_law_and_cost_unit import PricedCampaign, rebuild_with_law
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.answers.plan import PlanSample, RungTells
@@ -35,7 +35,7 @@ from sciagent.errors import InvalidCandidateError, SciagentError, UsageError
 from sciagent.scheduling.aims_and_payoff import Aim
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.dynamic_programme import variances_left
-from sciagent.scheduling.law.gaussian_chain import Forecast
+from sciagent.scheduling.law.gaussian_process_chain import Forecast
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import spend

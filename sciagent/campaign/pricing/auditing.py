@@ -22,7 +22,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built
-from sciagent.campaign.pricing.pool_and_observation_schema import KNOWN, LedgerPool, ObservationSchema
+from sciagent.campaign.pricing.observation_schema_and_ledger_pool import KNOWN, LedgerPool, ObservationSchema
 from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.audit_of_dropped import lots, propensities

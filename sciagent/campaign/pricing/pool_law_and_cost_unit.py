@@ -25,7 +25,11 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.campaign_spec import CampaignSpec
-from sciagent.campaign.pricing.pool_and_observation_schema import LedgerPool, ObservationSchema, observation_schema
+from sciagent.campaign.pricing.observation_schema_and_ledger_pool import (
+    LedgerPool,
+    ObservationSchema,
+    observation_schema,
+)
 from sciagent.domain.cost_and_budget import MEASURED
 from sciagent.domain.rung_positions_and_tiers import PaidIndex, Position
 from sciagent.scheduling.array_types import Array

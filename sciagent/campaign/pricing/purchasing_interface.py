@@ -20,7 +20,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.pricing.pool_and_observation_schema import LedgerPool
+from sciagent.campaign.pricing.observation_schema_and_ledger_pool import LedgerPool
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import CampaignState

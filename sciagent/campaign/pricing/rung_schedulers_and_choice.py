@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign import Built
-from sciagent.campaign.pricing.pool_and_observation_schema import LedgerPool
+from sciagent.campaign.pricing.observation_schema_and_ledger_pool import LedgerPool
 from sciagent.campaign.pricing.purchasing_interface import Purchasing
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_positions_and_tiers import Position

@@ -31,7 +31,7 @@ from sciagent.domain.quantities import value_text
 from sciagent.errors import InvalidCandidateError
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
-from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
+from sciagent.store.database.candidates_by_sequence_number import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled_replicates
 from sciagent.store.views import campaign_counts
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from sciagent.agent.messages import Message, to_json
+from sciagent.agent.messages_sampling_and_policy_client import Message, to_json
 from sciagent.agent.tools.subject_tools import tools_of
 from sciagent.agent.tools.tool_registry import Observation, Registry
 from sciagent.agent.tools.toolbox import Toolbox, call_record

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.conversation_and_asking import Asking, Episode, EpisodeLimits, ModelAnswer, opening
-from sciagent.agent.messages import PolicyClient, Sampled, Sampling, from_json, shared_prefix, to_json
+from sciagent.agent.messages_sampling_and_policy_client import (
+    PolicyClient,
+    Sampled,
+    Sampling,
+    from_json,
+    shared_prefix,
+    to_json,
+)
 from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.file.proposers import LlmSpec

@@ -16,7 +16,7 @@ from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_of
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, Scored
 from sciagent.store.campaign_state import standings
-from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
+from sciagent.store.database.candidates_by_sequence_number import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled_replicates
 
 MAX_COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with

@@ -119,7 +119,7 @@ class CrystalSubject(Subject):
     def records(
         self, path: Path, column: str | None = None, skip: int = 0, keep: Sequence[str] | None = None
     ) -> Iterator[StructureRecord]:
-        from sciagent.chemistry.crystals.read_files import read_crystals
+        from sciagent.chemistry.crystals.split_files_into_records import read_crystals
 
         return read_crystals(path, column or self.words.column, skip, keep)
 

@@ -13,8 +13,8 @@ from scipy.special import expit, ndtr
 
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.law.answer_transforms import TruthTransform
-from sciagent.scheduling.law.gaussian_chain import Chain
 from sciagent.scheduling.law.gaussian_process import Hyper
+from sciagent.scheduling.law.gaussian_process_chain import Chain
 from sciagent.scheduling.law.prediction_interval import INSIDE, PredictionInterval
 from sciagent.scheduling.law.similarity import Order, Similarity
 

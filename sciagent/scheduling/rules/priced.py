@@ -31,7 +31,8 @@ from sciagent.scheduling.aims_and_payoff import Aims, Errors, Fit, data_for_law,
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_indices import CandidateGroup, Plans, groups
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
-from sciagent.scheduling.candidates_to_evaluate import (
+from sciagent.scheduling.dynamic_programme import PRICES, solve_price
+from sciagent.scheduling.indices_to_recompute import (
     Evaluated,
     candidates_near_top,
     draw_sample,
@@ -39,7 +40,6 @@ from sciagent.scheduling.candidates_to_evaluate import (
     predict_indices,
     select_best_predicted,
 )
-from sciagent.scheduling.dynamic_programme import PRICES, solve_price
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.rung_hints import Padded, hint_rows, with_hint_rows
 from sciagent.scheduling.law.similarity import Order, Similarity

@@ -12,7 +12,7 @@ from sciagent.domain.evidence import content_hash
 from sciagent.inputs.environment_variables import code_version
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
-from sciagent.store.database.candidate_subsets import CandidatePart
+from sciagent.store.database.candidates_by_sequence_number import CandidatePart
 from sciagent.store.database.engine import db_now
 
 _G = t.rollout_group.c

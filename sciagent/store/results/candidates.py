@@ -20,7 +20,7 @@ from sciagent.domain.evidence import content_hash
 from sciagent.domain.safe_text_and_durations import storable
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, insert_or_ignore
-from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
+from sciagent.store.database.candidates_by_sequence_number import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
 
 MAX_ALIAS = 4096  # characters of a text that is stored as an alias

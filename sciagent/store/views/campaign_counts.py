@@ -31,7 +31,7 @@ from sciagent.store.campaign_state.campaigns import (
     slurm_warning,
 )
 from sciagent.store.database import tables as t
-from sciagent.store.database.candidate_subsets import WHOLE, CandidatePart
+from sciagent.store.database.candidates_by_sequence_number import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
 from sciagent.store.lab import tasks
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.endpoint_requests_and_answers import MAX_COUNT, read_answer, sampled_of
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.safe_text_and_durations import storable

@@ -40,7 +40,7 @@ from sciagent.training.environment.checked_client_input import EpisodeRequest, s
 from sciagent.training.environment.ladder_thread import LadderThread
 from sciagent.training.environment.open_episodes import EpisodeDesk, OpenEpisode, SentTurn, task_seed
 from sciagent.training.rollouts.campaign_rollouts import obstacle
-from sciagent.training.rollouts.sibling_groups import EnvironmentTask, EpisodeReply, OpenedEpisode
+from sciagent.training.rollouts.open_and_resume_groups import EnvironmentTask, EpisodeReply, OpenedEpisode
 
 
 class RewardReader:

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sciagent.agent.messages import Sampled, to_openai
+from sciagent.agent.messages_sampling_and_policy_client import Sampled, to_openai
 from sciagent.campaign.driving.driver import Driver
 from sciagent.domain.evidence import content_hash
 from sciagent.errors import EpisodeError
@@ -22,7 +22,7 @@ from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.training.environment.checked_client_input import ClientPolicy, EpisodeRequest
 from sciagent.training.rollouts.campaign_rollouts import count_step, model_spec, obstacle
 from sciagent.training.rollouts.lock_step import RolloutRunner
-from sciagent.training.rollouts.sibling_groups import (
+from sciagent.training.rollouts.open_and_resume_groups import (
     EpisodeReply,
     Group,
     OpenedEpisode,

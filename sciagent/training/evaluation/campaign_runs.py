@@ -19,7 +19,14 @@ import sqlalchemy as sa
 from ruamel.yaml import YAML
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.messages import EpisodeQuestion, Message, PolicyClient, PolicyError, Sampled, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import (
+    EpisodeQuestion,
+    Message,
+    PolicyClient,
+    PolicyError,
+    Sampled,
+    Sampling,
+)
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import create_or_open

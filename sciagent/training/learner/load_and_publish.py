@@ -23,7 +23,7 @@ from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies_and_roles
-from sciagent.training.learner.learner_rows import AnswerGrammars, Conversations
+from sciagent.training.learner.learner_rows_and_rendered_conversations import AnswerGrammars, Conversations
 
 EXTRA = "training needs an extra: pip install 'sciagent[train]'"
 PACKAGES = ("accelerate", "llguidance", "peft", "safetensors", "torch", "transformers")

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from sciagent.agent.policies.schema_tokens import unpacked
-from sciagent.training.learner.learner_rows import AnswerSpan, TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import AnswerSpan, TrainingRow
 from sciagent.training.learner.value_head_and_turn_advantages import ValueBatch, value_batch
 from sciagent.training.settings import LearnerConstants
 

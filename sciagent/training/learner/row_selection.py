@@ -20,7 +20,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sciagent.errors import UsageError
-from sciagent.training.learner.learner_rows import AnswerSpan, Conversations, EpisodeTurns, RowTurn, TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import (
+    AnswerSpan,
+    Conversations,
+    EpisodeTurns,
+    RowTurn,
+    TrainingRow,
+)
 
 Cells = Mapping[str, Any]
 """The cells of a row by column."""

@@ -14,7 +14,7 @@ from accelerate.utils import DistributedType
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 
 from sciagent.errors import SciagentError
-from sciagent.training.learner.learner_rows import TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.micro_batches_and_loss import (
     AllowedSets,
     MicroBatch,

@@ -23,7 +23,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from sciagent.rewards.credit.outcome_return_to_go_gigpo_gae import gae_advantages
 from sciagent.rewards.credit.returns_and_baselines import Numbers, mean_of, outcome_of
-from sciagent.training.learner.learner_rows import TrainingRow, TurnValue
+from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow, TurnValue
 from sciagent.training.settings import CriticSettings
 
 Turn = tuple[str, int]

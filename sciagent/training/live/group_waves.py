@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.messages import PolicyError, Sampled
+from sciagent.agent.messages_sampling_and_policy_client import PolicyError, Sampled
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.evidence import content_hash
@@ -32,13 +32,13 @@ from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.reward_versions import RewardVersionRow
 from sciagent.store.learning.rollout_groups import GroupRow
 from sciagent.training.dataset_columns import rows_of
-from sciagent.training.learner.learner_rows import TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.row_selection import NEGLIGIBLE, has_decided_turn, sampled_row, valued_row
 from sciagent.training.live.live_tasks import LiveTask, WeightedTask
 from sciagent.training.read_turns import RecordedEpisode
 from sciagent.training.rollouts.campaign_rollouts import count_step, obstacle_after_pause
 from sciagent.training.rollouts.lock_step import CarriedOut, NextTurn, RolloutRunner
-from sciagent.training.rollouts.sibling_groups import Group, GroupMark, RolloutPlan
+from sciagent.training.rollouts.open_and_resume_groups import Group, GroupMark, RolloutPlan
 from sciagent.training.settings import LiveSettings
 
 

@@ -25,7 +25,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import evaluations_and_turn_uses, reward_versions
 from sciagent.store.learning import rollout_groups as groups
 from sciagent.store.results.evidence import read_watermark
-from sciagent.training.learner.learner_rows import TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.row_selection import NEGLIGIBLE
 from sciagent.training.live import group_waves as waves
 from sciagent.training.live.group_waves import RewardedGroup, Waves

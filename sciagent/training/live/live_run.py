@@ -33,7 +33,7 @@ from sciagent.training.command_answers import StepSeconds, TrainedPolicy, Traine
 from sciagent.training.dataset_building import build
 from sciagent.training.guard_watch import GuardWatch, episode_facts, has_promises
 from sciagent.training.learner import load_and_publish
-from sciagent.training.learner.learner_rows import TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.load_and_publish import LoadedModel, load
 from sciagent.training.learner.run_state import RunFolder, replace_file
 from sciagent.training.learner.training_run import Tell
@@ -339,7 +339,7 @@ class LiveRun:
         if trained_groups:
             metrics = self._updated(rows, [group.rows for group in changed_groups])
             self._identity = self._version()
-            recipe = {"run": self._recipe, "step": gathered.number}
+            recipe = {**self._recipe, "step": gathered.number}
             self._policy_id = sampling_engines.enter_version(
                 self._ledger, self._identity, parent_id=self._policy_id, recipe=recipe
             )

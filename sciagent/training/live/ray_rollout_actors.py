@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyError, Sampled
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.policy_identity import PolicyIdentity

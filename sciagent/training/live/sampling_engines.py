@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sciagent.agent import installed_models
 from sciagent.agent.installed_models import Model, ModelError
-from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.batched_policies import BatchPolicy, ThreadedPolicy
 from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 from sciagent.agent.policies.local_model import InMemoryPolicy

@@ -28,7 +28,7 @@ from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.proposer_interfaces import Scored
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
-from sciagent.store.database.candidate_subsets import CandidatePart
+from sciagent.store.database.candidates_by_sequence_number import CandidatePart
 from sciagent.store.learning.rollout_groups import GroupRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.rollouts.tool_calls_across_episodes import FastRungs

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled, Sampling, to_json
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyError, Sampled, Sampling, to_json
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.agent.tools.toolbox import Toolbox, ToolResults
 from sciagent.campaign.core.built_campaign import Built
@@ -33,7 +33,7 @@ from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.rollout_groups import GroupRow
 from sciagent.store.results import candidates
 from sciagent.training.rollouts.campaign_snapshot import SnapshotBench, stored
-from sciagent.training.rollouts.sibling_groups import (
+from sciagent.training.rollouts.open_and_resume_groups import (
     Group,
     Pins,
     RolloutPlan,

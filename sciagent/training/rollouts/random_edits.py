@@ -7,7 +7,7 @@ import random
 import re
 from collections.abc import Sequence
 
-from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
 from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.chemistry.subjects.base import EditSet, Subject
 from sciagent.chemistry.subjects.registry import needed_edits, subject_of

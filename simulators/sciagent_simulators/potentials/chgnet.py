@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 
 from sciagent_simulators.potentials.chgnet_graph import BatchGraph, GraphKinds, KindGraph, batch_graph, kinds_of
-from sciagent_simulators.potentials.known_phases import MPTRJ
 from sciagent_simulators.potentials.potential_base_and_registry import (
     MAX_ATOMS_ON_GPU,
     MP2020,
@@ -35,6 +34,7 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
     PotentialFactory,
     PotentialValues,
 )
+from sciagent_simulators.potentials.relaxed_phases_and_hull import MPTRJ
 
 Tensor = Any
 Part = tuple[Tensor, Tensor | None]

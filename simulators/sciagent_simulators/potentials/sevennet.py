@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from sciagent_simulators.potentials.known_phases import MPTRJ
 from sciagent_simulators.potentials.potential_base_and_registry import (
     MAX_ATOMS_ON_CPU,
     MAX_ATOMS_ON_GPU,
@@ -23,6 +22,7 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
     PotentialFactory,
     PotentialValues,
 )
+from sciagent_simulators.potentials.relaxed_phases_and_hull import MPTRJ
 
 CALL_SECONDS = 0.029
 """Core-seconds of an evaluation of one cell by 7net-0. This number and the next one were fitted to 32 cells of 2 to 8

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from sciagent.agent.messages import Message
+from sciagent.agent.messages_sampling_and_policy_client import Message
 from sciagent.agent.policies.local_model import LocalPolicy
 
 FUNCTION = {"name": "propose", "description": "A molecule.", "parameters": {"type": "object", "properties": {}}}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies import batch_decoding
 from sciagent.agent.policies.batch_decoding import BatchLimits, WantedAnswer, batches
 from sciagent.agent.policies.local_model import LocalPolicy

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.messages import Message, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import Message, Sampling
 from sciagent.agent.policies.local_model import LocalPolicy
 from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
 

@@ -14,7 +14,7 @@ import pytest
 
 from sciagent.agent import installed_models
 from sciagent.agent.conversation_and_asking import TRIES, Asking, Episode, EpisodeLimits
-from sciagent.agent.messages import Message, PolicyError, Sampling, ToolCall
+from sciagent.agent.messages_sampling_and_policy_client import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.chat_templates import prompt_ids
 from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 from sciagent.agent.policies.schema_tokens import LAYOUT

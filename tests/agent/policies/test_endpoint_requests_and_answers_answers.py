@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.messages import Sampled, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import Sampled, Sampling
 from sciagent.agent.policies.endpoint_requests_and_answers import read_answer, sampled_of
 from tests.support.chat_server import answer
 

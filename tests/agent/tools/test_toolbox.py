@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sciagent.agent.messages import Message, ToolCall
+from sciagent.agent.messages_sampling_and_policy_client import Message, ToolCall
 from sciagent.agent.tools.mcp_client import Server, Servers
 from sciagent.agent.tools.toolbox import Toolbox
 from tests.support.mcp_servers import SERVER

@@ -15,7 +15,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.choices_to_jobs import _decide
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.pricing.auditing import Auditing, _rounded
-from sciagent.campaign.pricing.pool_and_observation_schema import LedgerPool, observation_schema
+from sciagent.campaign.pricing.observation_schema_and_ledger_pool import LedgerPool, observation_schema
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import SpecError

@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.campaign.pricing.pool_and_observation_schema import observation_schema
+from sciagent.campaign.pricing.observation_schema_and_ledger_pool import observation_schema
 from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.errors import SpecError
 from sciagent.report.page.html_page import page

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sciagent.rewards.credit import marginal_contribution
-from sciagent.rewards.credit.marginal_contribution import Find
+from sciagent.rewards.credit import contribution_to_group
+from sciagent.rewards.credit.contribution_to_group import Find
 from sciagent.rewards.credit.outcome_return_to_go_gigpo_gae import outcome_advantages, return_to_go_advantages
 from sciagent.rewards.credit.returns_and_baselines import Group
 
@@ -88,14 +88,14 @@ def test_the_marginal_credit_follows_the_worth_of_what_a_group_finds_together() 
     siblings, turns = 3, 2
     exact = np.zeros(3)
     for picks in itertools.product(range(3), repeat=siblings * turns):
-        together = marginal_contribution.worth(find for [find] in finds(picks))
+        together = contribution_to_group.worth(find for [find] in finds(picks))
         assert together is not None
         score = sum(np.eye(3)[pick] - CHANCES for pick in picks)
         exact += np.prod(CHANCES[list(picks)]) * together * score
     rng, found, own = np.random.default_rng(2), [], []
     for picks in rng.choice(3, p=CHANCES, size=(4000, siblings, turns)):
         group = [finds(episode) for episode in picks]
-        credit = marginal_contribution.advantages(group, [[COST] * turns] * siblings)
+        credit = contribution_to_group.advantages(group, [[COST] * turns] * siblings)
         alone = outcome_advantages([[f.value for [f] in episode] for episode in group])
         scores = np.eye(3)[picks] - CHANCES
         found.append(np.einsum("stc,st->c", scores, np.array(credit, dtype=float)))

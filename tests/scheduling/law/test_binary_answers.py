@@ -8,11 +8,11 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
 from sciagent.scheduling.array_types import Array
-from sciagent.scheduling.law import gaussian_chain
+from sciagent.scheduling.law import gaussian_process_chain
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.binary_answers import choices_of, hidden_answers, is_yes_or_no, truncated_moments
-from sciagent.scheduling.law.gaussian_chain import Chain
 from sciagent.scheduling.law.gaussian_process import CENTRES, Hyper, Process, Rows, covariance
+from sciagent.scheduling.law.gaussian_process_chain import Chain
 from sciagent.scheduling.law.stacked_law import Law, foretell
 
 HYPER = Hyper(np.array([*CENTRES[:4], 0.0]))  # with a noise of 1, so that the hidden values are not too alike
@@ -101,7 +101,7 @@ def test_chances_are_better_than_those_of_numbers(monkeypatch: pytest.MonkeyPatc
     seeds = range(10)
     hidden = np.mean([_loss(_scores(300, seed), 15) for seed in seeds])
     true = np.mean([-np.log(ndtr((4 * y - 2) * x)).mean() for x, y in (_scores(300, seed).T for seed in seeds)])
-    monkeypatch.setattr(gaussian_chain, "is_yes_or_no", lambda answers: False)
+    monkeypatch.setattr(gaussian_process_chain, "is_yes_or_no", lambda answers: False)
     numbers = np.mean([_loss(_scores(300, seed), 15) for seed in seeds])
     assert true < hidden < numbers
     assert hidden - true < 0.8 * (numbers - true)

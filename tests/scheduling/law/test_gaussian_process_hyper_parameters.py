@@ -9,7 +9,6 @@ from scipy.optimize import check_grad
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from sciagent.scheduling.law.gaussian_chain import Averaged
 from sciagent.scheduling.law.gaussian_process import (
     CENTRES,
     JITTER,
@@ -22,6 +21,7 @@ from sciagent.scheduling.law.gaussian_process import (
     likely_hypers,
     log_posterior,
 )
+from sciagent.scheduling.law.gaussian_process_chain import Averaged
 from tests.support.law_rows import HYPER, N, rows
 
 

@@ -14,7 +14,7 @@ from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.environment.environment import LadderEpisode
-from sciagent.training.rollouts.sibling_groups import EpisodeReply
+from sciagent.training.rollouts.open_and_resume_groups import EpisodeReply
 from tests.training.rollouts.rolled import TEXT
 
 FAST = TEXT

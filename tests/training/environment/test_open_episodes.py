@@ -13,7 +13,7 @@ from sciagent.training.environment.checked_client_input import ClientPolicy
 from sciagent.training.environment.environment import Environment
 from sciagent.training.rollouts.campaign_rollouts import model_spec
 from sciagent.training.rollouts.lock_step import RolloutRunner
-from sciagent.training.rollouts.sibling_groups import RolloutPlan
+from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
 from sciagent.verification.sandbox.host import Worker
 from tests.training.environment.served import proposing, texts, trajectories
 from tests.training.rollouts.rolled import let_go

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from sciagent.training.learner.learner_rows import TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.training_step import Learner
 
 CONTEXT = 6

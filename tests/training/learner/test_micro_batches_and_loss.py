@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sciagent.agent.policies.schema_tokens import packed
-from sciagent.training.learner.learner_rows import AnswerSpan, TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import AnswerSpan, TrainingRow
 from sciagent.training.learner.micro_batches_and_loss import divided, micro_batch
 
 

@@ -15,7 +15,7 @@ from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.dataset_building import build
-from sciagent.training.learner.learner_rows import Conversations
+from sciagent.training.learner.learner_rows_and_rendered_conversations import Conversations
 from sciagent.training.learner.row_selection import DatasetRows
 from sciagent.training.learner.training_run import planned
 from sciagent.training.settings import DatasetKind, DatasetSettings

@@ -15,7 +15,7 @@ from sciagent.agent.installed_models import add_folder
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import training_run
-from sciagent.training.learner.learner_rows import Conversations, TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import Conversations, TrainingRow
 from sciagent.training.learner.row_selection import DatasetRows
 from sciagent.training.learner.training_step import Learner, Teacher
 from sciagent.training.settings import LearnerSettings, TrainingSettings

@@ -12,7 +12,7 @@ from sciagent.errors import UsageError
 from sciagent.rewards.publish_versions import publish
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import training_run
-from sciagent.training.learner.learner_rows import Conversations
+from sciagent.training.learner.learner_rows_and_rendered_conversations import Conversations
 from sciagent.training.learner.row_selection import DatasetRows
 from sciagent.training.settings import CriticSettings, LearnerConstants, TrainingSettings
 from tests.support.conversing import Conversing, conversing

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent import installed_models
-from sciagent.agent.messages import Message, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import Message, Sampling
 from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.agent.serving.served_models_and_adapters import adapter_sha256
 from sciagent.domain.policy_identity import PolicyIdentity

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from sciagent.training.learner.learner_rows import AnswerSpan, TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import AnswerSpan, TrainingRow
 from sciagent.training.learner.micro_batches_and_loss import micro_batch
 from sciagent.training.learner.training_step import DivergedError, Learner, Teacher
 from sciagent.training.settings import LearnerSettings

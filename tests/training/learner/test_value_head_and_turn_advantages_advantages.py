@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.training.learner.learner_rows import EpisodeTurns, RowTurn, TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import EpisodeTurns, RowTurn, TrainingRow
 from sciagent.training.learner.value_head_and_turn_advantages import (
     explained_variance,
     returns_to_go,

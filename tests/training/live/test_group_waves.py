@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from sciagent import Campaign
-from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Tokens, ToolCall
+from sciagent.agent.messages_sampling_and_policy_client import (
+    EpisodeQuestion,
+    Message,
+    PolicyError,
+    Sampled,
+    Tokens,
+    ToolCall,
+)
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger

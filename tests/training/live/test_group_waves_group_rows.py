@@ -13,7 +13,7 @@ from sciagent.agent.installed_models import add_folder
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_versions, rollout_groups
-from sciagent.training.learner.learner_rows import TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.row_selection import sampled_row, valued_row
 from sciagent.training.live import group_waves
 from tests.support.rolled_out import rolled_out

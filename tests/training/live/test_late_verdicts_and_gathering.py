@@ -15,12 +15,19 @@ import torch
 from sciagent import Campaign
 from sciagent.agent import installed_models
 from sciagent.agent.installed_models import add_folder
-from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, Tokens, ToolCall
+from sciagent.agent.messages_sampling_and_policy_client import (
+    EpisodeQuestion,
+    Message,
+    PolicyError,
+    Sampled,
+    Tokens,
+    ToolCall,
+)
 from sciagent.campaign.driving.driver import Driver
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.store.learning import evaluations_and_turn_uses
 from sciagent.training.command_answers import TrainedStep
-from sciagent.training.learner.learner_rows import TrainingRow
+from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.load_and_publish import LoadedModel
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.live.late_verdicts_and_gathering import LateVerdicts, TrainedGroup, differences

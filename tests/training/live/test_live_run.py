@@ -115,6 +115,7 @@ def test_from_a_random_model_to_a_campaign_that_the_trained_one_proposes_in(tmp_
     first = rows[last.parent_id]
     assert told[0].policy == answer.parent and told[1].policy == first.name, "each step samples with its own version"
     assert first.parent_id == by_name[answer.parent].id and first.recipe["step"] == 1
+    assert first.recipe["training"] == "grpo"
     turns = used(ledger)
     assert {use["policy_id"] for use in turns} == {first.id, last.id}
     assert len({use["turn_id"] for use in turns}) == len(turns), "no turn is used twice"

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
 from sciagent.domain.policy_identity import SCRIPT, PolicyIdentity
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_versions

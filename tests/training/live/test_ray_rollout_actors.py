@@ -145,7 +145,7 @@ ANSWERS = """
 from dataclasses import replace
 from pathlib import Path
 
-from sciagent.agent.messages import EpisodeQuestion, Message, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, Sampling
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner.load_and_publish import load

@@ -12,14 +12,14 @@ import torch
 
 from sciagent import Campaign
 from sciagent.agent import installed_models as models
-from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, PolicyError, Sampling
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.agent.policies.schema_tokens import unpacked
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.training.command_answers import TrainedStep
-from sciagent.training.learner.learner_rows import AnswerSpan
+from sciagent.training.learner.learner_rows_and_rendered_conversations import AnswerSpan
 from sciagent.training.learner.load_and_publish import LoadedModel, load
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.live.live_run import train_live

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from sciagent.agent.messages import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
@@ -22,8 +22,8 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import model_spec, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
+from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
 from sciagent.training.rollouts.random_edits import ScriptedPolicy
-from sciagent.training.rollouts.sibling_groups import RolloutPlan
 from sciagent.verification.sandbox.host import Worker
 
 TEXT = """

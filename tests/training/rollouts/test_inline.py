@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 import sciagent
-from sciagent.agent.messages import EpisodeQuestion, PolicyError, Sampled
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyError, Sampled
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.rewards.publish_versions import publish
@@ -25,7 +25,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts import campaign_snapshot
 from sciagent.training.rollouts.campaign_snapshot import EpisodeMemory, SnapshotBench
-from sciagent.training.rollouts.sibling_groups import RolloutPlan
+from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
 from sciagent.training.rollouts.tool_calls_across_episodes import FastRungs
 from sciagent.verification.sandbox.host import Worker
 from tests.training.rollouts.rolled import (

@@ -16,7 +16,7 @@ from sciagent.campaign.core.create_and_open import open_stored
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import rollout_groups as group_rows
-from sciagent.training.rollouts.sibling_groups import RolloutPlan
+from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
 from sciagent.verification.sandbox.host import Worker
 from tests.training.rollouts.rolled import copied, episodes, let_go, runner_of, to_the_end
 

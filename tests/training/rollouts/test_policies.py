@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sciagent.agent import conversation_and_asking
 from sciagent.agent.installed_models import add_folder
-from sciagent.agent.messages import NO_TOKENS
+from sciagent.agent.messages_sampling_and_policy_client import NO_TOKENS
 from sciagent.agent.policies.endpoint_requests_and_answers import GRAMMAR
 from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.agent.turns_to_token_rows import Join, behaviour_of, linearise, recorded_calls
@@ -24,7 +24,7 @@ from sciagent.store.learning import policies_and_roles
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.training.rollouts.campaign_rollouts import policy_of
 from sciagent.training.rollouts.lock_step import RolloutRunner
-from sciagent.training.rollouts.sibling_groups import RolloutPlan
+from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
 from sciagent.verification.sandbox.host import Worker
 from tests.support.chat_server import ChatServer, calls
 from tests.support.tiny_model import write_tiny_model

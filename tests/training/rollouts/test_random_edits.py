@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sciagent.agent.messages import EpisodeQuestion, Message, Sampled, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, Sampled, Sampling
 from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.training.rollouts.random_edits import ScriptedPolicy
 

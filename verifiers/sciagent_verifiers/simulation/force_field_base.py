@@ -112,7 +112,8 @@ class ForceField(Verifier[Crystal]):
     preload: ClassVar[tuple[str, ...]] = (
         "numpy", "scipy.linalg", "scipy.optimize", "ase", "pymatgen.core", "pymatgen.io.ase", "pymatgen.io.cif",
         "pymatgen.symmetry.analyzer", "torch",
-        "sciagent_simulators.potentials.known_phases", "sciagent_simulators.potentials.relax_and_equation_of_state",
+        "sciagent_simulators.potentials.relaxed_phases_and_hull",
+        "sciagent_simulators.potentials.relax_and_equation_of_state",
     )  # fmt: skip
     spread: ClassVar[Mapping[Property, float]]
     """Standard uncertainty of each property: the repeatability over the starting structure, in canonical units."""

@@ -32,7 +32,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from sciagent.agent.messages import Message, PolicyClient, PolicyError, Sampled, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import Message, PolicyClient, PolicyError, Sampled, Sampling
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence import content_hash
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from sciagent.agent.messages import PolicyClient, Sampling
+from sciagent.agent.messages_sampling_and_policy_client import PolicyClient, Sampling
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence import Measured, seed_of

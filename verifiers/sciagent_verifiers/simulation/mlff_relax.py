@@ -36,14 +36,6 @@ from sciagent.verification.verifier_contract import (
     ReferenceFile,
     at,
 )
-from sciagent_simulators.potentials.known_phases import (
-    BINARIES,
-    KnownPhases,
-    Phase,
-    known_phases,
-    load_correction,
-    on_mp2020,
-)
 from sciagent_simulators.potentials.potential_base_and_registry import (
     Energy,
     EnergyScale,
@@ -54,6 +46,14 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
     potential_factory,
 )
 from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, evaluate
+from sciagent_simulators.potentials.relaxed_phases_and_hull import (
+    BINARIES,
+    KnownPhases,
+    Phase,
+    known_phases,
+    load_correction,
+    on_mp2020,
+)
 from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings, structure_of
 
 MAX_BYTES = 200_000_000  # of a file of phases

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from sciagent_simulators.potentials.ase_potential import AsePotential
-from sciagent_simulators.potentials.known_phases import MPTRJ
 from sciagent_simulators.potentials.potential_base_and_registry import EnergyScale, Potential, PotentialFactory
+from sciagent_simulators.potentials.relaxed_phases_and_hull import MPTRJ
 
 SCALE = EnergyScale("MACE", "PBE+U")
 

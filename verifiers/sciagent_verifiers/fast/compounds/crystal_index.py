@@ -22,7 +22,7 @@ from sciagent.chemistry.crystal import FINGERPRINT_VERSION, Crystal
 from sciagent.chemistry.crystals.crystal_similarity import structure_of
 from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.chemistry.crystals.prototypes_and_same_structures import family, same
-from sciagent.chemistry.crystals.read_files import ENDINGS, read_crystals
+from sciagent.chemistry.crystals.split_files_into_records import ENDINGS, read_crystals
 from sciagent.errors import InvalidCandidateError
 from sciagent.verification.verifier_contract import ReferenceFile
 from sciagent_verifiers.fast.novelty_base import Neighbour, ReferenceFolder

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from ase.build import bulk
 
-from sciagent_simulators.potentials.known_phases import mp2020_correction, on_mp2020
 from sciagent_simulators.potentials.potential_base_and_registry import (
     MP2020,
     Energy,
@@ -14,6 +13,7 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
     model_difference,
 )
 from sciagent_simulators.potentials.relax_and_equation_of_state import relax
+from sciagent_simulators.potentials.relaxed_phases_and_hull import mp2020_correction, on_mp2020
 
 CELLS = {
     "Si": (bulk("Si", a=5.4), 5.469),

@@ -14,7 +14,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.core.record_results_and_place import Settling, settle
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
-from sciagent.campaign.pricing.pool_and_observation_schema import LedgerPool, observation_schema
+from sciagent.campaign.pricing.observation_schema_and_ledger_pool import LedgerPool, observation_schema
 from sciagent.campaign.pricing.pool_law_and_cost_unit import priced_campaign
 from sciagent.campaign.pricing.priced_scheduler import Pricing
 from sciagent.campaign.pricing.rung_schedulers_and_choice import purchasing_of

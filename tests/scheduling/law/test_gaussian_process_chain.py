@@ -9,8 +9,8 @@ from scipy.stats import norm
 
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.answer_transforms import ScoreTransform, TruthTransform
-from sciagent.scheduling.law.gaussian_chain import SAME_SLOPE, TERMINAL_ROWS, Chain, Forecast
 from sciagent.scheduling.law.gaussian_process import OFFSET, Hyper
+from sciagent.scheduling.law.gaussian_process_chain import SAME_SLOPE, TERMINAL_ROWS, Chain, Forecast
 from sciagent.scheduling.law.similarity import order_of
 
 Array = NDArray[np.float64]
@@ -81,7 +81,7 @@ def fitted(scores: Array, similarity: Near | None = None) -> Chain:
 @pytest.fixture
 def with_these_hyper_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     """The law is not averaged over others."""
-    monkeypatch.setattr("sciagent.scheduling.law.gaussian_chain.FEW_ROWS", 0)
+    monkeypatch.setattr("sciagent.scheduling.law.gaussian_process_chain.FEW_ROWS", 0)
 
 
 class Near:
@@ -385,9 +385,9 @@ def test_an_answer_known_badly_teaches_less() -> None:
 def test_two_blocks_at_a_time_say_what_one_after_the_other_says(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, _ = ladder(LADDER, 80, FROM_THE_TOP)
     chain, of = fitted(scores), np.arange(len(scores))
-    monkeypatch.setattr("sciagent.scheduling.law.gaussian_chain.BLOCK", len(scores) // 40)
+    monkeypatch.setattr("sciagent.scheduling.law.gaussian_process_chain.BLOCK", len(scores) // 40)
     together = list(chain.forecast(of))
-    monkeypatch.setattr("sciagent.scheduling.law.gaussian_chain.MIN_THREADED_BLOCKS", len(scores))
+    monkeypatch.setattr("sciagent.scheduling.law.gaussian_process_chain.MIN_THREADED_BLOCKS", len(scores))
     alone = list(chain.forecast(of))
     assert len(together) == len(alone) > 20
     for (places, told), (others, other) in zip(together, alone, strict=True):

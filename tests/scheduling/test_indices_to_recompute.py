@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.scheduling_scale.state import campaign
-from sciagent.scheduling import candidate_indices, candidates_to_evaluate
+from sciagent.scheduling import indices_to_recompute
 from sciagent.scheduling.candidate_indices import groups
 from sciagent.scheduling.rules import priced
 
@@ -23,7 +23,7 @@ def test_after_a_fit_of_very_many_some_are_looked_at_and_the_same_is_chosen(monk
     at_all.choose(pool, state.left)
     assert not np.isnan(at_all.index[pool.open]).any()
     for name, value in {"MAX_ALL_EVALUATED": 4000, "N_BEST_PREDICTED": 1200, "SAMPLED_FRACTION": 0.2}.items():
-        monkeypatch.setattr(candidate_indices, name, value)
+        monkeypatch.setattr(indices_to_recompute, name, value)
     looked: list[int] = []
     monkeypatch.setattr(priced, "groups", lambda *given, **more: looked.append(len(given[1])) or groups(*given, **more))
     rule.choose(pool, state.left)
@@ -38,9 +38,9 @@ def test_after_a_fit_of_very_many_some_are_looked_at_and_the_same_is_chosen(monk
 def test_of_many_new_candidates_all_are_looked_at() -> None:
     rng = np.random.default_rng(0)
     index = np.full(50_000, np.nan)
-    assert candidates_to_evaluate.draw_sample(index, rng).all(), "nothing is known of any"
+    assert indices_to_recompute.draw_sample(index, rng).all(), "nothing is known of any"
     index[:40_000] = 1.0
-    seen = candidates_to_evaluate.draw_sample(index, rng)
+    seen = indices_to_recompute.draw_sample(index, rng)
     assert seen[40_000:].all()
-    assert seen[:40_000].mean() == pytest.approx(candidates_to_evaluate.SAMPLED_FRACTION, rel=0.1)
-    assert candidates_to_evaluate.draw_sample(index[:20_000], rng).all(), "they are not so many"
+    assert seen[:40_000].mean() == pytest.approx(indices_to_recompute.SAMPLED_FRACTION, rel=0.1)
+    assert indices_to_recompute.draw_sample(index[:20_000], rng).all(), "they are not so many"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sciagent.agent.messages import Message, ToolCall, from_json, shared_prefix, to_json
+from sciagent.agent.messages_sampling_and_policy_client import Message, ToolCall, from_json, shared_prefix, to_json
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.chemistry.crystals.notation import read_crystal
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
-from sciagent.chemistry.crystals.read_files import read_crystals
+from sciagent.chemistry.crystals.split_files_into_records import read_crystals
 from sciagent.errors import InputFileError
 
 CRYSTALS = [crystal_from_shorthand(text) for text in ("rocksalt: Na Cl", "rutile: Ti O", "perovskite: Cs Sn I")]

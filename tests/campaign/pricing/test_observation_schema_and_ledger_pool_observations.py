@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.campaign.pricing.pool_and_observation_schema import KNOWN, ObservationSchema, observation_schema
+from sciagent.campaign.pricing.observation_schema_and_ledger_pool import KNOWN, ObservationSchema, observation_schema
 from sciagent.store.database.ledger import Ledger
 
 ROOT = Path(__file__).parents[3]

@@ -7,7 +7,7 @@ import pytest
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.learning import rollout_groups as group_rows
-from sciagent.training.rollouts.sibling_groups import RolloutPlan
+from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
 from sciagent.verification.sandbox.host import Worker
 from tests.training.rollouts.rolled import PLAN, let_go, runner_of, to_the_end
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.conversation_and_asking import Episode, EpisodeLimits, opening
-from sciagent.agent.messages import Message, from_json, to_json
+from sciagent.agent.messages_sampling_and_policy_client import Message, from_json, to_json
 from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.agent.turns_to_token_rows import calls_of
 from sciagent.campaign.core.built_campaign import Built

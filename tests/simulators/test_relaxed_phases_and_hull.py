@@ -9,7 +9,15 @@ import pytest
 from ase.build import bulk
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.potentials.known_phases import (
+from sciagent_simulators.potentials.potential_base_and_registry import (
+    MP2020,
+    Energy,
+    EnergyScale,
+    PotentialValues,
+    load_potential,
+)
+from sciagent_simulators.potentials.relax_and_equation_of_state import relax
+from sciagent_simulators.potentials.relaxed_phases_and_hull import (
     MPTRJ,
     PROTOTYPE_OF,
     KnownPhases,
@@ -19,14 +27,6 @@ from sciagent_simulators.potentials.known_phases import (
     element,
     known_phases,
 )
-from sciagent_simulators.potentials.potential_base_and_registry import (
-    MP2020,
-    Energy,
-    EnergyScale,
-    PotentialValues,
-    load_potential,
-)
-from sciagent_simulators.potentials.relax_and_equation_of_state import relax
 
 SCALE = EnergyScale("CHGNet-0.3.0", "PBE+U", MP2020)
 PHASES = KnownPhases(
@@ -89,7 +89,7 @@ def test_phases_are_relaxed_once_and_their_energies_are_those_of_experiment(
 
     torch.set_num_threads(1)
     monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path))
-    monkeypatch.setattr("sciagent_simulators.potentials.known_phases.BINARIES", ("rocksalt",))
+    monkeypatch.setattr("sciagent_simulators.potentials.relaxed_phases_and_hull.BINARIES", ("rocksalt",))
     counted = Counted(load_potential("chgnet-0.3.0"))
     phases = known_phases(counted, SCALE, [("Cl", "Na"), ("Mg", "O")])
     asked = counted.asked

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from sciagent.agent.messages import Message, ToolCall
+from sciagent.agent.messages_sampling_and_policy_client import Message, ToolCall
 from sciagent.agent.policies import chat_templates
 from sciagent.agent.policies.chat_templates import prompt_ids
 from sciagent.agent.policies.schema_tokens import ConstrainedAnswer, allowed_sets
