@@ -1,8 +1,4 @@
-"""The table of the best candidates in terminals, notebooks and pipes, the lines of notes below it, and the chances of
-hits of candidates that are not decided yet.
-
-The chances are computed by the law of a priced campaign: the model by which its scheduler chooses candidates.
-"""
+"""The table of the best candidates in terminals, notebooks and pipes, and the lines of notes below it."""
 
 from __future__ import annotations
 
@@ -23,18 +19,13 @@ from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, I
 from sciagent.domain.candidate_and_names import name_cells
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes_and_verdicts import Reason
-from sciagent.errors import SciagentError
 from sciagent.report.parts.wording import missed_property
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates, laws_and_audits
-from sciagent.store.views import campaign_counts
 
 if TYPE_CHECKING:
-    from sciagent.campaign.pricing.pool_law_and_cost_unit import PricedCampaign
+    pass
 
-MAX_FOR_CHANCES = 3000  # candidates; above that number rebuilding the law takes too long for a list
 MAX_NAMED = 3  # candidates that a line names
 EXPLAINED_REPEATABILITY = {
     "molecule": "of each {words.one}, from its own conformers or repeated runs",
@@ -116,9 +107,9 @@ class BestTable(ResultTable[BestCandidate]):
             )
 
 
-def best_of(ledger: Ledger, connection: Connection, row: CampaignRow, n: int) -> BestTable:
-    """Returns the n best candidates: hits first, by utility, then by the highest rung reached and the score."""
-    rows = with_chances(ledger, connection, row, best(connection, row, n))
+def best_of(connection: Connection, row: CampaignRow, n: int) -> BestTable:
+    """Returns the n best candidates."""
+    rows = best(connection, row, n)
     return BestTable.of(rows, objectives_of(row.spec), f"The best of {row.name}")
 
 
@@ -146,7 +137,7 @@ def _cells(
     return {
         **cells,
         "level": level,
-        "utility": candidate.utility,
+        "utility": candidate.expected_utility,
         "P(hit)": candidate.p_hit if with_chance else None,
         **nearest_limit(candidate),
         "stands": _stands(candidate, several_properties),
@@ -290,50 +281,3 @@ def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
         for part in ("uncertainty", "unit", "level"):
             cells[f"{name} {part}"] = getattr(value, part)
     return cells
-
-
-def with_chances(
-    ledger: Ledger, connection: Connection, row: CampaignRow, best: Sequence[BestCandidate]
-) -> list[BestCandidate]:
-    """Returns `best` with `p_hit` added to candidates that wait for the terminal rung.
-
-    A campaign without a law, with more than MAX_FOR_CHANCES candidates, or whose goal does not count hits has no
-    chances.
-    """
-    waiting_keys = [candidate.key for candidate in best if candidate.p_hit is None and not candidate.verified]
-    if not waiting_keys or laws_and_audits.last(connection, row.id) is None:
-        return list(best)
-    if campaign_counts.n_candidates(connection, row.id) > MAX_FOR_CHANCES:
-        return list(best)
-    from sciagent.campaign.core.create_and_open import open_campaign_for_people  # these take a second to import
-    from sciagent.campaign.pricing.pool_law_and_cost_unit import rebuild_with_law
-
-    try:
-        campaign = rebuild_with_law(open_campaign_for_people(ledger, row.name), connection)
-    except (SciagentError, OSError):
-        return list(best)  # files or verifiers are missing; `sciagent explain` names them
-    if campaign is None or campaign.schema.aims.kind != "hits":
-        return list(best)
-    p_hit = _chances(campaign, candidates.ids_of(connection, waiting_keys))
-    updated = []
-    for candidate in best:
-        if candidate.key in p_hit:
-            candidate = candidate.model_copy(update={"p_hit": p_hit[candidate.key]})
-        updated.append(candidate)
-    return updated
-
-
-def _chances(campaign: PricedCampaign, ids: Mapping[str, int]) -> dict[str, float]:
-    """Returns the chance of a hit, by candidate key, if the terminal rung is still open. ids: ledger ids by key."""
-    import numpy as np
-
-    pool = campaign.pool
-    place_by_id = {int(candidate_id): place for place, candidate_id in enumerate(pool.ids.tolist())}
-    open_places = {}
-    for key, candidate_id in ids.items():
-        place = place_by_id.get(candidate_id)
-        if place is not None and not pool.closed[place, -1]:  # the last rung is the terminal one
-            open_places[key] = place
-    if open_places:
-        campaign.scheduler.evaluate(pool, np.array(sorted(open_places.values()), dtype=np.intp))
-    return {key: float(campaign.scheduler.expected[place]) for key, place in open_places.items()}

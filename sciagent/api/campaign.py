@@ -500,13 +500,13 @@ class Campaign:
         return displayed_answers.CampaignStatus(**dict(answer))
 
     def best(self, n: int = 10) -> BestTable:
-        """Returns the n best candidates: hits first, by utility, then by the highest rung reached and the score there.
+        """Returns the n best candidates: hits first, then what may still be one by its probability.
 
         Raises UsageError if n is no whole number above 0."""
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
             raise UsageError(f"best(n) takes the number of candidates, such as best(10), not {n!r}")
         with self._store.read() as connection:
-            return best_of(self._store, connection, campaigns.get(connection, self.name), n)
+            return best_of(connection, campaigns.get(connection, self.name), n)
 
     def candidates(self) -> ResultQuery[CandidateRow]:
         """Returns a query of every candidate with its values, in order of arrival; it reads in pages."""

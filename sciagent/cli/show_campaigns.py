@@ -117,13 +117,13 @@ def best(
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
-    """The best candidates: hits first, by utility, then by the highest rung reached and the score there."""
+    """The best candidates: hits first, then what may still be one by its probability, then known misses."""
     from sciagent.api.best_table import best_of
     from sciagent.api.open_ledger import pick_campaign
 
     opened = open_ledger(ledger)
     with opened.read() as connection:
-        candidates = best_of(opened, connection, pick_campaign(connection, name), n)
+        candidates = best_of(connection, pick_campaign(connection, name), n)
     shown = candidates.table() if on_terminal() else candidates.plain_table()
     put_answer(candidates, json, [shown], *map(wrapped, candidates.notes()))
 
@@ -209,12 +209,12 @@ def _episode(episode: Mapping[str, Any]) -> Iterator[Paragraph]:
 
 
 def _proposal(proposal: Mapping[str, Any]) -> str:
-    score = "" if proposal["score"] is None else f", score {proposal['score']:.2f}"
+    worth = "" if proposal["worth"] is None else f", {proposal['worth']}"
     if proposal["hit"]:
         became = "a hit"
     else:
         became = proposal["standing"] or proposal["reason"] or ""
-    return f"{proposal['text']}: {proposal['status']}, {became}{score}"
+    return f"{proposal['text']}: {proposal['status']}, {became}{worth}"
 
 
 def verify(

@@ -96,7 +96,6 @@ class Objective:
         inside = min(value - low, high - value)
         return inside / self.scale if math.isfinite(inside) else 0.0
 
-    @property
     def width(self) -> float:
         """The difference of values that matters, in the property's unit: `scale`, or the width of the ramp."""
         if self.ramp is None:

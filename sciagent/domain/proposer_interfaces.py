@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.worth import Worth
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class ProposalIn:
 @dataclass(frozen=True)
 class ProposalOut:
     """The workbench's reply to a proposal. status: new | duplicate | refused. standing: after the rungs that answer at
-    once. results: what inline rungs measured, one line each, after a line with the score. candidate: its
+    once. results: what inline rungs measured, one line each, after a line with the worth. candidate: its
     notation, which `best` lists; empty for a text that was refused."""
 
     text: str
@@ -45,14 +46,14 @@ class ProposalOut:
 
 
 @dataclass(frozen=True)
-class Scored:
-    """A candidate as a proposer sees it, with its score in [0, 1]. depth: position of the rung reached. seq: place in
+class KnownCandidate:
+    """A candidate as a proposer sees it, with its worth. depth: position of the rung reached. seq: place in
     order of arrival, from 0. operation: as its proposal states."""
 
     key: str
     text: str
     """Its notation."""
-    score: float
+    worth: Worth
     depth: int
     in_seeds: bool = False
     seq: int = 0
@@ -63,8 +64,8 @@ class Workbench(Protocol):
     """The actions that a proposer may take. The package `campaign` implements them."""
 
     def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]: ...
-    def best(self, n: int) -> list[Scored]:
-        """Returns the n candidates of the highest score, best first; equal scores are in order of arrival."""
+    def best(self, n: int) -> list[KnownCandidate]:
+        """Returns the n best candidates that have a worth, the best first."""
 
     def key_of(self, candidate: Candidate) -> str:
         """Returns the key that the candidate has in this campaign, which may standardise it."""
@@ -101,11 +102,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class MeasuredCandidate:
-    """A candidate with a score, and what was measured of it."""
+    """A candidate with a worth, and what was measured of it."""
 
     text: str
     """Its notation."""
-    score: float
+    worth: Worth
     seq: int
     """Place in the order of arrival, from 0."""
     values: Mapping[str, float]
@@ -118,7 +119,7 @@ class ScriptBench(Workbench, Protocol):
     """The workbench of scripts."""
 
     def measured(self) -> list[MeasuredCandidate]:
-        """Returns the candidates that have a score, best first."""
+        """Returns the candidates that have a worth, best first."""
 
     def charge(self, core_seconds: float) -> None:
         """Adds what the proposer itself has computed to the cost of the turn."""

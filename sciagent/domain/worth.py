@@ -104,7 +104,7 @@ def answered(objective: Objective, quantity: Quantity) -> Belief:
 def estimated(objective: Objective, quantity: Quantity, line: Line | None) -> Belief:
     """Returns the belief after an answer of a lower rung. line: without one, the lower rung's own value, give or take
     two scales of the objective."""
-    slope, intercept, residual = line or Line(1.0, 0.0, 2 * objective.width)
+    slope, intercept, residual = line or Line(1.0, 0.0, 2 * objective.width())
     spread = slope * (quantity.uncertainty or 0.0)
     return Belief(Basis.LINE, intercept + slope * quantity.value, sd=math.hypot(residual, spread))
 
@@ -130,6 +130,22 @@ class Worth:
     """The weakest source of the beliefs."""
 
     @property
+    def order(self) -> tuple[float, float, float]:
+        """The numbers by which candidates are ordered; the larger, the better."""
+        return float(self.chance), self.expected_utility, -math.inf if self.margin is None else self.margin
+
+    def __str__(self) -> str:
+        """Returns words such as `P(hit) 31 %, expected utility 0.62`; see `WORTH_PATTERN`."""
+        if self.p_hit == 1 or self.chance == HIT:
+            return f"hit, utility {self.expected_utility:.2f}"
+        expected = f"expected utility {self.expected_utility:.2f}"
+        if self.p_hit is None:
+            return f"P(hit) unknown, {expected}" if self.chance == LEAST else expected
+        if self.chance == MISS:
+            return f"no hit, {expected}"
+        return f"P(hit) {self.chance} %, {expected}"
+
+    @property
     def columns(self) -> Mapping[str, object]:
         """Column values for the ledger."""
         return {**vars(self), "basis": str(self.basis)}
@@ -143,6 +159,8 @@ class Worth:
         return cls(**{**fields, "basis": Basis(fields["basis"])})
 
 
+WORTH_PATTERN = r"(?:hit, |no hit, |P\(hit\) (?:\d+ %|unknown), )?(?:expected )?utility \d\.\d\d"
+"""Regular expression that matches the words of a worth."""
 NO_COLUMNS: Mapping[str, object] = dict.fromkeys(Worth.__dataclass_fields__)
 """Column values of a candidate without a worth."""
 

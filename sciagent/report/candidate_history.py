@@ -16,6 +16,7 @@ from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, Evi
 from sciagent.domain.display_units import Units, in_chosen_units
 from sciagent.domain.evidence import Measured
 from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.standings import count_up_to
 from sciagent.store.database import tables as t
@@ -235,10 +236,19 @@ def _files(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, lis
     return by_evidence
 
 
-def count_ahead(connection: Connection, row: CampaignRow, position: int, score: float | None, seq: int) -> int:
-    """Returns the number of open candidates that the rung takes before one with this score and number. Those have a
-    better score; for a candidate without a score, they came earlier. Counting stops at MAX_AHEAD."""
+def count_ahead(connection: Connection, row: CampaignRow, position: int, worth: Worth | None, seq: int) -> int:
+    """Returns the number of open candidates that the rung takes before one with this worth and number: the better
+    ones, and of equal ones those that came earlier. Counting stops at MAX_AHEAD."""
     cc = t.campaign_candidate.c
-    is_before = cc.score > score if score is not None else cc.seq < seq
+    is_before: sa.ColumnElement[bool] = cc.seq < seq
+    if worth is None:
+        is_before = sa.or_(cc.chance.is_not(None), is_before)
+    else:
+        least_margin = -1e300  # below all others
+        margin = sa.func.coalesce(cc.margin, least_margin)
+        own_margin = least_margin if worth.margin is None else worth.margin
+        for column, value in ((margin, own_margin), (cc.expected_utility, worth.expected_utility)):
+            is_before = sa.or_(column > value, sa.and_(column == value, is_before))
+        is_before = sa.or_(cc.chance > worth.chance, sa.and_(cc.chance == worth.chance, is_before))
     conditions = (cc.campaign_id == row.id, cc.standing == Standing.OPEN, cc.position == position, is_before)
     return count_up_to(connection, MAX_AHEAD, *conditions)

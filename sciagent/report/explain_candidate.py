@@ -42,6 +42,7 @@ from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
 from sciagent.domain.rung_calibration import Fits, calibrated
 from sciagent.domain.states_and_needs import CampaignState, Standing
+from sciagent.domain.worth import Worth
 from sciagent.errors import UsageError
 from sciagent.report import candidate_history
 from sciagent.report.candidate_history import JobAttempt, StoredEvidence
@@ -57,6 +58,9 @@ from sciagent.store.views import campaign_counts
 from sciagent.store.views.report_candidates import EvidenceAnswer, campaign_members, imported_answers
 from sciagent.store.views.report_queries import with_proposer
 from sciagent.verification.verifier_registry import verifier_class
+
+COPIED_COLUMNS = ("standing", "verdict", "reason", "utility", "p_hit", "expected_utility", "basis")
+"""Columns of `campaign_candidate` that the story of a candidate copies."""
 
 
 def rung_stories(
@@ -322,7 +326,7 @@ def _campaign(
 
         outlook = outlook_of(ledger, connection, row, candidate_id)
     return CampaignStory(
-        **{name: place[name] for name in ("standing", "verdict", "reason", "score", "utility")},
+        **{name: place[name] for name in COPIED_COLUMNS},
         campaign=row.name,
         state=row.state,
         scheduler=scheduler,
@@ -421,8 +425,9 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
     """States the rung that an open candidate waits for, and the number of candidates before it."""
     position = int(place["position"])
     rung = _rung_of(place, ladder)
-    n_ahead = candidate_history.count_ahead(connection, row, position, place["score"], int(place["seq"]))
-    condition = "with a better score" if place["score"] is not None else "that came earlier"
+    worth = Worth.from_columns(dict(place))
+    n_ahead = candidate_history.count_ahead(connection, row, position, worth, int(place["seq"]))
+    condition = "that promise more" if worth is not None else "before it"
     if n_ahead >= candidate_history.MAX_AHEAD:
         waiting = f"{candidate_history.MAX_AHEAD} or more wait"
     elif n_ahead == 1:

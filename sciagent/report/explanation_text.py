@@ -53,6 +53,13 @@ RESOURCE_NAMES = {
     "wall_seconds": "core-second (by the clock)",
     "gpu_seconds": "GPU-second",
 }
+BASES = {
+    "answered": "all objectives are answered",
+    "law": "by the campaign's law",
+    "line": "by a straight line from a lower rung",
+    "none": "an objective is unknown so far",
+}
+"""The weakest source of a worth, in words."""
 
 
 def paragraphs(answer: Explanation | RefusedText, full: bool = False) -> Iterator[Paragraph]:
@@ -120,7 +127,7 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
     yield Paragraph(story.why)
     if story.contradicted is not None:
         yield Paragraph(f"A measurement contradicts this: {story.contradicted}.")
-    yield Paragraph(_score_and_cost(story))
+    yield Paragraph(_worth_and_cost(story))
     for margin in story.margins:
         yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")
         if margin.method is not None:
@@ -143,16 +150,15 @@ def _heading(text: str) -> Iterator[Paragraph]:
     yield Paragraph(text, depth=0)
 
 
-def _score_and_cost(story: CampaignStory) -> str:
-    """Returns a line with the utility or score of the candidate and its cost."""
+def _worth_and_cost(story: CampaignStory) -> str:
+    """Returns a line with the utility or the worth of the candidate and its cost."""
     amount = f"{story.core_seconds:.3g} core-seconds" if story.core_seconds else "nothing"
     cost = f"it cost this campaign {amount}"
     if story.utility is not None:
         return f"Utility {story.utility:.3f} (1: every objective fully met); {cost}"
-    if story.score is not None:
-        # for `priced`, how near the candidate is to the gates and objectives; else, the order of waiting candidates
-        meaning = "how near the gates and objectives" if story.scheduler == "priced" else "orders what waits"
-        return f"Score {story.score:.3f} ({meaning}; no probability); {cost}"
+    if story.expected_utility is not None and story.basis is not None:
+        chance = "" if story.p_hit is None else f"P(hit) {100 * story.p_hit:.2g} %, "
+        return f"{chance}expected utility {story.expected_utility:.3f} ({BASES[story.basis]}); {cost}"
     return cost.capitalize()
 
 

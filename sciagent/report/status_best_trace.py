@@ -35,7 +35,7 @@ CHUNK = 500  # episodes whose outcomes are read by one query
 DECIDED = (Standing.SETTLED, Standing.DROPPED)
 COPIED_FIELDS = (
     "key", "kind", "text", "drawn_from", "formula", "names", "inchikey",
-    "utility", "hit", "in_seeds", "score", "reason", "detail",
+    "utility", "p_hit", "expected_utility", "basis", "hit", "in_seeds", "reason", "detail",
 )  # fmt: skip
 """The fields that `BestCandidate` has from `RankedCandidate`."""
 
@@ -57,10 +57,7 @@ def status(connection: Connection, row: CampaignRow) -> Status:
 
 
 def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:
-    """Returns the n best candidates: hits first, then by utility, depth and score. Vetoed candidates are left out.
-
-    `p_hit` is 1 or 0 once a candidate is settled or dropped; None before, and where no objective has limits.
-    """
+    """Returns the n best candidates. Vetoed candidates are left out."""
     ranked = best_candidates(connection, row, n, vetoed=False)
     ids = [candidate.id for candidate in ranked]
     ladder = campaigns.rungs(connection, row.id)
@@ -73,13 +70,9 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
         highest = at_highest_rung(pooled_by_rung(answers.get(candidate.id, ()), fits))
         values = {name: RungValue.of(measured, rung=answer.rung) for name, (answer, measured) in highest.items()}
         imported_of_candidate = imported.get(candidate.id, ())
-        p_hit = None
-        if row.has_limits and candidate.standing in DECIDED:
-            p_hit = float(candidate.hit)
         found.append(
             BestCandidate(
                 **{name: getattr(candidate, name) for name in COPIED_FIELDS},
-                p_hit=p_hit,
                 verified=candidate.standing == Standing.SETTLED,
                 values=values,
                 imported=imported_values(imported_of_candidate),
@@ -178,7 +171,7 @@ def _proposals(connection: Connection, row: CampaignRow, trajectory_id: int) -> 
         shown = {name: getattr(proposal, name) for name in ("text", "status", "reason", "operation")}
         member = None if proposal.candidate_id is None else members.get(proposal.candidate_id)
         shown["standing"] = None if member is None else member.standing
-        shown["score"] = None if member is None else member.score
+        shown["worth"] = None if member is None else member.worth_words
         shown["hit"] = member is not None and member.hit
         by_turn.setdefault(proposal.turn_id, []).append(shown)
     return by_turn

@@ -33,6 +33,7 @@ from sciagent.domain.objectives import Objective, Window
 from sciagent.domain.outcomes_and_verdicts import Reason
 from sciagent.domain.properties_and_levels import JUDGED_SCORE
 from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.domain.worth import WORTH_PATTERN
 from sciagent.errors import InvalidCandidateError
 from sciagent.rewards.candidate_states import answers_as_of, states
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
@@ -102,13 +103,13 @@ def verdicts(
 
 _OLD_GOAL_TEXTS = (
     (re.compile(r"(?m)^Hits so far: \d+\.\n?"), ""),
-    (re.compile(r"(?m)^(#\d+ \S+): score \d\.\d\d; "), r"\1: "),  # the digest
-    (re.compile(r"(?m)^(#\d+ \S+): score \d\.\d\d$"), r"\1"),
+    (re.compile(rf"(?m)^(#\d+ \S+): {WORTH_PATTERN}; "), r"\1: "),  # the digest
+    (re.compile(rf"(?m)^(#\d+ \S+): {WORTH_PATTERN}$"), r"\1"),
     (re.compile(r", \d+ hits?(?=[,;.])"), ""),
-    (re.compile(r", best score \d\.\d\d"), ""),
-    (re.compile(r"(?m)^((?:new|duplicate) #\d+: .*?); score \d\.\d+"), r"\1"),  # what an inline rung answered
-    (re.compile(r"(?m)^(#\d+) \d\.\d{3} "), r"\1 "),  # the tool `best`
-    (re.compile(r"(?m)^(\S+) \d\.\d{3} (?=[a-z])"), r"\1 "),  # the tool `history`
+    (re.compile(r", best (?:chance \d+ %|expected utility \d\.\d\d)"), ""),
+    (re.compile(rf"(?m)^((?:new|duplicate) #\d+: .*?); {WORTH_PATTERN}"), r"\1"),  # what an inline rung answered
+    (re.compile(rf"(?m)^(#\d+ .* \[\w{{8}}\]) {WORTH_PATTERN};?"), r"\1"),  # the tool `best`
+    (re.compile(rf"(?m)^(\S+ \S+) \({WORTH_PATTERN}\)"), r"\1"),  # the tool `history`
     (re.compile(r" \((?:above|below)_window\)"), ""),
 )
 """Patterns of texts in prompts that judge molecules by the old goal, each with what replaces it."""

@@ -681,8 +681,12 @@ def tables() -> None:
         optional("hit_tier", sa.String(20)),
         optional("reason", sa.String(60)),
         optional("detail", TEXT),
-        optional("score", sa.Float()),
         optional("utility", sa.Float()),
+        optional("p_hit", sa.Float()),
+        optional("expected_utility", sa.Float()),
+        optional("margin", sa.Float()),
+        optional("chance", sa.Integer()),
+        optional("basis", sa.String(10)),
         needed("is_hit", sa.Boolean()),
         needed("in_seeds", sa.Boolean()),
         reference("proposal_id", "proposal", nullable=True),
@@ -694,14 +698,12 @@ def tables() -> None:
         "ix_campaign_candidate_best",
         "campaign_candidate",
         "campaign_id",
-        sa.text("is_hit DESC"),
-        sa.text("coalesce(utility, -1) DESC"),
-        sa.text("depth DESC"),
-        sa.text("coalesce(score, -1) DESC"),
+        sa.text("coalesce(chance, -1) DESC"),
+        sa.text("coalesce(expected_utility, -1) DESC"),
+        sa.text("coalesce(margin, -1e300) DESC"),
         "seq",
     )
     index("ix_campaign_candidate_open", "campaign_candidate", "campaign_id", "standing", "position", "seq")
-    index("ix_campaign_candidate_parents", "campaign_candidate", "campaign_id", sa.text("score DESC"), "seq")
     index(
         "ix_campaign_candidate_places",
         "campaign_candidate",
@@ -712,12 +714,14 @@ def tables() -> None:
         "hit_tier",
     )
     index(
-        "ix_campaign_candidate_score",
+        "ix_campaign_candidate_waiting",
         "campaign_candidate",
         "campaign_id",
         "standing",
         "position",
-        sa.text("score DESC"),
+        sa.text("coalesce(chance, -1) DESC"),
+        sa.text("coalesce(expected_utility, -1) DESC"),
+        sa.text("coalesce(margin, -1e300) DESC"),
         "seq",
     )
 

@@ -1,6 +1,7 @@
 """The campaigns' rules as buyers of the bench, unchanged or with fitted parameters.
 
-A candidate's score is the rank of its last answer, worst to best: a rung is taken to estimate the terminal property.
+A candidate's expected utility is the rank of its last answer, worst to best: a rung is taken to estimate the terminal
+property.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class Ordered:
 def _bought(rule: RungRule, sign: int, pool: CandidatePool, room: Mapping[int, int], slots: int) -> list[Purchase]:
     """Returns a rule's purchases. sign: 1 if a higher answer is better, else -1. room: jobs that a limited rung may
     still start."""
-    pool.score = ranks(pool.scores, sign)
+    ranked = ranks(pool.scores, sign)
+    pool.worth = np.column_stack((np.where(np.isnan(ranked), np.nan, 0.0), ranked, ranked))
     pool.room = tuple(room.get(j) for j in pool.paid)
     pool.slots = slots
     return rule.choose(pool, math.inf)

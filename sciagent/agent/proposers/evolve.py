@@ -1,12 +1,12 @@
 """`evolve`: proposes the seeds first, then the children of a genetic search over the best candidates so far.
 
-Each turn reads the population from the ledger, through an index on the score; the cursor keeps the operator counts. A
-turn therefore depends only on its seed, its cursor and the ledger, and there are no generations to wait for. Known
-candidates are not proposed again.
+Each turn reads the population from the ledger, through the index of the best candidates; the cursor keeps the operator
+counts. A turn therefore depends only on its seed, its cursor and the ledger, and there are no generations to wait for.
+Known candidates are not proposed again.
 
-The search itself knows no campaign: `tell` adds a score, `ask` returns children.
+The search itself knows no campaign: `tell` adds a candidate with its fitness, `ask` returns children.
 
-Each child is bred from the current population. The population holds the best candidates by score, with at most
+Each child is bred from the current population. The population holds the best candidates, with at most
 PER_GROUP of a group of alike ones (of molecules: one Murcko scaffold), so that no series takes it over. Parents are
 drawn by rank, half of them from the best sqrt(n): p(rank r of n) ~ log((r + 2) / (r + 1)). Operators are drawn by how
 many of their children are in the population now. For operator o, with every count halved after HALF_LIFE further
@@ -18,8 +18,8 @@ children,
 `kept` is counted from the population and `made` from the requested children, so that only `made` is stored. An operator
 without success keeps the floor, so that it can succeed later in the search.
 
-Memory is bounded: at most `KEPT_PER_PLACE` times the population is remembered. The same seed, scores and order of calls
-give the same children.
+Memory is bounded: at most `KEPT_PER_PLACE` times the population is remembered. The same seed, fitnesses and order of
+calls give the same children.
 
 Source: Thierens, GECCO 2005 (probability matching, there with an exponential average of rewards).
 """
@@ -53,18 +53,24 @@ SECOND_EDIT = 0.15  # fraction of the children that are edited twice
 
 @dataclass(frozen=True)
 class Member:
-    """A scored candidate."""
+    """A candidate with its fitness."""
 
     text: str
     """Its notation."""
-    score: float
+    fitness: tuple[float, ...]
+    """Numbers by which members are ordered; the larger, the better."""
     operation: str
     number: int
     """Position in the order of arrival."""
 
 
+def _best_first(member: Member) -> tuple[tuple[float, ...], int]:
+    """Returns the key by which members are sorted, the best first; ties in order of arrival."""
+    return tuple(-number for number in member.fitness), member.number
+
+
 class GeneticSearch:
-    """A search for candidates with a high score, given and returned as notations.
+    """A search for candidates of a high fitness, given and returned as notations.
 
     limits: bounds on the children; None: the bounds of `edits` without checks. known: returns whether a candidate must
     not be proposed; remembered ones are excluded anyway. made: operator counts of an earlier search to continue from.
@@ -92,16 +98,17 @@ class GeneticSearch:
         """Decayed number of children by operator; the argument `made` of a later search."""
         return dict(self._operators.made)
 
-    def tell(self, text: str, score: float, operation: str = "", *, number: int | None = None) -> None:
-        """Adds the score of a candidate; higher is better. A repeated one is ignored.
+    def tell(self, text: str, fitness: tuple[float, ...], operation: str = "", *, number: int | None = None) -> None:
+        """Adds a candidate. A repeated one is ignored.
 
+        fitness: as in `Member`, of the same length for all.
         number: position in the order of arrival; by default the order of the calls.
         """
         number = self._latest + 1 if number is None else number
         self._latest = max(self._latest, number)
         if text in self._texts:
             return
-        bisect.insort(self._members, Member(text, score, operation, number), key=lambda m: (-m.score, m.number))
+        bisect.insort(self._members, Member(text, fitness, operation, number), key=_best_first)
         self._texts.add(text)
         if len(self._members) > KEPT_PER_PLACE * POPULATION:
             worst = self._members.pop()
@@ -213,7 +220,8 @@ def _kept(members: Sequence[Member], now: int) -> dict[str, float]:
     return kept
 
 
-STAND_IN = 200  # largest number of unscored seeds that join the population while few candidates are scored
+STAND_IN = 200  # largest number of unmeasured seeds that join the population while few candidates are measured
+UNMEASURED = (-1.0, 0.0, 0.0)  # fitness of a seed that no paid rung has answered on
 
 
 class Evolve:
@@ -264,19 +272,19 @@ class Evolve:
         return {"seeds": offset, "made": {name: round(n, 3) for name, n in search.made.items() if n}}
 
     def _tell(self, search: GeneticSearch, workbench: Workbench) -> dict[str, str]:
-        """Tells the search the best candidates, and seeds while few are scored. Returns keys by notation."""
-        scored = workbench.best(POPULATION * KEPT_PER_PLACE)
-        keys = {member.text: member.key for member in scored}
-        for member in scored:
-            search.tell(member.text, member.score, member.operation, number=member.seq)
-        if len(scored) < min(len(self._seeds), STAND_IN):
+        """Tells the search the best candidates, and seeds while few are measured. Returns keys by notation."""
+        ranked = workbench.best(POPULATION * KEPT_PER_PLACE)
+        keys = {member.text: member.key for member in ranked}
+        for member in ranked:
+            search.tell(member.text, member.worth.order, member.operation, number=member.seq)
+        if len(ranked) < min(len(self._seeds), STAND_IN):
             for record in self._seeds[:STAND_IN]:
                 seed = self._read(record.text)
                 if seed is None:
                     continue
                 notation = self._subject.notation(seed)
                 keys.setdefault(notation, workbench.key_of(seed))
-                search.tell(notation, score=0.0, operation="seed")  # it is not scored yet
+                search.tell(notation, UNMEASURED, operation="seed")
         return keys
 
     def _read(self, text: str) -> Candidate | None:

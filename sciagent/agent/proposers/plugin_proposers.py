@@ -38,7 +38,7 @@ class CampaignView(Protocol):
     """The results of a campaign so far, as a proposer sees them."""
 
     def measured(self) -> list[MeasuredCandidate]:
-        """Returns the candidates that have a score, best first."""
+        """Returns the candidates that have a worth, best first."""
 
     def known(self, candidate: Candidate) -> bool:
         """Returns whether the candidate is in the campaign already."""

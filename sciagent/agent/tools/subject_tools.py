@@ -49,24 +49,25 @@ def inspect(run: ToolContext, candidate: str) -> Observation:
 
 
 def best(run: ToolContext, n: Count = 10) -> Observation:
-    """List the best {many} so far by score, 0 to 1, each with its number, its key and how it was made."""
+    """List the best {many} so far: hits, then what may still be one by its probability, then known misses. Each has
+    its number, its key, its worth and how it was made."""
     lines = [
-        f"#{number_of(row.text, run.numbered)} {row.score:.3f} {run.subject.shown(row.text)} [{row.key[:8]}] "
-        f"{short(row.operation, 100)}".rstrip()
+        f"#{number_of(row.text, run.numbered)} {run.subject.shown(row.text)} [{row.key[:8]}] {row.worth}; "
+        f"{short(row.operation, 100)}".rstrip("; ")
         for row in run.bench.best(n)
     ]
-    return Observation(ok=True, text="\n".join(lines) or "nothing is scored yet; propose something")
+    return Observation(ok=True, text="\n".join(lines) or "nothing is measured yet; propose something")
 
 
 def history(run: ToolContext, n: Count = 10) -> Observation:
     """List the last proposals, latest first, and what became of each."""
     lines = []
     for row in run.bench.recent(n):
-        score = "" if row["score"] is None else f" {row['score']:.3f}"
+        worth = "" if row["worth"] is None else f" ({row['worth']})"
         why = f" ({short(row['reason'], 80)})" if row["reason"] else ""
         text = short(run.subject.shown(row["text"]), 120)
         stands = row["standing"] or row["status"]
-        line = f"{text}{score} {stands}{why} {short(row['operation'], 100)}"
+        line = f"{text} {stands}{worth}{why} {short(row['operation'], 100)}"
         lines.append(line.rstrip())
     return Observation(ok=True, text="\n".join(lines) or "nothing was proposed yet")
 

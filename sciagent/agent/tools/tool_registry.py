@@ -93,8 +93,8 @@ class Past(TypedDict):
     reason: str
     """Why the proposal was refused or dropped; empty if it was not."""
     operation: str
-    score: float | None
-    """None if there is no result yet."""
+    worth: str | None
+    """The worth in words; None if there is no result yet."""
 
 
 class AgentBench(Workbench, Protocol):

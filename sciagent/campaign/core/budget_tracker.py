@@ -72,10 +72,8 @@ class BudgetTracker(Budget):
             yield from self._reservations(connection, [job.candidate_id], [rung_by_id[job.rung_id]])
         # paid: no candidate waits for a leading fast rung or for the control
         for place, rung in enumerate(built.paid):
-            waiting = standings.waiting_candidates(
-                connection, built.row.id, rung.rules.position, by_score=True, limit=CANDIDATES_PER_RUNG
-            )
-            yield from self._reservations(connection, [id_ for id_, *_ in waiting], built.paid[place:])
+            waiting = standings.waiting_candidates(connection, built.row.id, rung.rules.position, CANDIDATES_PER_RUNG)
+            yield from self._reservations(connection, waiting, built.paid[place:])
 
     def _reservations(self, connection: Connection, ids: Sequence[int], rungs: Sequence[BuiltRung]) -> Iterator[Cost]:
         """Yields the cost to reserve for a job of each rung that may start more jobs, for each candidate."""

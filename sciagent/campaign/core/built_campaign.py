@@ -22,6 +22,7 @@ from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.list_proposers import SEED, Enumerate, Screen
 from sciagent.agent.proposers.plugin_proposers import PluginProposer, ProposerTask
 from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits
+from sciagent.campaign.core.lines_to_deciding_rungs import lines_of
 from sciagent.campaign.core.product_libraries import library_of
 from sciagent.campaign.core.verdicts_and_places import Answer, RungRules, RungTerms, judge, ladder_rules
 from sciagent.campaign.file.campaign_spec import CampaignSpec
@@ -439,7 +440,10 @@ def built_rungs(ladder: Sequence[RungSpec]) -> tuple[BuiltRung, ...]:
 
 def build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[float]]) -> tuple[BuiltRung, ...]:
     """Builds the rungs of a campaign. ids, ratios: ledger ids and ratios of true to declared cost, by label."""
-    accept = {o.property: o.accept for o in spec.domain_objectives()}
+    objectives = spec.domain_objectives()
+    accept = {o.property: o.accept for o in objectives}
+    up_to_terminal = spec.ladder[: spec.terminal_position + 1]
+    lines = lines_of(up_to_terminal, objectives)
     rules = ladder_rules(
         _terms(spec.ladder),
         accept,
@@ -447,6 +451,7 @@ def build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[
         scheduler=spec.scheduler.kind,
         goal=spec.goal.kind,
         units=spec.chosen_units(),
+        lines=lines,
     )
     if spec.control is not None:
         rules = (*rules, control_rules(spec.control, len(spec.ladder)))

@@ -72,8 +72,8 @@ def ladder_rules(
     """Returns the rules of each rung.
 
     accept: acceptance limits by objective; None for an objective without limits. terminal: position of the terminal
-    rung. goal: kind of the goal. units: units that the campaign chose, for the reasons of verdicts. lines: for each rung, its lines to the
-    deciding rungs.
+    rung. goal: kind of the goal. units: units that the campaign chose, for the reasons of verdicts. lines: for each
+    rung up to the terminal one, its lines to the deciding rungs.
 
     The terminal rung judges by the limits of every objective that it measures. If the goal is hits, a lower rung judges
     by the limits of the objectives that it decides: a candidate that misses one can never be a hit.
@@ -99,7 +99,7 @@ def ladder_rules(
                 accept=limits,
                 is_terminal=is_last,
                 decides=decides,
-                lines=lines[position] if lines else {},
+                lines=lines[position] if position < len(lines) else {},
                 forgives=forgives,
                 units=units or {},
             )

@@ -42,10 +42,6 @@ if TYPE_CHECKING:
 
 KNOWN = PaidIndex(-1)  # index of all fast and inline rungs, whose answers are known for every candidate
 MAX_UNRELATED_PROPERTIES = 3  # most properties observed of a rung that does not measure the objective's property
-WIDE_GATE_RATIO = 5  # ratio of gate width to the objective's window above which a gate gives no hint
-GATE_SHARE = 0.25  # residual of a hint from a gate with one edge, as a share of that edge
-RESIDUALS_PER_GATE = 3  # width of a gate with two edges, in residuals of its hint
-LEAST_RESIDUAL = 1e-6  # least residual of a hint from a gate, in the property's unit
 UNINFORMATIVE_PROPERTIES = frozenset({"total_energy"})  # properties that depend on little but the size of a molecule
 
 
@@ -172,16 +168,14 @@ def _aim(
     line = None
     hint = None
     if lower_columns:
-        rung = rungs[lower_columns[-1].rung]
-        line = _prior_line(objective.property, rung, rungs[deciding_column.rung]) or _gate_line(objective, rung)
+        line = rungs[lower_columns[-1].rung].rules.lines.get(objective.property)
     if line is not None:
-        slope, intercept, residual = line
         hint = Hint(
             column=column_index[lower_columns[-1]],
             decides=column_index[deciding_column],
-            slope=slope,
-            intercept=intercept,
-            residual=residual,
+            slope=line.slope,
+            intercept=line.intercept,
+            residual=line.residual,
         )
     predicting_indices = sorted(column_index[column] for column in predicting_columns)
     all_indices = (*predicting_indices, column_index[deciding_column])
@@ -231,49 +225,6 @@ def _passing_ends(
             yield column, 1
         if gate.low is None and gate.high is not None:
             yield column, -1
-
-
-def _prior_line(name: str, rung: BuiltRung, deciding_rung: BuiltRung) -> tuple[float, float, float] | None:
-    """Returns the declared slope, intercept and residual of a property at the deciding rung against `rung`."""
-    deciding_label = next(m.level.label for m in deciding_rung.spec.measures if m.property.name == name)
-    deciding_level = deciding_label.split("//")[0]  # without the level of the geometry
-    own_method = next(m.level.method for m in rung.spec.measures if m.property.name == name)
-    for prior in rung.verifier.priors:
-        slope = prior.slope
-        intercept = prior.intercept
-        residual = prior.residual
-        is_for_level = prior.property == name and prior.level == deciding_level
-        is_for_method = prior.method in (None, own_method)
-        if not (is_for_level and is_for_method):
-            continue
-        if slope is not None and intercept is not None and residual is not None:
-            return slope, intercept, residual
-    return None
-
-
-def _gate_line(objective: Objective, rung: BuiltRung) -> tuple[float, float, float] | None:
-    """Returns slope, intercept and residual by the gate: its edges are the objective's limits on the rung's scale."""
-    gate = rung.rules.gate.get(objective.property)
-    accept = objective.accept
-    if gate is None or accept is None:
-        return None
-    gate_width = np.ptp(_ends_of(gate))
-    accepted_width = np.ptp(_ends_of(accept))
-    if gate_width > WIDE_GATE_RATIO * accepted_width:
-        return None  # a wide gate excludes only absurd values
-    gate_edges = []
-    offsets = []
-    for gate_edge, limit in ((gate.low, accept.low), (gate.high, accept.high)):
-        if gate_edge is not None and limit is not None:
-            gate_edges.append(gate_edge)
-            offsets.append(limit - gate_edge)
-    if not gate_edges:
-        return None
-    if len(gate_edges) == 2:
-        residual = abs(gate_edges[1] - gate_edges[0]) / RESIDUALS_PER_GATE
-    else:
-        residual = GATE_SHARE * abs(gate_edges[0])
-    return 1.0, float(np.mean(offsets)), max(residual, objective.scale, LEAST_RESIDUAL)
 
 
 def _measured_properties(rung: BuiltRung) -> list[str]:
@@ -469,7 +420,8 @@ class LedgerPool(CandidatePool):
         self.changed += pool_rows
         self.out[pool_rows] = [candidate.standing not in GOING_STANDINGS for candidate in rows]
         self.pending[pool_rows] = [candidate.standing == Standing.PENDING for candidate in rows]
-        self.score[pool_rows] = [math.nan if candidate.score is None else candidate.score for candidate in rows]
+        worths = [(candidate.chance, candidate.expected_utility, candidate.margin) for candidate in rows]
+        self.worth[pool_rows] = np.array(worths, dtype=float)  # None becomes NaN
         first_not_started = []
         for candidate in rows:
             was_started = candidate.standing in STARTED_STANDINGS

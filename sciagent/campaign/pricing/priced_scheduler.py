@@ -25,8 +25,10 @@ from sciagent.campaign.pricing.purchasing_interface import Basket, Blocked, Bloc
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_positions_and_tiers import PaidIndex, Position
 from sciagent.domain.states_and_needs import CampaignState
+from sciagent.domain.worth import Basis, chance_of
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import Purchase
+from sciagent.store.campaign_state import standings
 from sciagent.store.results import laws_and_audits
 from sciagent.store.results.laws_and_audits import AUDIT
 
@@ -456,6 +458,7 @@ class Pricing(Purchasing):
         self._evaluated_at = time.monotonic()
         self._evaluation_seconds = self._evaluated_at - began
         self._is_outdated = False
+        self._write_chances(connection)
         audit_changes = self._audit.note_passed_over(connection, self.priced, self._queue, self._spent())
         was_fitted = self.priced.fits > self._n_fits_written
         if was_fitted:
@@ -467,6 +470,28 @@ class Pricing(Purchasing):
             self.law_version = laws_and_audits.write(
                 connection, self._built.row.id, self._law_state(audit_changes)
             ).version
+
+    def _write_chances(self, connection: Connection) -> None:
+        """Writes the chances of the evaluated candidates that the law values otherwise than the ledger says.
+
+        Only candidates that have a worth and whose terminal rung is open count, and only where hits are counted.
+        """
+        priced = self.priced
+        if self._schema.aims.kind != "hits" or not priced.is_learnt:
+            return
+        pool = self.pool
+        n = min(len(priced.expected), len(pool.ids))
+        p_hit = priced.expected[:n]
+        is_valued = ~(np.isnan(p_hit) | np.isnan(pool.worth[:n, 0]) | pool.out[:n] | pool.closed[:n, -1])
+        is_valued[: pool.n_earlier] = False
+        rows = np.flatnonzero(is_valued)
+        chances = np.array([chance_of(float(p)) for p in p_hit[rows]], dtype=float)
+        changed = chances != pool.worth[rows, 0]
+        values = {}
+        for row, chance in zip(rows[changed].tolist(), chances[changed].tolist(), strict=True):
+            pool.worth[row, 0] = chance
+            values[int(pool.ids[row])] = {"p_hit": float(p_hit[row]), "chance": int(chance), "basis": str(Basis.LAW)}
+        standings.update_many(connection, self._built.row.id, values)
 
     def _worths(self) -> dict[str, object]:
         """Returns, as JSON, the value of the best candidates, and what their value would be without each rung."""

@@ -28,8 +28,10 @@ from sciagent.domain.display_units import chosen_unit_of, in_chosen_units, windo
 from sciagent.domain.evidence import Measured
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
 from sciagent.domain.quantities import value_text
+from sciagent.domain.worth import Worth
 from sciagent.errors import InvalidCandidateError
 from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state.standings import WORTH_COLUMNS
 from sciagent.store.database import tables as t
 from sciagent.store.database.candidates_by_sequence_number import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled_replicates
@@ -138,12 +140,12 @@ def numbered_notations(connection: Connection, built: Built) -> list[str]:
 
 
 def _best_lines(connection: Connection, built: Built, part: CandidatePart) -> list[str]:
-    """Returns one line `#1 TEXT: score; results` per best candidate."""
-    top = standings.best_scored(connection, built.row.id, SHOWN, part)
-    results = measured_lines(connection, built, [id_ for id_, *_ in top])
+    """Returns one line `#1 TEXT: worth; results` per best candidate."""
+    top = standings.best_with_worth(connection, built.row.id, SHOWN, part)
+    results = measured_lines(connection, built, [row["candidate_id"] for row in top])
     lines = []
-    for place, (id_, _, text, score, *_) in enumerate(top, start=1):  # fields as in `standings.best_scored`
-        parts = [f"{text}: score {score:.2f}", *results[id_]]
+    for place, row in enumerate(top, start=1):
+        parts = [f"{row['text']}: {Worth.from_columns(row)}", *results[row["candidate_id"]]]
         lines.append(f"#{place} {'; '.join(parts)}")
     return lines
 
@@ -186,7 +188,7 @@ def _family_lines(connection: Connection, built: Built, part: CandidatePart) -> 
         if family.dropped:
             facts.append(f"{family.dropped} turned down")
         if family.best is not None:
-            facts.append(f"best score {family.best:.2f}")
+            facts.append(f"best {family.best}")
         lines.append(f"{name}: {', '.join(facts)}")
     return lines
 
@@ -266,7 +268,9 @@ def recent(connection: Connection, built: Built, n: int, part: CandidatePart = W
     # a refused text may be anybody's free text, so a model never sees it
     text = sa.func.coalesce(c.text, f"(no {built.subject.words.one})")
     query = (
-        sa.select(c.id, text.label("text"), c.key, p.status, cc.standing, reason.label("reason"), p.operation, cc.score)
+        sa.select(
+            c.id, text.label("text"), c.key, p.status, cc.standing, reason.label("reason"), p.operation, *WORTH_COLUMNS
+        )
         .select_from(t.proposal.outerjoin(t.candidate, c.id == p.candidate_id))
         .outerjoin(t.campaign_candidate, member)
         .limit(n)
@@ -278,6 +282,9 @@ def recent(connection: Connection, built: Built, n: int, part: CandidatePart = W
     past = []
     for id_, row in zip(ids, rows, strict=True):
         row["text"] = notations.get(id_, row["text"])
+        worth = Worth.from_columns(row)
+        row = {name: value for name, value in row.items() if name not in Worth.__dataclass_fields__}
+        row["worth"] = None if worth is None else str(worth)
         past.append(Past(**row))  # type: ignore[typeddict-item]
     return past
 
@@ -321,14 +328,14 @@ class AgentWorkbench(CampaignWorkbench):
         return replace(out, results=self._inline_results(self._entries[-1]))
 
     def _inline_results(self, entry: BenchEntry) -> tuple[str, ...]:
-        """Returns the score and one line per inline rung that answered; empty if none did."""
+        """Returns the worth and one line per inline rung that answered; empty if none did."""
         inline = [rung for rung in self._built.fast if not rung.is_fast]
         lines = self.lines_on(entry, inline)
         if not lines:
             return ()
-        if entry.place is None or entry.place.score is None:
+        if entry.place is None or entry.place.worth is None:
             return tuple(lines)
-        return (f"score {entry.place.score:.3f}", *lines)
+        return (str(entry.place.worth), *lines)
 
     def lines_on(self, entry: BenchEntry, rungs: Sequence[BuiltRung]) -> list[str]:
         """Returns a line with the values of each of these rungs that answered on a proposal of the turn."""

@@ -14,7 +14,8 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.proposer_interfaces import MeasuredCandidate, Scored
+from sciagent.domain.proposer_interfaces import KnownCandidate, MeasuredCandidate
+from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.candidates_by_sequence_number import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled_replicates
@@ -88,28 +89,42 @@ def remember_families(connection: Connection, subject: Subject, fresh: Mapping[i
         candidates.write_families(connection, families)
 
 
-MAX_MEASURED = 10_000  # most candidates with a score that a proposer is shown, the best first
+MAX_MEASURED = 10_000  # most candidates with a worth that a proposer is shown, the best first
 
 
-def best_candidates(connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE) -> dict[int, Scored]:
-    """Returns the n candidates of a part of the campaign with the highest score, best first, by ledger id."""
-    rows = standings.best_scored(connection, built.row.id, n, part)
-    texts = {id_: text for id_, _, text, *_ in rows}
+def best_candidates(
+    connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE
+) -> dict[int, KnownCandidate]:
+    """Returns the n candidates of a part of the campaign that have a worth, best first, by ledger id."""
+    rows = standings.best_with_worth(connection, built.row.id, n, part)
+    texts = {row["candidate_id"]: row["text"] for row in rows}
     notations = candidates.notations(connection, built.subject, texts)
     best = {}
-    for id_, key, _, score, depth, in_seeds, seq, operation in rows:
-        best[id_] = Scored(key, notations[id_], score, depth, in_seeds=in_seeds, seq=seq, operation=operation or "")
+    for row in rows:
+        worth = Worth.from_columns(row)
+        assert worth is not None
+        best[row["candidate_id"]] = KnownCandidate(
+            row["key"],
+            notations[row["candidate_id"]],
+            worth,
+            row["depth"],
+            in_seeds=row["in_seeds"],
+            seq=row["seq"],
+            operation=row["operation"] or "",
+        )
     return best
 
 
 def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCandidate]:
-    """Returns the candidates that have a score, best first, with the results of the terminal rung."""
+    """Returns the candidates that have a worth, best first, with the results of the terminal rung."""
     top = best_candidates(connection, built, MAX_MEASURED)
     rung = built.rungs[built.terminal]
     derived = [prop.settings_hash for prop in rung.spec.derived]
     known = pooled_replicates.values_of(connection, list(top), rung.verifier.computation, derived, rung.fits)
     measured = []
-    for id_, scored in top.items():
+    for id_, candidate in top.items():
         values = {name: quantity.value for name, quantity in (known.get(id_) or {}).items()}
-        measured.append(MeasuredCandidate(scored.text, scored.score, scored.seq, values=values, key=scored.key))
+        measured.append(
+            MeasuredCandidate(candidate.text, candidate.worth, candidate.seq, values=values, key=candidate.key)
+        )
     return measured

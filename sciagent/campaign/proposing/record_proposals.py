@@ -24,7 +24,7 @@ from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_and_verdicts import Reason, Verdict
-from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn, ProposalOut, Scored
+from sciagent.domain.proposer_interfaces import KnownCandidate, MeasuredCandidate, ProposalIn, ProposalOut
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
@@ -118,7 +118,7 @@ class CampaignWorkbench:
         self._entries.extend(entries)
         return [entry.out() for entry in entries]
 
-    def best(self, n: int) -> list[Scored]:
+    def best(self, n: int) -> list[KnownCandidate]:
         with self._built.ledger.read() as connection:
             return list(best_candidates(connection, self._built, n).values())
 

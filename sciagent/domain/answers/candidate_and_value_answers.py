@@ -306,7 +306,11 @@ class ImportedValue(PropertyValue):
 
 
 class BestCandidate(CandidateName):
-    """A candidate with its values. `sciagent best` lists hits first, by utility, then by depth reached and score."""
+    """A candidate with its values.
+
+    `sciagent best` lists hits first, then what may still be one by its probability, then known misses; ties by the
+    expected utility, then by the distance from the limits.
+    """
 
     formula: str
     """Sum formula."""
@@ -315,16 +319,17 @@ class BestCandidate(CandidateName):
     utility: float | None
     """Weighted geometric mean of the desirabilities, in (0, 1]; null until the terminal rung has answered."""
     p_hit: float | None
-    """Chance of a hit: 1 or 0 once settled; before that the estimate of the `priced` law, null without a law. Null
-    where no objective has limits."""
+    """Probability to be a hit: 1 or 0 once decided; null where it is unknown, or where no objective has limits."""
+    expected_utility: float | None
+    """Expected utility, in (0, 1]; the utility, once every objective is answered; null before a paid rung answers."""
+    basis: str | None
+    """Weakest source of the two: `answered`, `law`, `line` (a straight line from a lower rung) or `none`."""
     verified: bool
     """Whether the terminal rung has answered."""
     hit: bool
     """Whether the candidate is a hit."""
     in_seeds: bool
     """Whether a seed file contains the candidate."""
-    score: float | None
-    """Score that orders open candidates, in (0, 1], from gates and objectives; not a probability."""
     reason: str | None
     """Reason why the candidate was dropped or is not a hit."""
     detail: str | None

@@ -303,8 +303,12 @@ class CampaignStory(AnswerModel):
     """Reason for the verdict."""
     detail: str
     """The reason with numbers."""
-    score: float | None
-    """Score that orders open candidates, in (0, 1]; not a probability."""
+    p_hit: float | None
+    """Probability to be a hit: 1 or 0 once decided; null where it is unknown, or where no objective has limits."""
+    expected_utility: float | None
+    """Expected utility, in (0, 1]; the utility, once every objective is answered; null before a paid rung answers."""
+    basis: str | None
+    """Weakest source of the two: `answered`, `law`, `line` (a straight line from a lower rung) or `none`."""
     utility: float | None
     """Weighted geometric mean of the desirabilities, in (0, 1]; null until the candidate is settled."""
     hit: bool

@@ -87,9 +87,9 @@ class Card:
 def cards(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], artifacts: ArtifactStore, n: int
 ) -> list[Card]:
-    """Returns the cards of the n best candidates; a candidate that is no hit and has no score has no card."""
+    """Returns the cards of the n best candidates; a candidate without a worth has no card."""
     best = best_candidates(connection, row, n)
-    ranked = [candidate for candidate in best if candidate.hit or candidate.score is not None]
+    ranked = [candidate for candidate in best if candidate.chance is not None]
     ids = [candidate.id for candidate in ranked]
     answers = rung_answers(connection, row, ladder, ids)
     imported = imported_answers(connection, ids)
@@ -226,9 +226,9 @@ class Table:
 def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = MAX_TABLE_ROWS) -> Table:
     """Returns the table of the n best candidates.
 
-    A row is rank, text, status, kind, utility, score, in_seeds, inchikey, key, name, then [value, text] or None for
-    each column. The columns are the properties of objectives and gates: imported values, then every rung that measured
-    them, highest rung first.
+    A row is rank, text, status, kind, expected utility, P(hit), in_seeds, inchikey, key, name, then [value, text] or
+    None for each column. The columns are the properties of objectives and gates: imported values, then every rung that
+    measured them, highest rung first.
     """
     ranked = best_candidates(connection, row, n)
     unordered_rows = []
@@ -309,7 +309,7 @@ class _Page:
         own_imported = self._imported.get(candidate.id, ())
         status_text, kind, contradicted = _standing(self._row, candidate, self._ladder, own_imported)
         first_cells = [
-            rank, candidate.text, status_text, kind, candidate.utility, candidate.score, candidate.in_seeds,
+            rank, candidate.text, status_text, kind, candidate.expected_utility, candidate.p_hit, candidate.in_seeds,
             candidate.inchikey or "", candidate.key[:KEY_DIGITS], candidate.name,
         ]  # fmt: skip
         return first_cells, value_cells, contradicted is not None

@@ -207,7 +207,10 @@ WORDS: tuple[tuple[str, str], ...] = (
     ("recall", "share of all hits among the candidates that were found; an estimate"),
     ("repeatability", "how much this value changes when the same protocol runs again; the ±, k = 1"),
     ("rung", "one step of the ladder: a calculation with its settings, gate and limits"),
-    ("score", "how near the gates and objectives a candidate is, from 0 to 1; not a probability"),
+    (
+        "expected utility",
+        "the utility to expect of a candidate by what is known so far; the utility, once all is answered",
+    ),
     ("Spearman", "rank correlation: 1 if two rungs order the candidates alike, 0 if they are unrelated"),
     ("utility", "the objectives in one number, from 0 to 1: the geometric mean of how well each is met"),
     ("verified", "the rung that decides has answered"),

@@ -6,7 +6,6 @@ ranked, so that its places go to the best candidates proposed, not to the first.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
@@ -16,7 +15,7 @@ from pydantic import Field
 
 from sciagent.domain.rung_positions_and_tiers import PaidIndex, Tier
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rule_and_settings_bases import UNSCORED, PaidLadder, RungRule, SchedulerSpec, Waiting
+from sciagent.scheduling.rules.rule_and_settings_bases import PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class BestRung(RungRule):
@@ -35,16 +34,12 @@ class BestRung(RungRule):
             if not stage:
                 continue
             rows = np.concatenate([entry.rows for entry in stage])
-            score = np.concatenate([entry.score for entry in stage])
+            worth = np.concatenate([entry.worth for entry in stage])
             order = np.argsort(rows, kind="stable")
-            merged = replace(waiting[target], rows=rows[order], score=score[order])
+            merged = replace(waiting[target], rows=rows[order], worth=worth[order])
             for i in merged.best(merged.places(slots - len(purchases))):
-                index = UNSCORED
-                why = f"best_rung: {reason}"
-                if not math.isnan(merged.score[i]):
-                    index = float(merged.score[i])
-                    why += f"; score {index:.3f}"
-                purchases.append(Purchase(int(merged.rows[i]), target, index, why=why))
+                why = f"best_rung: {reason}{merged.words(i)}"
+                purchases.append(Purchase(int(merged.rows[i]), target, float(merged.index[i]), why=why))
         return purchases
 
 

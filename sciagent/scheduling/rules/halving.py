@@ -14,12 +14,11 @@ import math
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field
 
 from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rule_and_settings_bases import UNSCORED, PaidLadder, RungRule, SchedulerSpec, Waiting
+from sciagent.scheduling.rules.rule_and_settings_bases import PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class Halving(RungRule):
@@ -43,8 +42,7 @@ class Halving(RungRule):
                     why = (
                         f"halving: best of those waiting; place {place} on {answered} answers below, eta {self._eta:g}"
                     )
-                index = float(np.nan_to_num(entry.score[i], nan=UNSCORED))
-                purchases.append(Purchase(int(entry.rows[i]), entry.rung, index, why=why))
+                purchases.append(Purchase(int(entry.rows[i]), entry.rung, float(entry.index[i]), why=why))
         return purchases
 
     def leaves(self, rung: PaidIndex) -> bool:

@@ -5,9 +5,11 @@ The base class of the settings of all schedulers, which make the rule, is here a
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar, get_args
 
 import numpy as np
@@ -18,7 +20,8 @@ from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 
 FIRST = PaidIndex(0)
-UNSCORED = -1.0  # index of a purchase for a candidate without a score, below all scores
+UNKNOWN = -1.0  # index of a purchase for a candidate without a worth, below all others
+UTILITY_WEIGHT = 0.999  # so that the expected utility only orders candidates of one chance, a whole number
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,8 @@ class Waiting:
     """The rung for which they wait."""
     rows: RowIndices
     """(n,) rows of the pool."""
-    score: Array
-    """(n,) score of each candidate so far, in [0, 1]; NaN if unknown."""
+    worth: Array
+    """(n, 3) chance to be a hit in percent, expected utility and margin; NaN if unknown."""
     remaining: int | None = None
     """Number of jobs that the rung may still start; None without a limit."""
     started: int = 0
@@ -43,15 +46,30 @@ class Waiting:
     """(n,) fixed numbers in (0, 1) for draws; None: nothing is drawn."""
 
     def best(self, n: int) -> RowIndices:
-        """Returns positions in `rows` of the n highest scores; ties in order of arrival."""
-        score = np.where(np.isnan(self.score), UNSCORED, self.score)
-        if n >= len(score):
-            return np.argsort(-score, kind="stable")
-        last = max(n - 1, 0)
-        lowest_score = -np.partition(-score, last)[last]
-        candidates = np.flatnonzero(score >= lowest_score)
-        best_first = candidates[np.argsort(-score[candidates], kind="stable")]
+        """Returns positions in `rows` of the n best: by chance, expected utility and margin; ties in order of arrival.
+
+        Candidates without a worth come last.
+        """
+        key = self.index
+        margin = np.nan_to_num(self.worth[:, 2], nan=-math.inf)
+        candidates = np.arange(len(key))
+        if n < len(key):
+            last = max(n - 1, 0)
+            lowest = -np.partition(-key, last)[last]
+            candidates = np.flatnonzero(key >= lowest)
+        best_first = candidates[np.lexsort((-margin[candidates], -key[candidates]))]
         return best_first[: max(n, 0)]
+
+    @cached_property
+    def index(self) -> Array:
+        """(n,) chance in percent plus nearly the expected utility, by which candidates are bought; UNKNOWN without."""
+        index: Array = self.worth[:, 0] + UTILITY_WEIGHT * self.worth[:, 1]
+        return np.where(np.isnan(index), UNKNOWN, index)
+
+    def words(self, i: int) -> str:
+        """Returns a clause on the worth of the i-th candidate; empty without one."""
+        chance, expected_utility, _ = self.worth[i]
+        return "" if math.isnan(chance) else f"; chance {chance:.0f} %, expected utility {expected_utility:.3f}"
 
     def places(self, slots: int) -> int:
         """Returns how many of the free slots the rung may fill."""
@@ -152,7 +170,7 @@ def waiting_in(pool: CandidatePool) -> list[Waiting]:
         entry = Waiting(
             rung=PaidIndex(j),
             rows=rows,
-            score=pool.score[rows],
+            worth=pool.worth[rows],
             remaining=remaining,
             started=started,
             running=running,

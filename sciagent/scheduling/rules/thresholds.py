@@ -1,19 +1,18 @@
 """Thresholds: the usual screening funnel. Gates decide which candidates continue; cheap rungs run first.
 
-Within a rung, the best scores go first. An expensive rung runs only when no candidate waits for a cheaper one, so that
-its places go to the best waiting candidates, not to the first.
+Within a rung, the best candidates go first. An expensive rung runs only when no candidate waits for a cheaper one, so
+that its places go to the best waiting candidates, not to the first.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.scheduling.rules.rule_and_settings_bases import UNSCORED, PaidLadder, RungRule, SchedulerSpec, Waiting
+from sciagent.scheduling.rules.rule_and_settings_bases import PaidLadder, RungRule, SchedulerSpec, Waiting
 
 
 class Thresholds(RungRule):
@@ -23,12 +22,8 @@ class Thresholds(RungRule):
         for entry in waiting:
             free_places = entry.places(slots - len(purchases))  # fewer than the slots if the rung's jobs are limited
             for i in entry.best(free_places):
-                rank_score = UNSCORED
-                why = "thresholds: passed the cheaper rungs"
-                if not math.isnan(entry.score[i]):
-                    rank_score = float(entry.score[i])
-                    why += f"; score {rank_score:.3f}"
-                purchases.append(Purchase(int(entry.rows[i]), entry.rung, index=rank_score, why=why))
+                why = f"thresholds: passed the cheaper rungs{entry.words(i)}"
+                purchases.append(Purchase(int(entry.rows[i]), entry.rung, index=float(entry.index[i]), why=why))
         return purchases
 
 

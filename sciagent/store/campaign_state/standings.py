@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state import evidence_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many
@@ -101,10 +102,13 @@ class CandidateStanding(NamedTuple):
     """Position of the candidate's present rung."""
     depth: int
     """Position of the highest rung with an answer; -1 if there is none."""
-    score: float | None
-    """Score from the evidence so far, in (0, 1]; None without evidence."""
+    chance: int | None
+    """Chance to be a hit in percent, expected utility and margin: see `Worth`; None without evidence."""
+    expected_utility: float | None
+    margin: float | None
 
 
+WORTH_COLUMNS = tuple(_CC[name] for name in Worth.__dataclass_fields__)
 _STANDING_QUERY = sa.select(*(_CC[name] for name in CandidateStanding._fields))
 
 
@@ -128,7 +132,7 @@ def _standings(connection: Connection, query: sa.Select[Any]) -> list[CandidateS
 
 
 def ids_with_answers(connection: Connection, campaign_id: int, limit: int) -> list[int]:
-    """Ids of candidates with an answer from any rung: hits first, then by utility, depth and score."""
+    """Ids of candidates with an answer from any rung: the best first."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= 0)
     return list(connection.execute(query.order_by(*t.BEST_FIRST).limit(limit)).scalars())
 
@@ -146,21 +150,11 @@ def ids_decided_on(connection: Connection, rung_id: int) -> set[int]:
     return set(connection.execute(query).scalars())
 
 
-def waiting_candidates(
-    connection: Connection, campaign_id: int, position: int, *, by_score: bool, limit: int
-) -> list[tuple[int, int, float | None]]:
-    """(candidate id, seq, score) of open candidates at a rung, by score (best first) or by arrival."""
+def waiting_candidates(connection: Connection, campaign_id: int, position: int, limit: int) -> list[int]:
+    """Ids of open candidates at a rung, the best first."""
     conditions = (_CC.campaign_id == campaign_id, _CC.standing == Standing.OPEN, _CC.position == position)
-    query = sa.select(_CC.candidate_id, _CC.seq, _CC.score).where(*conditions)
-    if not by_score:
-        return [tuple(row) for row in connection.execute(query.order_by(_CC.seq).limit(limit))]
-    # two queries, since only then an index gives the order on both databases
-    scored = query.where(_CC.score.is_not(None)).order_by(_CC.score.desc(), _CC.seq).limit(limit)
-    rows = list(connection.execute(scored))
-    if len(rows) < limit:
-        unscored = query.where(_CC.score.is_(None)).order_by(_CC.seq).limit(limit - len(rows))
-        rows += connection.execute(unscored)
-    return [tuple(row) for row in rows]
+    query = sa.select(_CC.candidate_id).where(*conditions).order_by(*t.BEST_FIRST).limit(limit)
+    return list(connection.execute(query).scalars())
 
 
 def count_at(connection: Connection, campaign_id: int, positions: Sequence[int], at_most: int) -> int:
@@ -175,22 +169,23 @@ def count_up_to(connection: Connection, at_most: int, *conditions: sa.ColumnElem
     return int(connection.execute(sa.select(sa.func.count()).select_from(query.subquery())).scalar_one())
 
 
-def best_scored(connection: Connection, campaign_id: int, n: int, part: CandidatePart = WHOLE) -> list[Any]:
-    """(candidate id, key, text, score, depth, in_seeds, seq, operation) of the n candidates with the best score.
+def best_with_worth(connection: Connection, campaign_id: int, n: int, part: CandidatePart = WHOLE) -> list[Any]:
+    """The n best candidates that have a worth: rows with candidate_id, key, text, depth, in_seeds, seq, operation and
+    the columns of `Worth`.
 
     part: the part of the campaign to which they belong.
     """
     c = t.candidate.c
     p = t.proposal.c
     query = (
-        sa.select(_CC.candidate_id, c.key, c.text, _CC.score, _CC.depth, _CC.in_seeds, _CC.seq, p.operation)
+        sa.select(_CC.candidate_id, c.key, c.text, _CC.depth, _CC.in_seeds, _CC.seq, p.operation, *WORTH_COLUMNS)
         .join(t.candidate, c.id == _CC.candidate_id)
         .outerjoin(t.proposal, p.id == _CC.proposal_id)
-        .where(_CC.campaign_id == campaign_id, _CC.score.is_not(None), part.condition)
-        .order_by(_CC.score.desc(), _CC.seq)
+        .where(_CC.campaign_id == campaign_id, _CC.chance.is_not(None), part.condition)
+        .order_by(*t.BEST_FIRST)
         .limit(n)
     )
-    return list(connection.execute(query))
+    return list(connection.execute(query).mappings())
 
 
 def last_reasons(connection: Connection, chosen: Sequence[tuple[int, int]]) -> dict[tuple[int, int], str]:

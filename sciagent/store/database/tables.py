@@ -248,7 +248,9 @@ campaign_candidate = keyed(
     optional(String(20), "verdict", "hit_tier"),  # verdict: of the rung at `position`, once it is known
     optional(String(60), "reason"),
     optional(Text, "detail"),
-    optional(sa.Float, "score", "utility"),
+    optional(sa.Float, "utility", "p_hit", "expected_utility", "margin"),  # the last three and the next two: `Worth`
+    optional(Integer, "chance"),
+    optional(String(10), "basis"),
     needed(sa.Boolean, "is_hit", "in_seeds", default=False),
     references("proposal", nullable=True),
     needed(UtcDateTime, "updated_at"),
@@ -258,19 +260,19 @@ campaign_candidate = keyed(
 )
 
 _cc = campaign_candidate.c
-Index("ix_campaign_candidate_score", _cc.campaign_id, _cc.standing, _cc.position, _cc.score.desc(), _cc.seq)
-# a value below every utility and score, so that both databases list candidates without a value last
-_BELOW_ALL: sa.ColumnElement[Any] = sa.literal_column("-1")
+# values below all others, so that both databases list candidates without a value last
+_NO_CHANCE: sa.ColumnElement[Any] = sa.literal_column("-1")
+_NO_MARGIN: sa.ColumnElement[Any] = sa.literal_column("-1e300")
 BEST_FIRST = (
-    _cc.is_hit.desc(),
-    sa.func.coalesce(_cc.utility, _BELOW_ALL).desc(),
-    _cc.depth.desc(),
-    sa.func.coalesce(_cc.score, _BELOW_ALL).desc(),
+    sa.func.coalesce(_cc.chance, _NO_CHANCE).desc(),
+    sa.func.coalesce(_cc.expected_utility, _NO_CHANCE).desc(),
+    sa.func.coalesce(_cc.margin, _NO_MARGIN).desc(),
     _cc.seq,
 )
-"""The order in which candidates of a campaign are listed: hits first, then by utility, by depth and by score."""
+"""The one order of a campaign's candidates: by the chance to be a hit, then by expected utility, then by margin.
+Candidates without a worth come last, in order of arrival."""
 Index("ix_campaign_candidate_best", _cc.campaign_id, *BEST_FIRST)
-Index("ix_campaign_candidate_parents", _cc.campaign_id, _cc.score.desc(), _cc.seq)
+Index("ix_campaign_candidate_waiting", _cc.campaign_id, _cc.standing, _cc.position, *BEST_FIRST)
 
 job = table("job", references("campaign", "rung", "candidate"), needed(Key, "evidence_key"),
     needed(String(20), "state"), optional(String(20), "outcome"), needed(sa.Float, "priority", default=0.0),

@@ -303,6 +303,9 @@ def ids_of_family(connection: Connection, campaign_id: int, family_hash: str, fo
     return list(connection.execute(query.order_by(_C.id).limit(most)).scalars())
 
 
+UTILITY_WEIGHT = 0.999  # so that the expected utility only orders candidates of one chance, a whole number
+
+
 class FamilyResults(NamedTuple):
     """The results of the candidates that share a family."""
 
@@ -311,8 +314,8 @@ class FamilyResults(NamedTuple):
     dropped: int
     """Number of candidates that a rung rejected."""
     hits: int
-    best: float | None
-    """The best score; None if no candidate has one."""
+    best: str | None
+    """The best worth in short words; None if no candidate has one."""
     first: int
     """Ledger id of the first candidate."""
     text: str
@@ -322,14 +325,14 @@ class FamilyResults(NamedTuple):
 def results_by_family(
     connection: Connection, campaign_id: int, latest: int, most: int, part: CandidatePart = WHOLE
 ) -> list[FamilyResults]:
-    """Results of a campaign's candidates by family, the family with the best score first.
+    """Results of a campaign's candidates by family, the family with the best candidate first.
 
     latest: number of candidates in `part`, from the last one back, that are counted. most: number of families that are
     returned, the most frequent ones.
     """
     cc = t.campaign_candidate.c
     recent = (
-        sa.select(cc.candidate_id, cc.standing, cc.is_hit, cc.score)
+        sa.select(cc.candidate_id, cc.standing, cc.is_hit, cc.chance, cc.expected_utility)
         .where(cc.campaign_id == campaign_id, part.condition)
         .order_by(cc.seq.desc())
         .limit(latest)
@@ -342,7 +345,7 @@ def results_by_family(
             n.label("n"),
             sa.func.sum(sa.case((r.standing == "dropped", 1), else_=0)).label("dropped"),
             sa.func.sum(sa.case((r.is_hit, 1), else_=0)).label("hits"),
-            sa.func.max(r.score).label("best"),
+            sa.func.max(r.chance + UTILITY_WEIGHT * r.expected_utility).label("best"),
             sa.func.min(r.candidate_id).label("first"),
         )
         .select_from(recent.join(t.candidate, _C.id == r.candidate_id))
@@ -355,4 +358,12 @@ def results_by_family(
     g = grouped.c
     query = sa.select(g.n, g.dropped, g.hits, g.best, g.first, _C.text).join(t.candidate, _C.id == g.first)
     rows = connection.execute(query.order_by(g.best.desc().nulls_last(), g.n.desc(), g.first)).all()
-    return [FamilyResults(*row) for row in rows]
+    return [FamilyResults(*row)._replace(best=_best_words(row.best)) for row in rows]
+
+
+def _best_words(best: float | None) -> str | None:
+    """Returns words on the best candidate of a family. best: its chance in percent plus nearly its utility."""
+    if best is None:
+        return None
+    chance = int(best)
+    return f"chance {chance} %" if chance else f"expected utility {best / UTILITY_WEIGHT:.2f}"

@@ -16,6 +16,7 @@ from sciagent.domain.display_units import Units, as_imported, in_chosen_unit
 from sciagent.domain.evidence import Measured, pooled_measured
 from sciagent.domain.rung_calibration import Fits, calibrated
 from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
@@ -48,14 +49,28 @@ class RankedCandidate(NamedTuple):
     verdict: str | None
     reason: str | None
     detail: str | None
-    score: float | None
     utility: float | None
+    p_hit: float | None
+    chance: int | None
+    expected_utility: float | None
+    margin: float | None
+    basis: str | None
     hit: bool
     in_seeds: bool
     proposal_id: int | None
     """The proposal that first brought the candidate to the campaign."""
     names: Names = {}
     """Texts of the input files, by field."""
+
+    @property
+    def worth(self) -> Worth | None:
+        """Its worth; None before a paid rung has answered."""
+        return Worth.from_columns(self._asdict())
+
+    @property
+    def worth_words(self) -> str | None:
+        """Its worth in words."""
+        return None if self.worth is None else str(self.worth)
 
     @property
     def name(self) -> str:
@@ -132,7 +147,7 @@ class Origin(NamedTuple):
 
 
 def best_candidates(connection: Connection, row: CampaignRow, n: int, vetoed: bool = True) -> list[RankedCandidate]:
-    """The n best candidates: hits first, then by utility, depth and score. vetoed: whether to include vetoed ones."""
+    """The n best candidates. vetoed: whether to include vetoed ones."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id).order_by(*t.BEST_FIRST).limit(n)
     query = query if vetoed else query.where(_CC.standing != Standing.VETOED)
     return _ranked(connection, row, query)

@@ -25,7 +25,8 @@ from sciagent.campaign.proposing.proposal_novelty import best_candidates
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.proposer_interfaces import Scored
+from sciagent.domain.proposer_interfaces import KnownCandidate
+from sciagent.domain.worth import Worth
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.candidates_by_sequence_number import CandidatePart
@@ -45,7 +46,7 @@ class GroupBeginning(NamedTuple):
     of: Literal["now", "seeds"]
     """`now`: all that the campaign has; `seeds`: what it had before the first proposal of a model."""
     drawn: int | None
-    """Number of candidates with a score that the seed of the group draws; None: all are seen."""
+    """Number of candidates with a worth that the seed of the group draws; None: all are seen."""
 
 
 def beginning(text: str) -> GroupBeginning:
@@ -71,8 +72,8 @@ def part_of(connection: Connection, campaign_id: int, begins: GroupBeginning, se
 
 
 def _draw_seqs(connection: Connection, campaign_id: int, end: int | None, number: int, seed: int) -> tuple[int, ...]:
-    """Returns the sequence numbers of drawn candidates with a score, in order. end: as in `CandidatePart`."""
-    conditions = (_CC.campaign_id == campaign_id, _CC.score.is_not(None), CandidatePart(end).condition)
+    """Returns the sequence numbers of drawn candidates with a worth, in order. end: as in `CandidatePart`."""
+    conditions = (_CC.campaign_id == campaign_id, _CC.chance.is_not(None), CandidatePart(end).condition)
     seqs = connection.execute(sa.select(_CC.seq).where(*conditions).order_by(_CC.seq)).scalars().all()
     drawn_seqs = random.Random(seed).sample(seqs, min(number, len(seqs)))
     return tuple(sorted(drawn_seqs))
@@ -113,8 +114,8 @@ class Snapshot:
     """Summary of the results, as the opening states it."""
     left: Mapping[str, float]
     """Remaining budget by resource or rung."""
-    board: tuple[Scored, ...]
-    """The best candidates by score, best first."""
+    board: tuple[KnownCandidate, ...]
+    """The best candidates, best first."""
     results: Mapping[str, list[str]]
     """Lines on the results of the candidates on the board, by key."""
     recent: tuple[Past, ...]
@@ -164,7 +165,7 @@ def take(connection: Connection, built: Built, begins: str = "now", seed: int = 
         digest=briefing.digest(connection, built, part),
         left=left,
         board=tuple(best.values()),
-        results={scored.key: lines[id_] for id_, scored in best.items()},
+        results={candidate.key: lines[id_] for id_, candidate in best.items()},
         recent=tuple(briefing.recent(connection, built, MAX_LOOKED_UP, part)),
         keys=keys_of(connection, campaign_id, part),
         drawn=part.seqs,
@@ -176,7 +177,7 @@ def restored(connection: Connection, campaign_id: int, row: GroupRow) -> Snapsho
     fields = dict(row.snapshot)
     part = row.part
     fields.pop("drawn", None)  # `part` has them
-    board = tuple(Scored(**cells) for cells in fields.pop("board"))
+    board = tuple(_ranked(cells) for cells in fields.pop("board"))
     recent = tuple(Past(**cells) for cells in fields.pop("recent"))  # type: ignore[typeddict-item]
     return Snapshot(
         watermark=row.snapshot_watermark,
@@ -187,6 +188,13 @@ def restored(connection: Connection, campaign_id: int, row: GroupRow) -> Snapsho
         drawn=part.seqs,
         **fields,
     )
+
+
+def _ranked(cells: Mapping[str, Any]) -> KnownCandidate:
+    """Returns a candidate of the board from its JSON."""
+    worth = Worth.from_columns(cells["worth"])
+    assert worth is not None
+    return KnownCandidate(**{**cells, "worth": worth})
 
 
 def keys_of(connection: Connection, campaign_id: int, part: CandidatePart) -> frozenset[str]:
@@ -207,7 +215,7 @@ class OwnProposal:
     standing: str | None
     reason: str
     operation: str
-    score: float | None
+    worth: Worth | None
     depth: int
     """Position of the rung that the candidate has reached; `NO_DEPTH` for a proposal without a place on the ladder."""
     lines: list[str]
@@ -235,18 +243,20 @@ class EpisodeMemory:
 
     def restore(self, stored: Iterable[Mapping[str, Any]]) -> None:
         """Adds the proposals of a turn in the ledger. stored: as `SnapshotBench.learned` wrote them."""
-        self.extend(OwnProposal(**row) for row in stored)
+        for row in stored:
+            worth = None if row["worth"] is None else Worth.from_columns(row["worth"])
+            self.extend([OwnProposal(**{**row, "worth": worth})])
 
-    def scored(self, first: int) -> list[Scored]:
-        """Returns the candidates with a score. first: sequence number of the first proposal."""
-        scored_candidates = []
+    def ranked(self, first: int) -> list[KnownCandidate]:
+        """Returns the candidates with a worth. first: sequence number of the first proposal."""
+        ranked_candidates = []
         for place, p in enumerate(self.proposals):
-            if p.key is not None and p.status == "new" and p.score is not None:
-                candidate = Scored(
-                    key=p.key, text=p.text, score=p.score, depth=p.depth, seq=first + place, operation=p.operation
+            if p.key is not None and p.status == "new" and p.worth is not None:
+                candidate = KnownCandidate(
+                    key=p.key, text=p.text, worth=p.worth, depth=p.depth, seq=first + place, operation=p.operation
                 )
-                scored_candidates.append(candidate)
-        return scored_candidates
+                ranked_candidates.append(candidate)
+        return ranked_candidates
 
     def recent(self) -> list[Past]:
         """Returns the proposals, newest first."""
@@ -258,7 +268,7 @@ class EpisodeMemory:
                 standing=p.standing,
                 reason=p.reason,
                 operation=p.operation,
-                score=p.score,
+                worth=None if p.worth is None else str(p.worth),
             )
             for p in reversed(self.proposals)
         ]
@@ -293,10 +303,11 @@ class SnapshotBench(AgentWorkbench):
         another one has paid for it, so that its cost does not depend on other episodes."""
         return sum((entry.charged for entry in self._entries), Cost())
 
-    def best(self, n: int) -> list[Scored]:
-        scored = [*self._snapshot.board, *self._memory.scored(self._snapshot.seq)]
-        scored.sort(key=lambda row: (-row.score, row.seq))
-        return scored[:n]
+    def best(self, n: int) -> list[KnownCandidate]:
+        ranked = [*self._snapshot.board, *self._memory.ranked(self._snapshot.seq)]
+        ranked.sort(key=lambda candidate: candidate.seq)
+        ranked.sort(key=lambda candidate: candidate.worth.order, reverse=True)  # stable: ties in order of arrival
+        return ranked[:n]
 
     def recent(self, n: int) -> list[Past]:
         return [*self._memory.recent(), *self._snapshot.recent][:n]
@@ -341,7 +352,7 @@ class SnapshotBench(AgentWorkbench):
             standing=shown.standing,
             reason=str(shown.reason or ""),
             operation=entry.given.operation[:MAX_OPERATION_LENGTH],
-            score=None if place is None else place.score,
+            worth=None if place is None else place.worth,
             depth=NO_DEPTH if place is None else place.depth,
             lines=self.lines_on(entry, rungs_with_lines),
         )

@@ -1,0 +1,82 @@
+"""Straight lines from the values of lower rungs to those of the rungs that decide the objectives.
+
+A line comes from the prior that the lower rung's verifier declares for the level of the deciding rung, or else from the
+lower rung's gate, whose edges are read as the objective's limits on the rung's own scale. The scheduler's law starts
+from these lines; until there is a law, they say what a lower rung's value lets one expect.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from sciagent.campaign.file.rungs import RungSpec
+from sciagent.domain.objectives import Objective, Window
+from sciagent.domain.worth import Line
+
+WIDE_GATE_RATIO = 5  # ratio of gate width to the objective's window above which a gate gives no line
+GATE_SHARE = 0.25  # residual of a line from a gate with one edge, as a share of that edge
+RESIDUALS_PER_GATE = 3  # width of a gate with two edges, in residuals of its line
+LEAST_RESIDUAL = 1e-6  # least residual of a line from a gate, in the property's unit
+
+
+def lines_of(ladder: Sequence[RungSpec], objectives: Sequence[Objective]) -> list[dict[str, Line]]:
+    """Returns for each rung its lines, by the property of an objective.
+
+    ladder: the rungs up to the terminal one. The line of a rung that decides the objective, and of one without a prior
+    and a telling gate, is missing.
+    """
+    lines: list[dict[str, Line]] = [{} for _ in ladder]
+    for objective in objectives:
+        name = objective.property
+        measuring = [position for position, rung in enumerate(ladder) if name in rung.measured()]
+        for position in measuring[:-1]:
+            line = _prior_line(name, ladder[position], ladder[measuring[-1]]) or _gate_line(objective, ladder[position])
+            if line is not None:
+                lines[position][name] = line
+    return lines
+
+
+def _prior_line(name: str, rung: RungSpec, deciding_rung: RungSpec) -> Line | None:
+    """Returns the declared line of a property at the deciding rung against `rung`; None without one."""
+    deciding_label = next(m.level.label for m in deciding_rung.measures if m.property.name == name)
+    deciding_level = deciding_label.split("//")[0]  # without the level of the geometry
+    own_method = next(m.level.method for m in rung.measures if m.property.name == name)
+    for prior in rung.configured.priors:
+        is_for_level = prior.property == name and prior.level == deciding_level
+        is_for_method = prior.method in (None, own_method)
+        if not (is_for_level and is_for_method):
+            continue
+        if prior.slope is not None and prior.intercept is not None and prior.residual is not None:
+            return Line(prior.slope, prior.intercept, prior.residual)
+    return None
+
+
+def _gate_line(objective: Objective, rung: RungSpec) -> Line | None:
+    """Returns the line by the gate: its edges are the objective's limits on the rung's scale."""
+    gate = rung.window_gates().get(objective.property)
+    accept = objective.accept
+    if gate is None or accept is None:
+        return None
+    if _width(gate) > WIDE_GATE_RATIO * _width(accept):
+        return None  # a wide gate excludes only absurd values
+    gate_edges = []
+    offsets = []
+    for gate_edge, limit in ((gate.low, accept.low), (gate.high, accept.high)):
+        if gate_edge is not None and limit is not None:
+            gate_edges.append(gate_edge)
+            offsets.append(limit - gate_edge)
+    if not gate_edges:
+        return None
+    if len(gate_edges) == 2:
+        residual = abs(gate_edges[1] - gate_edges[0]) / RESIDUALS_PER_GATE
+    else:
+        residual = GATE_SHARE * abs(gate_edges[0])
+    return Line(1.0, math.fsum(offsets) / len(offsets), max(residual, objective.scale, LEAST_RESIDUAL))
+
+
+def _width(window: Window) -> float:
+    """Returns the width of a window; infinite with an open side."""
+    if window.low is None or window.high is None:
+        return math.inf
+    return window.high - window.low
