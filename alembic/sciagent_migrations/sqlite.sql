@@ -152,8 +152,12 @@ CREATE TABLE campaign_candidate (
 	hit_tier VARCHAR(20), 
 	reason VARCHAR(60), 
 	detail TEXT, 
-	score FLOAT, 
 	utility FLOAT, 
+	p_hit FLOAT, 
+	expected_utility FLOAT, 
+	margin FLOAT, 
+	chance INTEGER, 
+	basis VARCHAR(10), 
 	is_hit BOOLEAN NOT NULL, 
 	in_seeds BOOLEAN NOT NULL, 
 	proposal_id INTEGER, 
@@ -793,11 +797,10 @@ CREATE INDEX ix_audit_entry_campaign ON audit_entry (campaign_id, id);
 CREATE INDEX ix_audit_entry_object ON audit_entry (object, object_id, id);
 CREATE INDEX ix_calibration_campaign ON calibration (campaign_id, id);
 CREATE INDEX ix_campaign_amendment_campaign_id ON campaign_amendment (campaign_id);
-CREATE INDEX ix_campaign_candidate_best ON campaign_candidate (campaign_id, is_hit DESC, coalesce(utility, -1) DESC, depth DESC, coalesce(score, -1) DESC, seq);
+CREATE INDEX ix_campaign_candidate_best ON campaign_candidate (campaign_id, coalesce(chance, -1) DESC, coalesce(expected_utility, -1) DESC, coalesce(margin, -1e300) DESC, seq);
 CREATE INDEX ix_campaign_candidate_open ON campaign_candidate (campaign_id, standing, position, seq);
-CREATE INDEX ix_campaign_candidate_parents ON campaign_candidate (campaign_id, score DESC, seq);
 CREATE INDEX ix_campaign_candidate_places ON campaign_candidate (campaign_id, position, standing, verdict, hit_tier);
-CREATE INDEX ix_campaign_candidate_score ON campaign_candidate (campaign_id, standing, position, score DESC, seq);
+CREATE INDEX ix_campaign_candidate_waiting ON campaign_candidate (campaign_id, standing, position, coalesce(chance, -1) DESC, coalesce(expected_utility, -1) DESC, coalesce(margin, -1e300) DESC, seq);
 CREATE INDEX ix_campaign_hosted ON campaign (hosted, state);
 CREATE INDEX ix_candidate_alias_candidate_id ON candidate_alias (candidate_id);
 CREATE INDEX ix_candidate_formula ON candidate (formula) WHERE kind != 'molecule';

@@ -39,10 +39,10 @@ def run_evolve(name: str, seed: int, budget: int, start: list[str]) -> dict[str,
     search = GeneticSearch(MoleculeEdits(), known=oracle.known)
     try:
         for smiles in start:
-            search.tell(smiles, oracle.score(smiles))
+            search.tell(smiles, (oracle.score(smiles),))
         while children := search.ask(BATCH, rng):
             for child in children:
-                search.tell(child.text, oracle.score(child.text), child.operation)
+                search.tell(child.text, (oracle.score(child.text),), child.operation)
     except BudgetSpentError:
         pass
     return {"curve": oracle.curve, "best": oracle.best(3), "calls": oracle.calls, "seconds": time.monotonic() - begun}

@@ -48,7 +48,7 @@ def test_the_proposer_of_the_page_proposes(tmp_path: Path, monkeypatch: pytest.M
     with Driver(built) as driver:
         assert driver.run() is CampaignState.FINISHED, "it ends when there are no more children"
     with ledger.read() as connection:
-        texts = [row[2] for row in standings.best_scored(connection, built.row.id, 100)]
+        texts = [row["text"] for row in standings.best_with_worth(connection, built.row.id, 100)]
     ledger.close()
     sys.modules.pop("acme_search", None)
     assert {"c1ccccc1", "Fc1ccccc1", "Fc1ccccc1F"} <= set(texts)

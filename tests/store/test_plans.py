@@ -27,9 +27,8 @@ from tests.support.query_plans import plan_of, scans
 WORKER = NewWorker("w", "host", 1, "ledger", ("simulation",), slots=2, cores=1)
 RELAXED = Position(1), Computation("toy", "1", rows.SETTINGS), "chemical/x-cif"
 HOT: dict[str, Callable[[Any, int], object]] = {
-    "waiting, first come first": lambda c, i: standings.waiting_candidates(c, i, 1, by_score=False, limit=10),
-    "waiting, best first": lambda c, i: standings.waiting_candidates(c, i, 1, by_score=True, limit=10),
-    "top": lambda c, i: standings.best_scored(c, i, 10),
+    "waiting, best first": lambda c, i: standings.waiting_candidates(c, i, 1, 10),
+    "top": lambda c, i: standings.best_with_worth(c, i, 10),
     "count_at": lambda c, i: standings.count_at(c, i, [1, 2], 10),
     "reuses_by_rung": lambda c, i: campaign_counts.reuses_by_rung(c, i),
     "members": lambda c, i: standings.members(c, i, [1, 2]),

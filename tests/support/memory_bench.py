@@ -1,4 +1,4 @@
-"""A bench in memory: it parses what is proposed and keeps it. Small molecules score low, so that the best are known."""
+"""A bench in memory: it parses what is proposed and keeps it. Small molecules have a low utility, so that the best are known."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from sciagent.agent.tools.tool_registry import Past
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut, Scored
+from sciagent.domain.proposer_interfaces import KnownCandidate, ProposalIn, ProposalOut
 from sciagent.errors import InvalidCandidateError
+from tests.support.worths import worth
 
 
 class MemoryBench:
-    """score: heavy atoms / 100. `handed` is all that ever reached it."""
+    """Expected utility: heavy atoms / 100. `handed` is all that ever reached it."""
 
     def __init__(self, *smiles: str) -> None:
         self.molecules: dict[str, Molecule] = {}
@@ -39,7 +40,7 @@ class MemoryBench:
         return ProposalOut(given.text, status, made.key, standing="open", candidate=made.smiles)
 
     def _remember(self, given: ProposalIn, key: str | None, status: str, reason: str) -> None:
-        score = self.molecules[key].heavy_atoms / 100 if key else None
+        known = str(worth(self.molecules[key].heavy_atoms / 100)) if key else None
         self.past.append(
             Past(
                 text=given.text,
@@ -48,19 +49,19 @@ class MemoryBench:
                 standing="open" if key else None,
                 reason=reason,
                 operation=given.operation,
-                score=score,
+                worth=known,
             )
         )
 
     def key_of(self, candidate: Candidate) -> str:
         return candidate.key
 
-    def best(self, n: int) -> list[Scored]:
+    def best(self, n: int) -> list[KnownCandidate]:
         rows = [
-            Scored(key, m.smiles, m.heavy_atoms / 100, 1, seq=seq, operation=self.operations[key])
+            KnownCandidate(key, m.smiles, worth(m.heavy_atoms / 100), 1, seq=seq, operation=self.operations[key])
             for seq, (key, m) in enumerate(self.molecules.items())
         ]
-        return sorted(rows, key=lambda row: (-row.score, row.seq))[:n]
+        return sorted(rows, key=lambda row: (-row.worth.expected_utility, row.seq))[:n]
 
     def missed_gate(self, candidate: Candidate) -> str | None:
         return None

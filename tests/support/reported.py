@@ -28,6 +28,7 @@ from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.results import candidates, evidence
 from tests.support import rows
 from tests.support.rows import new_evidence
+from tests.support.worths import worth_columns
 
 SMILES = (
     "c1ccccc1",
@@ -191,9 +192,14 @@ class Maker:
         spend.book_many(connection, [spend.Bill(self.row.id, rung_id, attempt, cost)])
         return attempt
 
-    def place(self, i: int, standing: Standing, position: int, **more: Any) -> None:
+    def place(self, i: int, standing: Standing, position: int, *, expected: float | None = None, **more: Any) -> None:
+        """expected: the expected utility of a candidate whose utility is not stated."""
+        hit = None if standing is Standing.OPEN else bool(more.get("is_hit"))
+        columns = worth_columns(more.get("utility", expected), hit)
         with self.ledger.begin() as connection:
-            standings.update(connection, self.row.id, self.ids[i], standing=standing, position=position, **more)
+            standings.update(
+                connection, self.row.id, self.ids[i], standing=standing, position=position, **columns, **more
+            )
 
     def end(self, state: CampaignState, why: str) -> CampaignRow:
         with self.ledger.begin() as connection:
@@ -229,7 +235,7 @@ def dyes(ledger: Ledger, folder: Path, **changed: Any) -> Maker:
             verdict=verdict,
             reason=reason,
             depth=2,
-            score=0.9 - i / 100,
+            expected=0.9 - i / 100,
             utility=0.9 - i / 10,
             is_hit=i in hits,
             hit_tier="high_fidelity" if i in hits else None,
@@ -238,9 +244,16 @@ def dyes(ledger: Ledger, folder: Path, **changed: Any) -> Maker:
     for i in (5, 6):
         detail = f"homo_lumo_gap = {LOW[i]} eV, gate 1.3 ≤ homo_lumo_gap ≤ 2.8 eV"
         made.place(
-            i, Standing.DROPPED, 1, verdict=Verdict.FAIL, reason=Reason.ABOVE_WINDOW, detail=detail, depth=1, score=0.2
+            i,
+            Standing.DROPPED,
+            1,
+            verdict=Verdict.FAIL,
+            reason=Reason.ABOVE_WINDOW,
+            detail=detail,
+            depth=1,
+            expected=0.2,
         )
-    made.place(7, Standing.OPEN, 2, depth=1, score=0.6)
+    made.place(7, Standing.OPEN, 2, depth=1, expected=0.6)
     made.answer(8, 2, outcome=Outcome.NOT_CONVERGED, reason=Reason.SCF_NOT_CONVERGED, seconds=30.0)
     made.place(
         8,
@@ -250,7 +263,7 @@ def dyes(ledger: Ledger, folder: Path, **changed: Any) -> Maker:
         reason=Reason.SCF_NOT_CONVERGED,
         detail="100 cycles",
         depth=1,
-        score=0.5,
+        expected=0.5,
     )
     made.answer(9, 1, outcome=Outcome.TIMEOUT, reason=Reason.WALL_LIMIT, seconds=20.0)
     made.place(9, Standing.DROPPED, 1, verdict=Verdict.INCONCLUSIVE, reason=Reason.WALL_LIMIT, detail="600 s")

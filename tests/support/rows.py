@@ -24,6 +24,7 @@ from sciagent.store.job_queue import jobs, leases, spend
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
+from tests.support.worths import worth_columns
 
 LEVEL = Level("PBE0", "def2-SVP", "gas", "GFN2-xTB")
 SETTINGS = "5" * 64
@@ -133,7 +134,7 @@ def campaign_at_every_place(ledger: Ledger) -> CampaignRow:
             (Standing.DROPPED, 1, 1, Verdict.INCONCLUSIVE, None, False),
             (Standing.OPEN, 1, 0, None, 0.3, False),
         ]
-        for id_, (standing, position, depth, verdict, score, hit) in zip(ids, places, strict=True):
+        for id_, (standing, position, depth, verdict, expected, hit) in zip(ids, places, strict=True):
             tier = "high_fidelity" if hit else None
             standings.update(
                 connection,
@@ -143,7 +144,7 @@ def campaign_at_every_place(ledger: Ledger) -> CampaignRow:
                 position=position,
                 depth=depth,
                 verdict=verdict,
-                score=score,
+                **worth_columns(expected, None if standing is Standing.OPEN else hit),
                 is_hit=hit,
                 hit_tier=tier,
             )

@@ -84,7 +84,7 @@ class Talker(Maker):
             2,
             verdict="pass" if hit else "fail",
             depth=2,
-            score=0.5,
+            expected=0.5,
             is_hit=hit,
             utility=1.0 - abs(value - 4.3) / 4,
             reason=None if hit else "above_window",

@@ -15,9 +15,10 @@ from sciagent.agent.proposers.evolve import Evolve
 from sciagent.chemistry.editing.mutate_and_crossover import CROSSOVERS, OPERATIONS, EditLimits
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut, Scored, Turn
+from sciagent.domain.proposer_interfaces import KnownCandidate, ProposalIn, ProposalOut, Turn
 from sciagent.errors import InvalidCandidateError
 from tests.support.subjects import MOLECULES
+from tests.support.worths import worth
 
 SEEDS = ("c1ccccc1", "CCO", "not a molecule", "c1ccncc1", "COc1ccccc1", "OCC")
 
@@ -28,7 +29,7 @@ class Bench:
     def __init__(self, unscored: int = 0, gate: Callable[[str], str | None] = lambda smiles: None) -> None:
         self.gate = gate
         self.proposals: list[ProposalIn] = []
-        self.scored: dict[str, Scored] = {}
+        self.scored: dict[str, KnownCandidate] = {}
         self.keys: set[str] = set()
         self._unscored = unscored
 
@@ -41,12 +42,14 @@ class Bench:
                 continue
             if mol.key not in self.keys and len(self.keys) >= self._unscored:
                 value = 1 / (1 + 2.718 ** -float(Crippen.MolLogP(mol.mol)))
-                self.scored[mol.key] = Scored(mol.key, mol.smiles, value, 1, False, len(self.keys), one.operation)
+                self.scored[mol.key] = KnownCandidate(
+                    mol.key, mol.smiles, worth(value), 1, False, len(self.keys), one.operation
+                )
             self.keys.add(mol.key)
         return [ProposalOut(one.text, "new") for one in proposals]
 
-    def best(self, n: int) -> list[Scored]:
-        return sorted(self.scored.values(), key=lambda s: (-s.score, s.seq))[:n]
+    def best(self, n: int) -> list[KnownCandidate]:
+        return sorted(self.scored.values(), key=lambda s: (-s.worth.expected_utility, s.seq))[:n]
 
     def key_of(self, candidate: Candidate) -> str:
         return candidate.key
@@ -89,7 +92,11 @@ def test_children_are_new_named_and_climb(proposer: Evolve) -> None:
     assert len(set(keys)) == len(keys) and not set(keys) & {parse_molecule(s).key for s in SEEDS if "not" not in s}
     assert {c.operation for c in children} <= {*OPERATIONS, *CROSSOVERS}
     assert all(c.parents for c in children)
-    assert bench.best(1)[0].score > 0.9 > max(s.score for s in bench.scored.values() if s.operation == "seed")
+    assert (
+        bench.best(1)[0].worth.expected_utility
+        > 0.9
+        > max(s.worth.expected_utility for s in bench.scored.values() if s.operation == "seed")
+    )
     assert sum(cursors[-1]["made"].values()) == pytest.approx(28 * 4, rel=0.2)
 
 

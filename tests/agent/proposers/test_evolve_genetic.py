@@ -28,11 +28,11 @@ def evolved(seed: int, children: int, batch: int = 5) -> tuple[GeneticSearch, li
     """A search that maximises logP, and what it asked for."""
     search, rng, asked = GeneticSearch(MoleculeEdits(), limits=LIMITS), random.Random(seed), list[str]()
     for smiles in START:
-        search.tell(smiles, logp(smiles))
+        search.tell(smiles, (logp(smiles),))
     while len(asked) < children:
         for child in search.ask(batch, rng):
             asked.append(child.text)
-            search.tell(child.text, logp(child.text), child.operation)
+            search.tell(child.text, (logp(child.text),), child.operation)
     return search, asked
 
 
@@ -44,8 +44,8 @@ def run() -> tuple[GeneticSearch, list[str]]:
 def test_it_climbs_far_above_where_it_started(run: tuple[GeneticSearch, list[str]]) -> None:
     search, _ = run
     best = search.population()[:10]
-    assert sum(m.score for m in best) / 10 > max(map(logp, START)) + 2
-    assert [m.score for m in best] == sorted((m.score for m in best), reverse=True)
+    assert sum(m.fitness[0] for m in best) / 10 > max(map(logp, START)) + 2
+    assert [m.fitness for m in best] == sorted((m.fitness for m in best), reverse=True)
 
 
 def test_nothing_is_asked_for_twice_and_all_is_within_the_limits(run: tuple[GeneticSearch, list[str]]) -> None:
@@ -69,24 +69,24 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evolve, "POPULATION", 10)
     search = GeneticSearch(MoleculeEdits())
     for n in range(1, 200):
-        search.tell("C" * n, score=float(n % 53), number=n)
+        search.tell("C" * n, fitness=(float(n % 53),), number=n)
     assert len(search._members) == len(search._texts) == 10 * KEPT_PER_PLACE
-    assert [m.score for m in search.population()] == [52.0] * 3 + [51.0] * 3 + [50.0] * 3 + [49.0]
+    assert [m.fitness[0] for m in search.population()] == [52.0] * 3 + [51.0] * 3 + [50.0] * 3 + [49.0]
     assert [m.number for m in search.population()][:3] == [52, 105, 158], "equal scores in order of arrival"
-    assert search._members[-1].score == 37.0
+    assert search._members[-1].fitness == (37.0,)
 
 
 def test_what_is_told_twice_counts_once() -> None:
     search = GeneticSearch(MoleculeEdits())
-    search.tell("CCO", 0.5)
-    search.tell("CCO", 0.9)
-    assert [(m.text, m.score) for m in search.population()] == [("CCO", 0.5)]
+    search.tell("CCO", (0.5,))
+    search.tell("CCO", (0.9,))
+    assert [(m.text, m.fitness) for m in search.population()] == [("CCO", (0.5,))]
 
 
 def test_what_is_known_elsewhere_is_not_asked_for() -> None:
     search = GeneticSearch(MoleculeEdits(), known=lambda smiles: "N" in smiles or "n" in smiles)
     for smiles in START:
-        search.tell(smiles, logp(smiles))
+        search.tell(smiles, (logp(smiles),))
     children = search.ask(40, random.Random(0))
     assert len(children) == 40
     assert not any(set(c.text) & set("Nn") for c in children)
@@ -114,7 +114,7 @@ def test_a_search_goes_on_from_its_state() -> None:
     first, _ = evolved(3, 60)
     again = GeneticSearch(MoleculeEdits(), limits=LIMITS, made=first.made)
     for m in sorted(first._members, key=lambda m: m.number):
-        again.tell(m.text, m.score, m.operation, number=m.number)
+        again.tell(m.text, m.fitness, m.operation, number=m.number)
     assert again.ask(10, random.Random(4)) == first.ask(10, random.Random(4))
 
 

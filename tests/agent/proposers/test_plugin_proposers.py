@@ -90,7 +90,7 @@ def test_it_proposes_after_the_seeds_from_what_was_measured_and_pays_for_its_wor
         driver.run()
     seeds, *later = Longer.seen
     assert {each.text for each in seeds} == {"CO", "CCO", "CN"}, "all seeds come before the first question"
-    assert [each.score for each in seeds] == sorted((each.score for each in seeds), reverse=True)
+    assert [each.worth.order for each in seeds] == sorted((each.worth.order for each in seeds), reverse=True)
     assert all(set(each.values) == {"logp"} for each in seeds)
     assert max(each.values["logp"] for each in later[-1]) >= 2
     with ledger.read() as connection:

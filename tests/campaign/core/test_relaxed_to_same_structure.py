@@ -179,7 +179,9 @@ def test_the_later_of_two_is_dropped_before_the_dearer_rung_and_names_the_first(
         key = made.crystals[0].key[:12]
         assert second["reason"] == SAME
         assert second["detail"] == f"relaxed to the same structure as NaCl Fm-3m ({key})"
-        assert (second["is_hit"], second["score"], second["depth"]) == (False, None, RELAX), "no parent, but it teaches"
+        assert (second["is_hit"], second["chance"], second["depth"]) == (False, None, RELAX), (
+            "no parent, but it teaches"
+        )
         made.settle(made.said(ELASTIC, {0: bulk_modulus(25.0)}))
         assert made.rows()[0]["is_hit"]
         assert campaign_counts.hits(connection, built.row.id) == 1

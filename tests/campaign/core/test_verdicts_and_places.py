@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from statistics import NormalDist
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sciagent.campaign.core.verdicts_and_places import Answer, Place, RungTerms, centrality, judge, ladder_rules, place
+from sciagent.campaign.core.verdicts_and_places import Answer, Place, RungTerms, judge, ladder_rules, place
 from sciagent.domain.directive_verbs_and_steering_state import SteeringState
 from sciagent.domain.evidence import Finding, Measured
 from sciagent.domain.objectives import Direction, Objective, Window
@@ -15,6 +18,7 @@ from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.worth import UNKNOWN_DESIRABILITY, Basis, Line
 from sciagent.store.campaign_state.same_structures import Likeness
 from tests.support.rows import gap
 
@@ -77,11 +81,19 @@ def test_a_promotion_waives_the_gates_below_and_a_veto_takes_the_hit_away() -> N
     assert (held.standing, held.position) == (Standing.HELD, 1)
 
 
-def test_the_score_below_the_terminal_rung_is_how_central_a_value_lies_in_the_gate() -> None:
-    assert placed(ok()).score is None
-    assert placed(ok(), ok(gap(5.0))).score == pytest.approx(1.0)
-    assert placed(ok(), ok(gap(6.9))).score == pytest.approx(centrality(Window(3.0, 7.0), 6.9))
-    assert placed(ok(), ok(gap(5.0)), ok(gap(3.6))).score == pytest.approx(OBJECTIVES[0].desirability(3.6))
+def test_the_worth_below_the_deciding_rung_follows_the_line_to_it() -> None:
+    assert placed(ok()).worth is None
+    near = placed(ok(), ok(gap(5.0))).worth  # without a prior or a telling gate: its own value, give or take two scales
+    assert near is not None and near.basis is Basis.LINE
+    assert near.p_hit == pytest.approx(NormalDist(5.0, 0.8).cdf(math.inf) - NormalDist(5.0, 0.8).cdf(4.0))
+    assert near.margin == pytest.approx((5.0 - 4.0) / 0.4)
+    shifted = [{}, {"homo_lumo_gap": Line(1.0, -0.5, 0.1)}, {}]
+    rules = ladder_rules(TERMS, {o.property: o.accept for o in OBJECTIVES}, 2, "priced", "hits", lines=shifted)
+    by_line = place(rules, OBJECTIVES, [Answer(Position(1), judge(rules[1], ok(gap(4.6))), (gap(4.6),))]).worth
+    assert by_line is not None and by_line.p_hit == pytest.approx(1 - NormalDist(4.1, 0.1).cdf(4.0), abs=1e-6)
+    decided = placed(ok(), ok(gap(5.0)), ok(gap(3.6))).worth
+    assert decided is not None and (decided.p_hit, decided.chance, decided.basis) == (0.0, 0, Basis.ANSWERED)
+    assert decided.expected_utility == pytest.approx(OBJECTIVES[0].desirability(3.6), abs=1e-6)
 
 
 DECIDED_BELOW = (
@@ -139,15 +151,22 @@ def test_a_bound_at_the_edge_of_a_decided_objective_decides_nothing() -> None:
     assert (where.standing, where.verdict) == (Standing.DROPPED, Verdict.INCONCLUSIVE)
 
 
-def test_the_score_holds_a_decided_objective_against_its_own_limits() -> None:
-    inside, outside = (placed_in("graded", [ok(), ok(gap(value))]).score for value in (2.5, 5.0))
-    assert inside == pytest.approx(1.0) and outside == pytest.approx(DECIDED_BELOW[0].desirability(5.0))
+def test_a_decided_objective_is_held_against_its_own_limits() -> None:
+    inside, outside = (placed_in("graded", [ok(), ok(gap(value))]).worth for value in (2.5, 5.0))
+    assert inside is not None and outside is not None
+    assert (inside.p_hit, inside.chance) == (None, 1), "nothing is known of the dipole yet"
+    assert (outside.p_hit, outside.chance) == (0.0, 0)
+    unknown = UNKNOWN_DESIRABILITY**0.5
+    assert inside.expected_utility == pytest.approx(unknown, abs=1e-6)
+    assert outside.expected_utility == pytest.approx(DECIDED_BELOW[0].desirability(5.0) ** 0.5 * unknown, abs=1e-6)
 
 
-def test_of_two_hits_with_equal_utility_the_one_farther_inside_has_the_higher_score() -> None:
+def test_of_two_hits_with_equal_utility_the_one_farther_inside_comes_first() -> None:
     near, far = (placed_in("hits", [ok(), ok(gap(2.5)), ok(), ok(dipole(value))]) for value in (3.9, 1.0))
     assert near.utility == far.utility == 1.0
-    assert near.score is not None and far.score is not None and near.score < far.score
+    assert near.worth is not None and far.worth is not None
+    assert near.worth.chance == far.worth.chance == 100
+    assert near.worth.order < far.worth.order
 
 
 LIKENESS = Likeness(Position(1), "NaCl Fm-3m (0e1152553fcc)")
@@ -158,7 +177,7 @@ def test_what_relaxed_to_the_structure_of_another_is_dropped_at_that_rung(findin
     where = placed(*findings, likeness=LIKENESS)
     assert (where.standing, where.position, where.verdict) == (Standing.DROPPED, 1, Verdict.FAIL)
     assert (where.reason, where.detail) == ("same_structure", LIKENESS.detail)
-    assert (where.score, where.utility, where.is_hit) == (None, None, False), "neither a hit nor a parent"
+    assert (where.worth, where.utility, where.is_hit) == (None, None, False), "neither a hit nor a parent"
 
 
 def test_a_candidate_that_the_rung_stops_falls_for_what_the_rung_says() -> None:

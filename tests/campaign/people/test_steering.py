@@ -136,7 +136,7 @@ def test_a_veto_takes_a_hit_out_and_a_release_brings_it_back(built: Built) -> No
     with built.ledger.read() as connection:
         row = campaigns.get(connection, "small")
         assert hit.key not in {r.key for r in best(connection, row, 9)}
-        assert hit.key not in {r.key for r in standings.best_scored(connection, row.id, 9)}  # no parent either
+        assert hit.key not in {r["key"] for r in standings.best_with_worth(connection, row.id, 9)}  # no parent either
     steering.release(people(built), one, "ann", "it was the other flask")
     again = stands(built, one.key)
     assert {k: again[k] for k in was if k != "updated_at"} == {k: was[k] for k in was if k != "updated_at"}

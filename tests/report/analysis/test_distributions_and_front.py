@@ -33,7 +33,7 @@ def two_objectives(ledger: Ledger, folder: Path, **changed: object) -> Maker:
             made.answer(i, 2, gap(4.0 + i, GFN2), dipole)
         settled = {"verdict": "pass", "is_hit": i == 0, "utility": 0.5}
         more = settled if i < 3 else {}
-        made.place(i, Standing.SETTLED if i < 3 else Standing.OPEN, 2, depth=2 if i < 3 else 1, score=0.5, **more)
+        made.place(i, Standing.SETTLED if i < 3 else Standing.OPEN, 2, depth=2 if i < 3 else 1, expected=0.5, **more)
     with ledger.begin() as connection:
         candidates.enter_names(
             connection, made.row.id, [(made.ids[0], {"id": "CPD-1"}), (made.ids[0], {"id": "CPD-9"})]

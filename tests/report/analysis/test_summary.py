@@ -42,7 +42,7 @@ def test_a_campaign_for_the_best_shows_utility_and_no_hits(own_ledger: Ledger, t
     made.enter(("C", "CC", "CCC"))
     for i in range(3):
         made.answer(i, 2, gap(3.0 + i, GFN2), seconds=10)
-        made.place(i, Standing.SETTLED, 2, verdict="pass", depth=2, score=0.3 + i / 10, utility=0.25 * (i + 1))
+        made.place(i, Standing.SETTLED, 2, verdict="pass", depth=2, expected=0.3 + i / 10, utility=0.25 * (i + 1))
     found = Parsed(rendered(made))
     assert "3 verified" in found.text and "Its utility is 0.75; 1 is best." in found.text
     assert "maximise HOMO-LUMO gap, from 2 (worst) to 6 eV (best)" in found.text

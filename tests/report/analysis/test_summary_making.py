@@ -27,7 +27,7 @@ def two_hits(ledger: Ledger, folder: Path, *values: dict[str, float]) -> Maker:
     made.enter(("CCO", "CCN", "CCF"))
     for i, own in enumerate(values):
         made.answer(i, 0, *(Measured(name, Level("RDKit"), Quantity(x, "1", 0.0)) for name, x in own.items()))
-        made.place(i, Standing.SETTLED, 2, depth=2, score=0.5, utility=0.5, is_hit=i < 2)
+        made.place(i, Standing.SETTLED, 2, depth=2, expected=0.5, utility=0.5, is_hit=i < 2)
     return made
 
 

@@ -33,7 +33,7 @@ def test_computed_values_stand_against_imported_ones(own_ledger: Ledger, tmp_pat
     measured, computed = (-0.22, -0.217, -0.21, -0.205, -0.206), (-0.2, -0.21, -0.2, -0.195, -0.196)
     for i, (x, y) in enumerate(zip(measured, computed, strict=True)):
         made.answer(i, 2, Measured("solvation_free_energy", Level("SMD", phase="water"), Quantity(y, "eV", 0.01)))
-        made.place(i, Standing.SETTLED, 2, verdict="pass", depth=2, score=0.5)
+        made.place(i, Standing.SETTLED, 2, verdict="pass", depth=2, expected=0.5)
         known = Measured("solvation_free_energy", Level("experiment", phase="water"), Quantity(x, "eV", 0.01))
         with made.ledger.begin() as connection:
             new = new_evidence(made.ids[i], known, verifier="import", subject=str(i), source="freesolv.csv")
@@ -101,7 +101,7 @@ def test_what_people_and_models_wrote_cannot_act(own_ledger: Any, tmp_path: Path
         reason=HOSTILE[:60],
         detail=HOSTILE,
         depth=2,
-        score=0.99,
+        expected=0.99,
         utility=0.99,
         is_hit=True,
     )

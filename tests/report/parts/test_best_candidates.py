@@ -88,7 +88,7 @@ def test_a_property_that_only_the_ledger_knows_is_reported(own_ledger: Ledger, t
     for i in range(2):
         made.answer(i, 1, gap(2.0 + i, GFN2))
         made.answer(i, 2, gap(1.0 + i, PBE0))
-        made.place(i, Standing.SETTLED, 2, verdict="pass", depth=2, score=0.5)
+        made.place(i, Standing.SETTLED, 2, verdict="pass", depth=2, expected=0.5)
     with made.ledger.begin() as connection:
         connection.execute(
             t.property_.update().where(t.property_.c.name == "homo_lumo_gap").values(name="notebook_index")
@@ -103,10 +103,10 @@ def test_hits_are_listed_by_utility_wherever_they_are_listed(own_ledger: Ledger,
     made.enter((*molecules, "CO", "CN"))
     for i, utility in enumerate(utilities):
         made.answer(i, 2, gap(4.3, PBE0))
-        hit = {"verdict": "pass", "depth": 2, "score": 1.0, "utility": utility, "is_hit": True, "hit_tier": "x"}
+        hit = {"verdict": "pass", "depth": 2, "expected": 1.0, "utility": utility, "is_hit": True, "hit_tier": "x"}
         made.place(i, Standing.SETTLED, 2, **hit)
-    made.place(5, Standing.OPEN, 1, depth=1, score=1.0)
-    made.place(6, Standing.SETTLED, 2, verdict="fail", depth=2, score=0.5, utility=0.5)
+    made.place(5, Standing.OPEN, 1, depth=1, expected=1.0)
+    made.place(6, Standing.SETTLED, 2, verdict="fail", depth=2, expected=0.5, utility=0.5)
     expected = ["CCC", "CCCCC", "CC", "CCCC", "C"]
     with made.ledger.read() as connection:
         ladder = campaigns.rungs(connection, made.row.id)

@@ -12,7 +12,7 @@ def test_every_rung_below_is_run_on_all_and_the_terminal_one_by_lot_alone() -> N
     n, chance = 2000, 0.2
     pool = CandidatePool(np.full((n, 2), np.nan), np.zeros((n, 2), dtype=bool), np.ones((n, 2)))
     pool.lots = lots(3, (f"key {i}" for i in range(n)))
-    pool.score = np.linspace(0, 1, n)  # plays no part
+    pool.worth[:] = np.linspace(0, 1, n)[:, None]  # plays no part
     rule, verified = Lottery(chance, 2), []
     while purchases := rule.choose(pool, np.inf):
         pool.slots = 64

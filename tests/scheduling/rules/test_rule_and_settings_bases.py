@@ -12,18 +12,18 @@ from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.halving import Halving
-from sciagent.scheduling.rules.rule_and_settings_bases import FIRST, PaidLadder, RungRule, waiting_in
+from sciagent.scheduling.rules.rule_and_settings_bases import FIRST, PaidLadder, RungRule, Waiting, waiting_in
 from sciagent.scheduling.rules.thresholds import Thresholds
 from sciagent_bench.rivals.campaign_rules_as_buyers import ranks
-from tests.scheduling.rules.arrays import NAN, waiting
+from tests.scheduling.rules.arrays import NAN, waiting, worths
 
 
 def pool(scores: list[list[float]]) -> CandidatePool:
-    """Three rungs of cost 1, 10 and 100; what has a score was bought."""
+    """Three rungs of cost 1, 10 and 100; what has an answer was bought."""
     seen = np.array(scores, dtype=float)
     made = CandidatePool(seen, ~np.isnan(seen), np.tile([1.0, 10.0, 100.0], (len(seen), 1)))
     made.out = ~np.isnan(seen[:, -1])
-    made.score = ranks(seen, 1)
+    made.worth = worths(ranks(seen, 1))
     return made
 
 
@@ -33,11 +33,11 @@ def six_of_seven() -> CandidatePool:
 
 
 def standing(made: CandidatePool) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The rung that each candidate waits for, and its score."""
-    position, score = np.full(len(made.out), -1), np.full(len(made.out), NAN)
+    """The rung that each candidate waits for, and its expected utility."""
+    position, expected = np.full(len(made.out), -1), np.full(len(made.out), NAN)
     for at in waiting_in(made):
-        position[at.rows], score[at.rows] = at.rung, at.score
-    return position, score
+        position[at.rows], expected[at.rows] = at.rung, at.worth[:, 1]
+    return position, expected
 
 
 def bought(rule: RungRule, made: CandidatePool, slots: int) -> list[tuple[int, int]]:
@@ -45,25 +45,27 @@ def bought(rule: RungRule, made: CandidatePool, slots: int) -> list[tuple[int, i
     return [(one.row, one.rung) for one in rule.choose(made, 1e9)]
 
 
-def test_the_score_is_the_rank_of_the_last_answer_towards_the_goal() -> None:
-    position, score = standing(six_of_seven())
+def test_the_expected_utility_is_the_rank_of_the_last_answer_towards_the_goal() -> None:
+    position, expected = standing(six_of_seven())
     assert position.tolist() == [1, 2, 1, 1, 1, 1, 0]
-    np.testing.assert_allclose(score, np.array([0.5, 3.0, 3.5, 4.5, 1.5, 2.5, NAN]) / 6)  # one answer above: rank 1 / 2
+    np.testing.assert_allclose(
+        expected, np.array([0.5, 3.0, 3.5, 4.5, 1.5, 2.5, NAN]) / 6
+    )  # one answer above: rank 1 / 2
     falling = ranks(six_of_seven().scores, -1)
     np.testing.assert_allclose(falling, np.array([5.5, 3.0, 2.5, 1.5, 4.5, 3.5, NAN]) / 6)
 
 
-def test_an_answer_that_failed_leaves_the_score_of_the_one_before() -> None:
+def test_an_answer_that_failed_leaves_the_one_before() -> None:
     made = pool([[0.1, NAN, NAN], [0.9, NAN, NAN]])
     made.closed[1, 1] = True
-    position, score = standing(made)
+    position, expected = standing(made)
     assert position.tolist() == [1, 2]
-    assert score.tolist() == [0.25, 0.75]
+    assert expected.tolist() == [0.25, 0.75]
 
 
-def test_thresholds_buys_by_score() -> None:
+def test_thresholds_buys_the_best_first() -> None:
     made = pool([[0.1, NAN, NAN], [0.9, NAN, NAN]])
-    made.score = np.array([0.7, 0.2])
+    made.worth = worths(np.array([0.7, 0.2]))
     assert bought(Thresholds(), made, 2) == [(0, 1), (1, 1)]
 
 
@@ -107,9 +109,16 @@ def test_what_everyone_gets_is_the_first_rung_or_the_one_that_ranks() -> None:
     assert {one.rung for one in ranks} == {1} and len(ranks) == 6
 
 
-def test_the_best_are_the_highest_scores_and_equal_ones_in_order_of_arrival() -> None:
+def test_the_best_come_first_and_equal_ones_in_order_of_arrival() -> None:
     at = waiting(FIRST, [3, 5, 7, 9], [0.2, 0.9, NAN, 0.9])
     assert [at.rows[at.best(n)].tolist() for n in (0, 1, 3, 9)] == [[], [5], [5, 9, 3], [5, 9, 3, 7]]
+
+
+def test_the_chance_goes_before_the_expected_utility_and_that_before_the_margin() -> None:
+    worth = np.array([[1, 1.0, 9.0], [30, 0.2, 0.0], [30, 0.2, 0.1], [30, 0.3, -5.0], [100, 0.1, 0.0], [0, 1.0, 0.0]])
+    at = Waiting(FIRST, np.arange(6), worth)
+    assert [at.best(n).tolist() for n in (1, 3, 6)] == [[4], [4, 3, 2], [4, 3, 2, 1, 0, 5]]
+    assert at.words(1) == "; chance 30 %, expected utility 0.200"
 
 
 @pytest.mark.parametrize("kind", [scheduler.name() for scheduler in SCHEDULERS if scheduler.name() != "priced"])

@@ -10,17 +10,18 @@ from sciagent.store.campaign_state import standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from tests.support import rows
+from tests.support.worths import worth_columns
 
-SCORES = (0.2, None, 0.9, 0.9, None, 0.5)
+EXPECTED = (0.2, None, 0.9, 0.9, None, 0.5)
 
 
 @pytest.fixture
 def ids(ledger: Ledger, row: CampaignRow) -> list[int]:
-    """Six candidates, open at rung 1, with SCORES."""
+    """Six candidates, open at rung 1, with EXPECTED."""
     with ledger.begin() as connection:
-        found = rows.entered(connection, row, len(SCORES), position=1, depth=0)
-        for id_, score in zip(found, SCORES, strict=True):
-            standings.update(connection, row.id, id_, score=score)
+        found = rows.entered(connection, row, len(EXPECTED), position=1, depth=0)
+        for id_, expected in zip(found, EXPECTED, strict=True):
+            standings.update(connection, row.id, id_, **worth_columns(expected))
     return found
 
 
@@ -43,28 +44,35 @@ def test_one_candidate_stands_in_several_campaigns(ledger: Ledger, row: Campaign
             standings.add(connection, row.id, [{"candidate_id": ids[0], "in_seeds": False}])
 
 
-def test_who_waits_by_score_and_by_arrival(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
+def test_who_waits_is_listed_best_first(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
     a, b, c, d, e, f = ids
-    by_score = [c, d, f, a, b, e]  # equal scores and no score: first come first
+    best_first = [c, d, f, a, b, e]  # equal worths and no worth: first come first
     with ledger.begin() as connection:
         for n in (0, 1, 3, 5, 6, 100):
-            found = standings.waiting_candidates(connection, row.id, 1, by_score=True, limit=n)
-            assert [i for i, _, _ in found] == by_score[:n]
-            found = standings.waiting_candidates(connection, row.id, 1, by_score=False, limit=n)
-            assert found == [(i, s, v) for s, (i, v) in enumerate(zip(ids, SCORES, strict=True))][:n]
+            assert standings.waiting_candidates(connection, row.id, 1, n) == best_first[:n]
         standings.update(connection, row.id, c, standing=Standing.PENDING)
         standings.update(connection, row.id, f, position=2)
-        found = standings.waiting_candidates(connection, row.id, 1, by_score=True, limit=9)
-        assert [i for i, _, _ in found] == [d, a, b, e]
-        assert standings.waiting_candidates(connection, row.id, 0, by_score=True, limit=9) == []
+        assert standings.waiting_candidates(connection, row.id, 1, 9) == [d, a, b, e]
+        assert standings.waiting_candidates(connection, row.id, 0, 9) == []
 
 
-def test_the_best_by_score(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
-    with ledger.read() as connection:
-        found = standings.best_scored(connection, row.id, 3)
-        assert [(r[0], r[3]) for r in found] == [(ids[2], 0.9), (ids[3], 0.9), (ids[5], 0.5)]
-        assert found[0][1:] == (rows.alkanes(3)[2].key, "CCC", 0.9, 0, False, 2, None)
-        assert len(standings.best_scored(connection, row.id, 100)) == 4, "without a score nobody is among the best"
+def test_the_best_have_a_worth(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
+    with ledger.begin() as connection:
+        found = standings.best_with_worth(connection, row.id, 3)
+        assert [(r["candidate_id"], r["expected_utility"]) for r in found] == [
+            (ids[2], 0.9),
+            (ids[3], 0.9),
+            (ids[5], 0.5),
+        ]
+        assert (found[0]["key"], found[0]["text"], found[0]["seq"]) == (rows.alkanes(3)[2].key, "CCC", 2)
+        assert len(standings.best_with_worth(connection, row.id, 100)) == 4, "without a worth nobody is among the best"
+        standings.update(connection, row.id, ids[0], **worth_columns(0.2, hit=True))
+        standings.update(connection, row.id, ids[2], **worth_columns(0.9, hit=False))
+        standings.update(connection, row.id, ids[3], margin=-1.0)
+        standings.update(connection, row.id, ids[5], expected_utility=0.9)
+        found = standings.best_with_worth(connection, row.id, 4)
+        hit, open_and_inside, open_and_outside, miss = [r["candidate_id"] for r in found]
+        assert (hit, open_and_inside, open_and_outside, miss) == (ids[0], ids[5], ids[3], ids[2])
 
 
 def test_counting_stops_where_it_is_told(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
