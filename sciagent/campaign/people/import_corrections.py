@@ -91,6 +91,42 @@ def id_to_supersede(
     """
     if not others:
         return None
+    first = _to_revise(others, smiles, file, revise)
+    if not first.rest:
+        return first.id
+    _write_revision(connection, first, first.rest, first.source, revise, who)
+    return None
+
+
+def correct_in_place(
+    connection: Connection,
+    others: Sequence[Differing],
+    smiles: str,
+    file: str,
+    source: str,
+    revise: str | None,
+    who: str,
+) -> None:
+    """Writes a revision of the other evidence that holds the new values beside its other ones.
+
+    source: name and hash of the new file. The other parameters and the errors are those of `id_to_supersede`.
+    """
+    first = _to_revise(others, smiles, file, revise)
+    _write_revision(connection, first, (*first.rest, *first.new), source, revise, who)
+
+
+def _write_revision(
+    connection: Connection, old: Differing, measured: tuple[Measured, ...], source: str, why: str | None, who: str
+) -> None:
+    """Writes a revision of evidence with these values. source: name and hash of its file."""
+    key = replace(old.key, revision=old.key.revision + 1)
+    finding = Finding(old.key.subject, Outcome.OK, measured=measured)
+    revised = NewEvidence(finding, key, old.candidate_id, source=source, who=who, why=why, supersedes=old.id)
+    evidence.record(connection, [revised])
+
+
+def _to_revise(others: Sequence[Differing], smiles: str, file: str, revise: str | None) -> Differing:
+    """Returns the one piece of evidence that differs from the new values. Raises UsageError as `id_to_supersede`."""
     first = others[0]
     name = file_of(others[0].source)
     if revise is None:
@@ -108,10 +144,4 @@ def id_to_supersede(
             "correct the file with the wrong value and import it again under its name with --revise (nothing was "
             "imported)"
         )
-    if not first.rest:
-        return first.id
-    key = replace(first.key, revision=first.key.revision + 1)
-    finding = Finding(first.key.subject, Outcome.OK, measured=first.rest)
-    kept = NewEvidence(finding, key, first.candidate_id, source=first.source, who=who, why=revise, supersedes=first.id)
-    evidence.record(connection, [kept])
-    return None
+    return first
