@@ -370,7 +370,8 @@ def _values(comparison: Comparison) -> Iterator[Part]:
             if not spreads:
                 table.add_row(name, "0", "–", "–", "–", "", "")
         yield table
-        if not compared.comparable:
+        measured_by_both = all(compared.measured)
+        if measured_by_both and not compared.comparable:
             yield "not by the same calculation: these numbers are not to be compared\n"
 
 
