@@ -56,7 +56,7 @@ FOLDERS_OF_PARTS = (
 """Folders whose modules are one of a kind each, so that a small one may have one importer: the list of its kind."""
 SMALL_MODULES = {
     "sciagent/agent/serving/process_guard.py": "started with -m in the server's process",
-    "sciagent/agent/tools/output_bounded_program.py": "started with -m between the client and a server of tools",
+    "sciagent/agent/tools/bound_mcp_server_output.py": "started with -m between the client and a server of tools",
     "sciagent/campaign/driving/stepped_drive.py": "`api.campaign`, which drives by it for notebooks, is long",
 }
 """Small modules that may have one importer, each with the reason."""
@@ -71,7 +71,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/campaign/pricing/auditing.py",
         "sciagent/campaign/proposing/source_contract_and_scripts.py",
         "sciagent/rewards/reward_law.py",
-        "sciagent/scheduling/law/stacked_law.py",
+        "sciagent/scheduling/law/stacked_laws_with_and_without_structure.py",
         "sciagent/scheduling/rules/priced.py",
     ),
     "YAML of campaign files, and the errors of pydantic": (
@@ -93,11 +93,11 @@ BORDERS: dict[str, tuple[str, ...]] = {
     ),
     "texts that people typed into forms, sheets and commands": (
         "sciagent/lab/record_and_review_answers.py",
-        "sciagent/lab/pages/answer_form.py",
+        "sciagent/lab/pages/answer_form_and_attachments.py",
         "sciagent/lab/typed_answers.py",
     ),
     "settings of verifiers, as files and commands state them": (
-        "sciagent/api/calculating.py",
+        "sciagent/api/calc_and_answer_tables.py",
         "sciagent/campaign/core/calibrate_to_imported_values.py",
         "sciagent/campaign/people/verify_and_calculate.py",
         "sciagent/verification/verifier_contract.py",
@@ -172,7 +172,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
     ),
     "diagnostics of evidence, which each verifier fills freely": (
         "simulators/sciagent_simulators/conformer_search_and_averages.py",
-        "simulators/sciagent_simulators/low_conformers.py",
+        "simulators/sciagent_simulators/low_conformers_and_search_spread.py",
         "simulators/sciagent_simulators/programs/program_scf.py",
         "simulators/sciagent_simulators/pyscf_engine.py",
         "simulators/sciagent_simulators/pyscf_excitations.py",
@@ -185,7 +185,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "verifiers/sciagent_verifiers/high_fidelity/gpaw_bands.py",
         "verifiers/sciagent_verifiers/programs/program_verifiers.py",
         "verifiers/sciagent_verifiers/simulation/force_field_base.py",
-        "verifiers/sciagent_verifiers/simulation/tight_binding_base.py",
+        "verifiers/sciagent_verifiers/simulation/tight_binding_base_and_second_opinion.py",
         "verifiers/sciagent_verifiers/thermochemistry_settings.py",
     ),
 }

@@ -24,7 +24,7 @@ from sciagent.api import displayed_answers, notebook_html
 from sciagent.api.best_table import BestTable, best_of
 from sciagent.api.displayed_answers import CandidateRow, candidates_of
 from sciagent.api.notebook_tables import ResultQuery, ResultTable
-from sciagent.api.progress import Progress, view_of
+from sciagent.api.progress_display import Progress, view_of
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import Entered, create_or_open, open_campaign_for_people, open_stored
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
@@ -32,7 +32,7 @@ from sciagent.campaign.file.subject_and_safety import is_reason
 from sciagent.campaign.people import amend_and_instruct
 from sciagent.domain.candidate_and_names import MOLECULE_KIND
 from sciagent.domain.directive_verbs_and_steering_state import Verb
-from sciagent.domain.evidence import file_of
+from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import Censoring, value_text
 from sciagent.errors import SpecError, UsageError
@@ -161,7 +161,7 @@ class LedgerView:
 
     def calc(self, verifier: str, smiles: str | Iterable[str] = (), **more: Any) -> ResultTable[CalculatedCandidate]:
         """Runs one verifier on molecules; known evidence is reused. more: other arguments of `sciagent.calc`."""
-        from sciagent.api.calculating import calc
+        from sciagent.api.calc_and_answer_tables import calc
 
         return calc(verifier, smiles, ledger=self, **more)
 

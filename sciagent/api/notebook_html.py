@@ -83,7 +83,7 @@ def _cell(value: object) -> str:
 
 def structure(kind: str, notation: str) -> str:
     """Returns a candidate as SVG; an empty text if it cannot be drawn."""
-    from sciagent.chemistry.subjects.registry import drawn
+    from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn
 
     return drawn(kind, notation, width=170, height=125)
 

@@ -49,7 +49,7 @@ def add(
     """
     from sciagent.api.campaign import Campaign
     from sciagent.campaign.people.amend_and_instruct import driver_line
-    from sciagent.chemistry.subjects.registry import subject_of
+    from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 
     if not candidates and file is None:
         raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")

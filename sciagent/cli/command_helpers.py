@@ -144,7 +144,7 @@ def _subject_of_file(text: str) -> Subject | None:
 
     A csv is a table of structures, and a name without an ending could be a SMILES.
     """
-    from sciagent.chemistry.subjects.registry import subject_names, subject_of
+    from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_names, subject_of
 
     path = Path(text)
     is_poscar = path.name.startswith(("POSCAR", "CONTCAR"))

@@ -58,7 +58,7 @@ def build(
 
     All episodes of a goal are in one split. Episodes that were made to evaluate a model are left out.
     """
-    from sciagent.report.export.ro_crate import licence
+    from sciagent.report.export.ro_crate_and_rerun_files import licence
     from sciagent.training.dataset_building import build as build_dataset
 
     command = shlex.join(["sciagent", *sys.argv[1:]])

@@ -11,7 +11,7 @@ from rich.console import Console
 from sciagent.api.terminal_and_signals import Line, records_table, show
 from sciagent.cli import options
 from sciagent.cli.command_helpers import Exit, candidate_text, open_ledger, put, put_answer, put_json, say
-from sciagent.cli.workers_dispatcher_metrics import short_owner
+from sciagent.cli.workers_campaign_dispatcher_metrics import short_owner
 from sciagent.domain.states_and_needs import JobState
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.inputs.environment_variables import user

@@ -33,7 +33,7 @@ from sciagent.cli import (
     steering,
     top,
     verifiers_and_calc,
-    workers_dispatcher_metrics,
+    workers_campaign_dispatcher_metrics,
 )
 from sciagent.cli.command_helpers import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
@@ -230,14 +230,16 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(jobs.cancel, "End jobs", "cancel 4711 4712 --reason 'wrong charge'"),
         Listed(jobs.retry, "Run failed jobs again", "retry --campaign quickstart --state quarantined"),
         Listed(
-            workers_dispatcher_metrics.dispatcher, "Drive submitted campaigns", "dispatcher --ledger postgresql://…"
+            workers_campaign_dispatcher_metrics.dispatcher,
+            "Drive submitted campaigns",
+            "dispatcher --ledger postgresql://…",
         ),
         Listed(
-            workers_dispatcher_metrics.worker,
+            workers_campaign_dispatcher_metrics.worker,
             "Run jobs on this machine",
             "worker --tier simulation --slots 4 --ledger postgresql://…",
         ),
-        Listed(workers_dispatcher_metrics.workers, "List workers and queues, drain a worker", "workers --all"),
+        Listed(workers_campaign_dispatcher_metrics.workers, "List workers and queues, drain a worker", "workers --all"),
     ),
 }
 """{title of the panel: its commands}, in the order of the help: commands for beginners come first."""

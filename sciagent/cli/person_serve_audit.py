@@ -255,7 +255,7 @@ def _parts() -> tuple[Any, tuple[Any, ...], Any]:
     Raises UsageError if the extra `web` is not installed.
     """
     try:
-        from sciagent.cockpit import pages_and_cached_figures as cockpit
+        from sciagent.cockpit import pages_steering_and_cached_figures as cockpit
         from sciagent.lab import pages as lab
         from sciagent.web.app import PageServer, application
     except ImportError as error:

@@ -16,7 +16,7 @@ from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
-    from sciagent.api.progress import Progress
+    from sciagent.api.progress_display import Progress
     from sciagent.campaign.file.campaign_spec import CampaignSpec
     from sciagent.campaign.file.proposers import OneProposerSpec
     from sciagent.domain.answers.status_and_comparison import Status
@@ -139,7 +139,7 @@ def _follow(campaign: Campaign, json: bool) -> None:
 
     Raises typer.Exit with the exit codes of `sciagent run`.
     """
-    from sciagent.api.progress import Progress
+    from sciagent.api.progress_display import Progress
     from sciagent.execution.worker.worker_slot import retry_while_away
     from sciagent.store.campaign_state import campaigns
 
@@ -197,7 +197,7 @@ def _drive(
     json: bool,
     quiet: bool,
 ) -> None:
-    from sciagent.api.progress import Progress
+    from sciagent.api.progress_display import Progress
     from sciagent.campaign.core.create_and_open import EntryKind
     from sciagent.report.page.html_page import checked_report_path
 

@@ -46,7 +46,7 @@ def status(
 ) -> None:
     """Show the state of a campaign: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
     from sciagent.api.open_ledger import pick_campaign
-    from sciagent.chemistry.subjects.registry import subject_of
+    from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
     from sciagent.report.status_best_trace import status as status_of
 
     with open_ledger(ledger).read() as connection:

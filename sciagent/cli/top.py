@@ -21,7 +21,7 @@ from rich.text import Text
 from sciagent.api.terminal_and_signals import Records, records_table
 from sciagent.cli import options
 from sciagent.cli.command_helpers import open_ledger, plural, put_answer
-from sciagent.cli.workers_dispatcher_metrics import EXAMPLE_ADDRESS, serve_ledger_metrics, short_owner
+from sciagent.cli.workers_campaign_dispatcher_metrics import EXAMPLE_ADDRESS, serve_ledger_metrics, short_owner
 from sciagent.domain.safe_text_and_durations import ago
 from sciagent.errors import LedgerAwayError, UsageError
 

@@ -61,7 +61,9 @@ class Candidate(Protocol):
 
 def candidate_key(kind: str, identity: str, charge: int, multiplicity: int) -> str:
     """Returns the SHA-256 of kind, identity, net charge and multiplicity."""
-    from sciagent.domain.evidence import content_hash  # loads units, which the command line's help does not need
+    from sciagent.domain.evidence_keys_and_pooled_replicates import (
+        content_hash,  # loads units, which the command line's help does not need
+    )
 
     return content_hash([kind, identity, charge, multiplicity])
 

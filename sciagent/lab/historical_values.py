@@ -18,7 +18,7 @@ from sciagent.campaign.core.record_results_and_place import settle_again
 from sciagent.chemistry.molecule_files import check_columns, csv_fault
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.display_units import Column
-from sciagent.domain.evidence import EvidenceKey, Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey, Measured
 from sciagent.domain.lab_messages_and_codes import LabAnswer
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.states_and_needs import JobState, Standing

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from sciagent.chemistry.subjects.base import Words
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.candidate_and_value_answers import EvidenceValue, PropertyValue
 from sciagent.domain.answers.explanation import (
     CampaignStory,

@@ -10,10 +10,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, ImportedValue, LimitMargin, RungValue
 from sciagent.domain.answers.status_and_comparison import Status
-from sciagent.domain.evidence import at_highest_rung
+from sciagent.domain.evidence_keys_and_pooled_replicates import at_highest_rung
 from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.errors import UnknownNameError
-from sciagent.report.analysis import proposers_compared
+from sciagent.report.analysis import proposers_and_prediction_scores
 from sciagent.report.parts import margins_and_method_errors, rung_agreement
 from sciagent.report.parts.margins_and_method_errors import contradiction
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
@@ -51,7 +51,7 @@ def status(connection: Connection, row: CampaignRow) -> Status:
         **dict(counts),
         audit=audit_results.audit(connection, row) if is_priced else None,
         value=ladder.value_of_rungs(connection, row) if is_priced else None,
-        proposers=proposers_compared.results(connection, row),
+        proposers=proposers_and_prediction_scores.results(connection, row),
         opinions=rung_agreement.judge_agreements(connection, row),
     )
 

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.errors import UsageError
-from sciagent.rewards.candidate_states import IDS_PER_READ, Records, rungs_as_of, states
+from sciagent.rewards.candidate_states_lots_and_episode_starts import IDS_PER_READ, Records, rungs_as_of, states
 from sciagent.rewards.credit import contribution_to_group
 from sciagent.rewards.credit.contribution_to_group import Find
 from sciagent.rewards.credit.outcome_return_to_go_gigpo_gae import (

@@ -30,7 +30,7 @@ from sciagent.domain.answers.reward_guards import (
     ShownGuards,
 )
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.rewards.candidate_states import Lot, Lots, states
+from sciagent.rewards.candidate_states_lots_and_episode_starts import Lot, Lots, states
 from sciagent.rewards.guard_statistics import (
     Array,
     ClusteredMean,

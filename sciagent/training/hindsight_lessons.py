@@ -25,16 +25,16 @@ from sciagent.agent.messages_sampling_and_policy_client import Message
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.verdicts_and_places import Place, place
 from sciagent.chemistry.subjects.base import Subject
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.candidate_and_names import MOLECULE_KIND
 from sciagent.domain.display_units import quantity_in_chosen_unit, window_text
-from sciagent.domain.evidence import Measured, at_highest_rung
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung
 from sciagent.domain.objectives import Objective, Window
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import JUDGED_SCORE
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.errors import InvalidCandidateError
-from sciagent.rewards.candidate_states import answers_as_of, states
+from sciagent.rewards.candidate_states_lots_and_episode_starts import answers_as_of, states
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.store.results import candidates
 from sciagent.training.read_turns import AnsweredTurn

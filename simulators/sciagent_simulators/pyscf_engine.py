@@ -54,11 +54,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes_and_verdicts import Reason
-from sciagent_simulators.geometry import Geometry, check, failure
-from sciagent_simulators.implicit_solvents import in_solvent
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent_simulators.geometry_and_its_checks import Geometry, check, failure
 from sciagent_simulators.pyscf_excitations import run_lowest, transition
 from sciagent_simulators.scf_recovery import converge
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import in_solvent
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 
 Array = NDArray[np.float64]
@@ -224,9 +224,9 @@ class DftSettings:
     dispersion: str | None = None
     """`d3bj`, `d4` (both need pyscf-dispersion) or None."""
     solvent: str | None = None
-    """One of PYSCF_SOLVENTS in module `implicit_solvents`, or None for the gas phase."""
+    """One of PYSCF_SOLVENTS in `solvent_tables_and_faster_pyscf_solvents`, or None for the gas phase."""
     solvent_model: str = "SMD"
-    """One of `SolventModel` in module `implicit_solvents`; it has no effect in the gas phase."""
+    """One of `SolventModel` in `solvent_tables_and_faster_pyscf_solvents`; it has no effect in the gas phase."""
     spin_check: Literal["auto", "always", "off"] = "auto"
     """When the two calculations of `check_spin` test a singlet. `auto`: only if the cheap screen leaves a doubt."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.chemistry.crystals.notation import read_crystal
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent.cli.command_helpers import candidate_text, structure
 from sciagent.errors import UsageError
 

@@ -9,7 +9,7 @@ import pytest
 from sciagent.campaign.people.import_values import import_file
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties_and_levels import Level
-from sciagent.domain.rung_calibration import Fit, FitKind
+from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.show_and_compare_versions import show
 from sciagent.store.campaign_state import evidence_watermarks

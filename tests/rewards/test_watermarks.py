@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.rung_calibration import Fit, FitKind
+from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.show_and_compare_versions import ShownRewards, show

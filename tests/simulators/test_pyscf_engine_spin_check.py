@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.geometry_and_its_checks import Geometry
 from sciagent_simulators.pyscf_engine import (
     MAX_PAIR_OCCUPATION,
     SAFE_TRIPLET,

@@ -11,7 +11,7 @@ from httpx2 import Response
 from starlette.testclient import TestClient
 
 from sciagent.campaign.core.built_campaign import Built
-from sciagent.cockpit import pages_and_cached_figures as cockpit
+from sciagent.cockpit import pages_steering_and_cached_figures as cockpit
 from sciagent.domain.people import Right, Role
 from sciagent.lab import pages as lab_pages
 from sciagent.store.database.ledger import Ledger

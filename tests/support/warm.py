@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 IMPORTED = (
     "sciagent.cli.main",
     "sciagent.api.campaign",
-    "sciagent.api.progress",
+    "sciagent.api.progress_display",
     "sciagent.campaign.core.built_campaign",
     "sciagent.campaign.driving.driver",
     "sciagent.campaign.file.campaign_spec",
@@ -42,7 +42,7 @@ IMPORTED = (
     "sciagent.report.export.structure_files",
     "sciagent_verifiers.fast.molecule_checks",
     "sciagent_verifiers.fast.molecule_safety",
-    "sciagent_verifiers.high_fidelity.pyscf_scf",
+    "sciagent_verifiers.high_fidelity.pyscf_orbitals_dipole_energy",
     "sciagent_verifiers.simulation.xtb_singlepoint",
     "alembic.command",
     "jinja2",

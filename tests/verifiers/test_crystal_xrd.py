@@ -11,9 +11,9 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
-from sciagent.chemistry.crystals.notation import read_crystal
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.series import MEDIA_TYPE, read_series
 from sciagent.errors import SimulatorError
 from sciagent.verification.sandbox.host import Request, Worker

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from rdkit import Chem
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.verification.sandbox.host import Request, Worker
 from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.fast.novelty_verifiers import MoleculeNovelty

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.properties_and_levels import GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.verifier_contract import Finding, Level
-from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.thermochemistry.normal_modes import NormalModes, Stationary
+from sciagent_simulators.geometry_and_its_checks import Geometry
+from sciagent_simulators.thermochemistry.normal_modes_and_minimum_search import NormalModes, Stationary
 from sciagent_verifiers.thermochemistry_settings import (
     ThermalSettings,
     thermal_measures,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from sciagent.domain.evidence import ArtifactFile
+from sciagent.domain.evidence_keys_and_pooled_replicates import ArtifactFile
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import (
     ENTHALPY,
@@ -21,10 +21,10 @@ from sciagent.domain.properties_and_levels import (
     Property,
 )
 from sciagent.verification.verifier_contract import Finding, Level, PropertyAtLevel, Settings, at
-from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.geometry_and_its_checks import Geometry
 from sciagent_simulators.tblite_engine import Ion
-from sciagent_simulators.thermochemistry.ideal_gas import Conditions, thermal
-from sciagent_simulators.thermochemistry.normal_modes import (
+from sciagent_simulators.thermochemistry.ideal_gas_and_symmetry_number import Conditions, thermal
+from sciagent_simulators.thermochemistry.normal_modes_and_minimum_search import (
     LARGEST_LIMIT,
     NormalModes,
     Stationary,

@@ -21,7 +21,7 @@ from sciagent.agent.messages_sampling_and_policy_client import (
 from sciagent.agent.policies import chat_templates
 from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch, limits_of
 from sciagent.agent.policies.chat_templates import extended_ids, prompt_ids
-from sciagent.agent.policies.decoding import Decoder, Drawn
+from sciagent.agent.policies.decoding_and_key_value_cache import Decoder, Drawn
 from sciagent.agent.policies.schema_tokens import ConstrainedAnswer
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UsageError

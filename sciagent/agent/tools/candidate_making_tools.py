@@ -13,14 +13,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sciagent.agent.tools.references_and_predictions import (
+from sciagent.agent.tools.candidate_references_and_stated_predictions import (
     Predictions,
     checked_predictions,
     find,
     number_of,
     plain_notation,
 )
-from sciagent.agent.tools.tool_registry import CallError, Observation, ToolContext
+from sciagent.agent.tools.tool_contract_and_calls import CallError, Observation, ToolContext
 from sciagent.chemistry.subjects.base import EditByName, EditSite
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.proposer_interfaces import ProposalIn

@@ -18,16 +18,16 @@ from pydantic_core import PydanticCustomError
 
 from sciagent.agent.tools import candidate_making_tools
 from sciagent.agent.tools.candidate_making_tools import Where
-from sciagent.agent.tools.references_and_predictions import (
+from sciagent.agent.tools.candidate_references_and_stated_predictions import (
     Predictions,
     checked_predictions,
     find,
     number_of,
     reference_type,
 )
-from sciagent.agent.tools.tool_registry import Observation, Tool, ToolContext
+from sciagent.agent.tools.tool_contract_and_calls import Observation, Tool, ToolContext
 from sciagent.chemistry.subjects.base import Subject
-from sciagent.chemistry.subjects.registry import needed_edits
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits
 from sciagent.domain.safe_text_and_durations import escaped, short
 
 MAX_RESULTS = 8  # largest number of rungs whose results are shown

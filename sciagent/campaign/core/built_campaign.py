@@ -28,16 +28,22 @@ from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.proposers import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE, RungSpec
 from sciagent.campaign.file.subject_and_safety import stated_column
-from sciagent.chemistry.subjects.registry import needed_edits, subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits, subject_of
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION, DerivedProperty, Part
-from sciagent.domain.evidence import UNCERTAINTY_KIND, Computation, EvidenceKey, Finding, content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import (
+    UNCERTAINTY_KIND,
+    Computation,
+    EvidenceKey,
+    Finding,
+    content_hash,
+)
 from sciagent.domain.objectives import Objective, utility
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.proposer_interfaces import Proposer
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.rung_calibration import Fit, Fits, in_use
+from sciagent.domain.rung_calibration_on_measurements import Fit, Fits, in_use
 from sciagent.domain.rung_positions_and_tiers import Position, Tier
 from sciagent.domain.states_and_needs import CORES, GPU, in_words
 from sciagent.errors import CampaignError, SimulatorError, UsageError

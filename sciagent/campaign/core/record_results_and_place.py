@@ -16,9 +16,9 @@ from sciagent.campaign.core.built_campaign import Built, BuiltRung, record_deriv
 from sciagent.campaign.core.relaxed_to_same_structure import find_likenesses, known_likenesses
 from sciagent.campaign.core.verdicts_and_places import Answer, Judgement, Place, judge, place, steered
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.evidence import Finding
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
-from sciagent.domain.rung_calibration import calibrated
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
+from sciagent.domain.rung_calibration_on_measurements import calibrated
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import DEATHS, JobState, Standing
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files

@@ -39,7 +39,7 @@ from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE
 from sciagent.campaign.pricing.purchasing_interface import BlockedBy
 from sciagent.campaign.proposing.start_and_combine_sources import MakeSource, source_of
 from sciagent.domain.proposer_interfaces import Choice
-from sciagent.domain.rung_calibration import Fit
+from sciagent.domain.rung_calibration_on_measurements import Fit
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.errors import CampaignError, LedgerAwayError, LedgerReplacedError, SciagentError, StaleLeaseError

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.evidence import EvidenceKey, Finding, Measured, file_of
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey, Finding, Measured, file_of
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.results import evidence

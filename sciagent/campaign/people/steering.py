@@ -21,11 +21,11 @@ from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.campaign.people.verify_and_calculate import complete_fast
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.directive_verbs_and_steering_state import Verb
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import JobState, Standing
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import directives, evidence_watermarks, standings
-from sciagent.store.job_queue import jobs, spend
+from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.results import candidates, evidence
 
@@ -229,7 +229,7 @@ class _Case:
             job_id = earlier_jobs[0][0]
             jobs.retry(connection, job_id, jobs.PREFERRED)
             message += ", once more"
-        spend.reserve_many(connection, built.row.id, {job_id: reservation})
+        reservations_and_bookings.reserve_many(connection, built.row.id, {job_id: reservation})
         set_pending(connection, built, named.id, rung)
         return message
 

@@ -29,7 +29,7 @@ from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import Subject
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.candidate_and_value_answers import (
     CalculatedCandidate,
     LadderAnswer,
@@ -40,12 +40,12 @@ from sciagent.domain.answers.candidate_and_value_answers import (
 from sciagent.domain.candidate_and_names import MOLECULE_KIND, smiles_of
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.display_units import Units, in_chosen_units
-from sciagent.domain.evidence import Finding
-from sciagent.domain.outcomes_and_verdicts import Outcome, Verdict
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Verdict
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import conversion_factor
-from sciagent.domain.rung_calibration import calibrated
+from sciagent.domain.rung_calibration_on_measurements import calibrated
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 from sciagent.execution.worker.read_claimed_jobs import scratch_of

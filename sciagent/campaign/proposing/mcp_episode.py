@@ -10,7 +10,7 @@ from typing import Any
 
 from sciagent.agent.messages_sampling_and_policy_client import Message, to_json
 from sciagent.agent.tools.subject_tools import tools_of
-from sciagent.agent.tools.tool_registry import Observation, Registry
+from sciagent.agent.tools.tool_contract_and_calls import Observation, Registry
 from sciagent.agent.tools.toolbox import Toolbox, call_record
 from sciagent.campaign.core.built_campaign import Built, prepare
 from sciagent.campaign.proposing import briefing

@@ -23,7 +23,7 @@ from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry,
 from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.outcomes_and_verdicts import Reason, Verdict
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn, ProposalOut, Scored
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import InvalidCandidateError
@@ -31,7 +31,7 @@ from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
-from sciagent.store.job_queue.spend import Bill, book_many
+from sciagent.store.job_queue.reservations_and_bookings import Bill, book_many
 from sciagent.store.results import candidates
 
 MAX_TEXT_LENGTH = 4000  # characters stored of a proposed text

@@ -13,7 +13,7 @@ from sciagent.campaign.proposing.proposal_novelty import Note
 from sciagent.chemistry.subjects.base import Standardised
 from sciagent.domain.candidate_and_names import Candidate
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
 from sciagent.domain.states_and_needs import MAX_LOSSES, Standing
 from sciagent.errors import CampaignError

@@ -29,7 +29,7 @@ from typing import Any
 
 from sciagent.chemistry.crystal import MAX_SITES, NO_PYMATGEN, Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.bonds import contacts, electronegativity
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError, UsageError
 
 SAME_POSITION = 1e-3

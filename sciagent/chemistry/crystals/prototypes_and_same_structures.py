@@ -37,7 +37,7 @@ from sciagent.chemistry.crystals.cells_and_symmetry import (
     rescaled,
     symmetry_of,
 )
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 
 MAX_SHORTHAND = 200

@@ -19,8 +19,8 @@ from sciagent.chemistry.crystals.prototypes_and_same_structures import family
 from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import CandidateColumns, EditSet, LibraryVersions, Standardised, Subject, Words
 from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.evidence import content_hash
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class CrystalReading:
             raise InvalidCandidateError(Reason.NOT_TEXT, f"a structure is a text, not {type(text).__name__}")
         if multiplicity is not None:
             raise InvalidCandidateError(Reason.MULTIPLICITY, "a crystal has no multiplicity of its own")
-        from sciagent.chemistry.crystals.notation import read_crystal
+        from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 
         crystal = _KNOWN.get(text)
         if crystal is None:

@@ -20,14 +20,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sciagent.campaign.core.built_campaign import Built
-from sciagent.chemistry.subjects.registry import structure_text, subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structure_text, subject_of
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, read_code
 from sciagent.domain.people import Actor, Right, Rights
 from sciagent.domain.safe_text_and_durations import read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.lab import claims_and_vials, record_and_review_answers
-from sciagent.lab.pages.answer_form import TypedForm
-from sciagent.lab.read_lab_tasks import LabTaskAnswer, TaskReader
+from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
+from sciagent.lab.pages.answer_form_and_attachments import TypedForm
 from sciagent.lab.record_and_review_answers import LabEntry, Recorded
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger

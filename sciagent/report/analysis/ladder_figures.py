@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status_and_comparison import LadderWorth, RungWorth
 from sciagent.domain.display_units import Units, chosen_unit_of
-from sciagent.domain.evidence import pooled
+from sciagent.domain.evidence_keys_and_pooled_replicates import pooled
 from sciagent.domain.quantities import Quantity
 from sciagent.report.parts import campaign_charts
 from sciagent.report.parts.best_candidates import properties_of_spec

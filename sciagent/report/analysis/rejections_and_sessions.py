@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.subjects.registry import drawn
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn
 from sciagent.domain.candidate_and_names import Names, identifier_text
 from sciagent.report.parts.best_candidates import properties_of_spec
 from sciagent.report.parts.wording import words

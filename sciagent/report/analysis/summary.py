@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, JudgeAgreement
 from sciagent.domain.properties_and_levels import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS, Property
 from sciagent.domain.states_and_needs import CampaignState

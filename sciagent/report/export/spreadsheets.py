@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent import __version__
 from sciagent.domain.candidate_and_names import MOLECULE_KIND
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.report.parts.export_rows import (

@@ -27,14 +27,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent import __version__
 from sciagent.domain.candidate_and_names import name_rows
-from sciagent.domain.evidence import file_of
+from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
 from sciagent.errors import UsageError
 from sciagent.report.analysis import (
     audit_results,
     distributions_and_front,
-    guard_charts,
     ladder_figures,
-    proposers_compared,
+    policy_guard_charts,
+    proposers_and_prediction_scores,
     rejections_and_sessions,
     summary,
 )
@@ -77,9 +77,9 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     import_pairs = ladder_figures.compared_with_imports(connection, row, decisive_rungs)
     rejected = rejections_and_sessions.rejections(connection, row, decisive_rungs)
     unread = rejections_and_sessions.fruitless_proposals(connection, row)
-    active_proposers = [p for p in proposers_compared.results(connection, row) if p.proposals or p.turns]
+    active_proposers = [p for p in proposers_and_prediction_scores.results(connection, row) if p.proposals or p.turns]
     terminal = summary.terminal(row, passages)
-    scores = proposers_compared.prediction_scores(connection, row)
+    scores = proposers_and_prediction_scores.prediction_scores(connection, row)
     geometries = {card.candidate.key[: best_candidates.KEY_DIGITS]: card.geometry for card in cards if card.geometry}
     answers = summary.answers(
         row,
@@ -105,13 +105,17 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "spending": spent,
         "cost_unit": unit,
         "cost_factor": factor,
-        "finders": active_proposers[: proposers_compared.LISTED],
-        "finders_left_out": len(active_proposers[proposers_compared.LISTED :]),
-        "finder_words": "" if only_proposer is None else proposers_compared.summary_sentence(only_proposer, row),
+        "finders": active_proposers[: proposers_and_prediction_scores.LISTED],
+        "finders_left_out": len(active_proposers[proposers_and_prediction_scores.LISTED :]),
+        "finder_words": ""
+        if only_proposer is None
+        else proposers_and_prediction_scores.summary_sentence(only_proposer, row),
         "predicted": scores,
-        "predictions": {c.candidate.key: proposers_compared.listed(c.origin.predicted, row.units) for c in cards},
+        "predictions": {
+            c.candidate.key: proposers_and_prediction_scores.listed(c.origin.predicted, row.units) for c in cards
+        },
         "shown_episodes": episode_transcripts.selection(connection, row),
-        "policies": guard_charts.policies(connection, row),
+        "policies": policy_guard_charts.policies(connection, row),
         "cards": cards,
         "glossary": wording.WORDS,
         "table": table,
@@ -134,7 +138,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
             {"": progress_and_comparisons.progress(connection, row, terminal.rung)}, row.has_limits
         ),
         "finders_chart": campaign_charts.progress(
-            proposers_compared.progress(connection, row, active_proposers), row.has_limits
+            proposers_and_prediction_scores.progress(connection, row, active_proposers), row.has_limits
         ),
         "prediction_charts": _learning(scores),
     }
@@ -144,7 +148,7 @@ MAX_LEARNING = 4  # number of charts of prediction scores by episode
 MIN_ANSWERS = 10  # answers from which a proposer has a line
 
 
-def _learning(scores: list[proposers_compared.PredictionAccuracy]) -> list[tuple[str, str, str]]:
+def _learning(scores: list[proposers_and_prediction_scores.PredictionAccuracy]) -> list[tuple[str, str, str]]:
     """Returns (rung, property, chart) where a proposer has enough answers in more than one bin of its episodes."""
     # {(rung, property, unit): {proposer: points (number of the episode, CRPS)}}
     groups: dict[tuple[str, str, str], dict[str, list[tuple[float, float]]]] = {}

@@ -10,10 +10,10 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.subjects.registry import drawn, subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
 from sciagent.domain.answers.candidate_and_value_answers import LimitMargin
-from sciagent.domain.evidence import Measured, at_highest_rung
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import Standing
 from sciagent.report.parts.export_rows import geometry
 from sciagent.report.parts.margins_and_method_errors import contradiction, margins, method_errors

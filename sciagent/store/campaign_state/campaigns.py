@@ -18,9 +18,9 @@ from sqlalchemy.engine import Connection
 from sciagent.domain import derived_properties as derived
 from sciagent.domain.answers.status_and_comparison import DriverState
 from sciagent.domain.display_units import Units, spec_in_chosen_units
-from sciagent.domain.evidence import Computation
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.properties_and_levels import properties
-from sciagent.domain.rung_calibration import Fits, in_use
+from sciagent.domain.rung_calibration_on_measurements import Fits, in_use
 from sciagent.domain.states_and_needs import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import DriverHeldError, StaleLeaseError, UnknownNameError
 from sciagent.inputs.environment_variables import lease_seconds

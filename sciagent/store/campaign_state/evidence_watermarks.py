@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.rung_calibration import Fit, FitKind, Fits
+from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind, Fits
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.results.evidence import next_watermark, read_watermark

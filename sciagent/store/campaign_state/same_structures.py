@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.candidate_and_names import identifier_text
-from sciagent.domain.evidence import Computation
-from sciagent.domain.outcomes_and_verdicts import Outcome, Verdict
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Verdict
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import evidence_watermarks, standings

@@ -12,7 +12,7 @@ from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import evidence_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many
-from sciagent.store.database.candidates_by_sequence_number import WHOLE, CandidatePart
+from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
 
 _CC = t.campaign_candidate.c

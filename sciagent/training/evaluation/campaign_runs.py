@@ -35,7 +35,7 @@ from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.start_and_combine_sources import source_of, start_policy
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import UsageError
@@ -49,7 +49,7 @@ from sciagent.store.results import evidence
 from sciagent.store.views.campaign_counts import is_asked_about
 from sciagent.training.evaluation.evaluation_command_answers import EvaluatedCampaign
 from sciagent.training.evaluation.evaluation_spec import SCRIPTED, ArmSpec, EvaluateSpec
-from sciagent.training.rollouts.random_edits import ScriptedPolicy
+from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 
 MAX_PROPOSALS = 50  # for each verification; an arm that needs more ends before its verifications are used
 MAX_NAME_LENGTH = 64  # characters of a campaign's name

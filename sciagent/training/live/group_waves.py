@@ -21,7 +21,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.messages_sampling_and_policy_client import PolicyError, Sampled
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.campaign.core.built_campaign import Built
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.errors import UsageError
 from sciagent.rewards.publish_versions import publish_groups
 from sciagent.rewards.reward_spec import RewardSpec

@@ -28,7 +28,7 @@ from sciagent.store.learning.rollout_groups import GroupCounts
 from sciagent.training.rollouts.campaign_snapshot import beginning
 from sciagent.training.rollouts.lock_step import RolloutRunner, StepResult
 from sciagent.training.rollouts.open_and_resume_groups import Group, RolledGroup, RolloutAnswer, RolloutPlan, Skills
-from sciagent.training.rollouts.random_edits import SCRIPTED, ScriptedPolicy
+from sciagent.training.rollouts.random_edit_policy import SCRIPTED, ScriptedPolicy
 from sciagent.training.rollouts.tool_calls_across_episodes import WorkerTeam
 from sciagent.verification.sandbox.host import Worker
 

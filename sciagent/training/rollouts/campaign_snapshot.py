@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.tools.references_and_predictions import MAX_LOOKED_UP
-from sciagent.agent.tools.tool_registry import Past
+from sciagent.agent.tools.candidate_references_and_stated_predictions import MAX_LOOKED_UP
+from sciagent.agent.tools.tool_contract_and_calls import Past
 from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.campaign.core.built_campaign import Built, BuiltRung
 from sciagent.campaign.proposing import briefing
@@ -28,7 +28,7 @@ from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.proposer_interfaces import Scored
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
-from sciagent.store.database.candidates_by_sequence_number import CandidatePart
+from sciagent.store.database.condition_for_part_of_candidates import CandidatePart
 from sciagent.store.learning.rollout_groups import GroupRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.rollouts.tool_calls_across_episodes import FastRungs

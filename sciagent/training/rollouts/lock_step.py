@@ -26,8 +26,8 @@ from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, evidence_watermarks, proposer_trajectories, standings
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import NOT_SAMPLED, NOT_SAMPLED_HERE, Asked, NewTurn
-from sciagent.store.job_queue import spend
-from sciagent.store.job_queue.spend import Bill
+from sciagent.store.job_queue import reservations_and_bookings
+from sciagent.store.job_queue.reservations_and_bookings import Bill
 from sciagent.store.learning import policies_and_roles
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.rollout_groups import GroupRow
@@ -348,7 +348,7 @@ class RolloutRunner:
                 entry.turn_id = turn_id
             # the bill of a turn belongs to no rung and to no attempt of a job
             bill = Bill(campaign_id=self._built.row.id, rung_id=None, attempt_id=None, cost=cost)
-            spend.book_many(connection, [bill])
+            reservations_and_bookings.book_many(connection, [bill])
         for sibling in done.going:
             if sibling.ended is not None:
                 proposer_trajectories.end(connection, sibling.id, sibling.ended)

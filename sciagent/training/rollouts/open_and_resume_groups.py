@@ -22,7 +22,7 @@ from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.source_contract_and_scripts import next_episode
 from sciagent.domain.answers.candidate_and_value_answers import AnswerModel
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.inputs.environment_variables import code_version
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import Purpose

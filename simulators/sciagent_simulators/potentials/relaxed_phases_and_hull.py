@@ -33,8 +33,8 @@ from typing import Any
 
 from ase.data import chemical_symbols
 
-from sciagent.domain.evidence import content_hash
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import InvalidCandidateError, SimulatorError
 from sciagent.inputs.environment_variables import cache_folder
 from sciagent_simulators.potentials.potential_base_and_registry import (

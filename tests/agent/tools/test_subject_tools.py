@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from sciagent.agent.tools.subject_tools import cases_of_modify, tools_of
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from tests.support.subjects import MOLECULES
 
 MODIFY = {tool.name: tool for tool in tools_of(MOLECULES)}["modify"].arguments

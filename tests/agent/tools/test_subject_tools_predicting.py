@@ -7,9 +7,9 @@ import json
 import pytest
 
 from sciagent.agent.tools.subject_tools import predicting_tools_of
-from sciagent.agent.tools.tool_registry import Registry
+from sciagent.agent.tools.tool_contract_and_calls import Registry
 from sciagent.agent.tools.toolbox import Toolbox
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from tests.support.memory_bench import MemoryBench
 
 TOOLS = Registry(predicting_tools_of(subject_of("molecule")))

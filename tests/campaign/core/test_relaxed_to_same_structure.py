@@ -19,14 +19,14 @@ from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.directive_verbs_and_steering_state import Verb
-from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import UsageError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
-from sciagent.rewards.candidate_states import states
+from sciagent.rewards.candidate_states_lots_and_episode_starts import states
 from sciagent.rewards.reward_term_contract import Settlement
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger

@@ -26,7 +26,7 @@ from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns, directives, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import jobs, leases, spend
+from sciagent.store.job_queue import jobs, leases, reservations_and_bookings
 from sciagent.store.views import campaign_counts
 from tests.support.campaigns import write_campaign
 
@@ -172,7 +172,7 @@ def test_a_promotion_jumps_the_gates_and_is_served_first(built: Built, tmp_path:
     with built.ledger.read() as connection:
         one = connection.execute(sa.select(t.decision).where(t.decision.c.action == "promote")).mappings().one()
         assert (one["chooser"], one["why"], one["propensity"]) == ("person:ann", "GFN2 cannot judge it", 1.0)
-        assert spend.reserved(connection, built.row.id)["core_seconds"] > 0
+        assert reservations_and_bookings.reserved(connection, built.row.id)["core_seconds"] > 0
     assert run(built) is CampaignState.BUDGET_SPENT
     with built.ledger.read() as connection:
         query = sa.select(t.attempt.c.job_id).where(t.attempt.c.job_id.is_not(None)).order_by(t.attempt.c.id).limit(1)
@@ -180,7 +180,7 @@ def test_a_promotion_jumps_the_gates_and_is_served_first(built: Built, tmp_path:
         assert connection.execute(sa.select(t.job.c.candidate_id).where(t.job.c.id == first)).scalar() == (
             named(built, "CF").id
         )
-        assert spend.reserved(connection, built.row.id) == {}
+        assert reservations_and_bookings.reserved(connection, built.row.id) == {}
     found = stands(built, "CF")
     assert (
         found["standing"] == Standing.SETTLED and found["depth"] == at(built, "dft").rules.position and found["is_hit"]
@@ -223,7 +223,7 @@ def test_a_veto_cancels_what_waits_and_gives_its_place_back(built: Built) -> Non
     done = steering.veto(people(built), named(built, "CF"), "bob", "no")
     assert (done.standing, done.cancelled) == ("vetoed", ("dft",))
     with built.ledger.read() as connection:
-        assert spend.reserved(connection, built.row.id) == {}
+        assert reservations_and_bookings.reserved(connection, built.row.id) == {}
         assert campaign_counts.jobs_by_rung(connection, built.row.id).get(at(built, "dft").id, 0) == 0
     steering.release(people(built), named(built, "CF"), "bob", "yes")
     assert stands(built, "CF")["position"] == at(built, "xtb").rules.position  # a veto ends a promotion
@@ -274,7 +274,7 @@ def test_a_job_that_came_back_is_not_run_again_for_a_candidate_that_was_vetoed_m
     assert jobs_of(built, "CF") == {"dft": JobState.CANCELLED}
     assert stands(built, "CF")["standing"] == Standing.VETOED
     with built.ledger.read() as connection:
-        assert spend.reserved(connection, built.row.id) == {}
+        assert reservations_and_bookings.reserved(connection, built.row.id) == {}
 
 
 def test_pause_go_on_amend_and_stop_are_obeyed_by_a_running_driver(built: Built, tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from sciagent.campaign.pricing.pool_law_and_cost_unit import priced_campaign
 from sciagent.campaign.pricing.priced_scheduler import Pricing
 from sciagent.campaign.pricing.rung_schedulers_and_choice import purchasing_of
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_positions_and_tiers import Position

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from sciagent.domain.answers.status_and_comparison import RungWorth
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states_and_needs import Standing

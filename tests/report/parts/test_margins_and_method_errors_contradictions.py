@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.api.best_table import best_of
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states_and_needs import Standing

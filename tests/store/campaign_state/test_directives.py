@@ -14,7 +14,7 @@ from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, directives, evidence_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import jobs, spend
+from sciagent.store.job_queue import jobs, reservations_and_bookings
 from tests.support import rows
 
 
@@ -104,5 +104,7 @@ def test_a_word_that_cancels_and_a_worker_that_books_do_not_wait_for_each_other(
             told = pool.submit(cancel)
             assert locked.wait(10)
             time.sleep(0.2)
-            spend.book_many(connection, [spend.Bill(row.id, rung_id, None, {"core_seconds": 1.0})])
+            reservations_and_bookings.book_many(
+                connection, [reservations_and_bookings.Bill(row.id, rung_id, None, {"core_seconds": 1.0})]
+            )
         assert told.result(timeout=10) == ([job_id], [])

@@ -32,7 +32,7 @@ from sciagent.training.learner.load_and_publish import LoadedModel
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.live.late_verdicts_and_gathering import LateVerdicts, TrainedGroup, differences
 from sciagent.training.live.live_run import train_live
-from sciagent.training.rollouts.random_edits import ScriptedPolicy
+from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 from sciagent.training.settings import LearnerSettings
 from tests.support.tiny_model import write_tiny_model
 from tests.training.learner.made_rows import gradient, logprobs, sampled_rows

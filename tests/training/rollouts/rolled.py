@@ -23,7 +23,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import model_spec, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
 from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
-from sciagent.training.rollouts.random_edits import ScriptedPolicy
+from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 from sciagent.verification.sandbox.host import Worker
 
 TEXT = """

@@ -17,7 +17,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
-from sciagent.training.rollouts.random_edits import ScriptedPolicy
+from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 from sciagent.verification.sandbox.host import Worker
 from tests.training.rollouts.rolled import PLAN, copied, episodes, let_go, runner_of, to_the_end
 

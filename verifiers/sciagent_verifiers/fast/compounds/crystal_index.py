@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from sciagent.chemistry.crystal import FINGERPRINT_VERSION, Crystal
 from sciagent.chemistry.crystals.crystal_similarity import structure_of
-from sciagent.chemistry.crystals.notation import read_crystal
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent.chemistry.crystals.prototypes_and_same_structures import family, same
 from sciagent.chemistry.crystals.split_files_into_records import ENDINGS, read_crystals
 from sciagent.errors import InvalidCandidateError

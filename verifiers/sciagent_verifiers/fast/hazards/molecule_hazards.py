@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.rdkit_messages import rdkit_messages
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
 
 NITRO = "[#7;X3](~[#8;X1,H1])~[#8;X1,H1]"  # the nitro group and its aci form
