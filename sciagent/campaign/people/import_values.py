@@ -329,28 +329,42 @@ class _Writer:
             key = row.key
             if row.key.hash in known_keys:
                 current, key = _latest(self.connection, row.key)
-            held = () if current is None else current.measured
-            measured = self._not_in_other_evidence(row, id_, held)
-            if current is not None and id_ in ids_with_others and not self.replicate:
-                measured = self._corrected_elsewhere(row, measured, id_, held)
-            if {_value(m) for m in measured} == {_value(m) for m in held}:
+            may_differ = self.replicate or id_ not in ids_with_others
+            entry = self._new_evidence(row, id_, current, may_differ)
+            if entry is None:
                 self.report.known += 1
                 continue
-            why = self.revise
-            old_id = None
-            if current is not None:
-                if why is None and _only_adds(measured, held):
-                    why = FILLED
-                self._check_may_revise(row.candidate.text, why)
-                old_id = current.id
-            elif not self.replicate and id_ in ids_with_others:
-                old_id = self._id_in_other_file(row, measured, id_)
-            if old_id is not None:
+            if entry.supersedes is not None:
                 self.report.revised += 1
-            finding = Finding(row.candidate.key, Outcome.OK, measured=measured)
             costs.append(row.cost)
-            new.append(NewEvidence(finding, key, id_, source=self.source, who=self.who, why=why, supersedes=old_id))
+            new.append(replace(entry, key=key))
         self._record(new, costs)
+
+    def _new_evidence(
+        self, row: _Row, id_: int, current: evidence.RecordedEvidence | None, may_differ: bool
+    ) -> NewEvidence | None:
+        """Returns the evidence to record for a row, under the row's key; None if the ledger has all of its values.
+
+        id_: ledger id of the candidate. current: the latest evidence under the row's key. may_differ: whether the
+        values are not compared with those of other evidence.
+        """
+        held = () if current is None else current.measured
+        measured = self._not_in_other_evidence(row, id_, held)
+        if current is not None and not may_differ:
+            measured = self._corrected_elsewhere(row, measured, id_, held)
+        if {_value(m) for m in measured} == {_value(m) for m in held}:
+            return None
+        why = self.revise
+        old_id = None
+        if current is not None:
+            if why is None and _only_adds(measured, held):
+                why = FILLED
+            self._check_may_revise(row.candidate.text, why)
+            old_id = current.id
+        elif not may_differ:
+            old_id = self._id_in_other_file(row, measured, id_)
+        finding = Finding(row.candidate.key, Outcome.OK, measured=measured)
+        return NewEvidence(finding, row.key, id_, source=self.source, who=self.who, why=why, supersedes=old_id)
 
     def _corrected_elsewhere(
         self, row: _Row, measured: tuple[Measured, ...], id_: int, held: Sequence[Measured]

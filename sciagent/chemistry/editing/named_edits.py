@@ -51,7 +51,7 @@ _OPEN = "[$([cH]),$([CX3;H1,H2]=C),$([CX2H]#C),$([nH]),$([CX4;H1,H2,H3]),$([NX3;
 _AZA = "[n;H0;D2;+0]"
 _BRIDGE = "[$([CX4;H2;D2]),$([NX3;H1;D2;+0;!$(N-[!#6])]),$([OX2;H0;D2]),$([SX2;H0;D2]),$([o,s;r5]),$([nH;r5])]"
 ATOMS: dict[str, str] = {"CH2": "C", "NH": "N", "oxygen": "O", "sulfur": "S"}
-# patterns that a child may have only if its parent has them, in addition to `join_and_exchange_molecule_parts.NOT_A_CHILD`
+# patterns that a child may have only if its parent has them, in addition to NOT_A_CHILD of the parts
 NOT_BY_NAME: tuple[str, ...] = (
     "[#7]-[F,Cl,Br,I]",
     "n-[OX2,SX2]",

@@ -1,8 +1,8 @@
 """Boltzmann averages of a density functional's values over the low conformers of a molecule.
 
 The geometry of a molecule comes from a search; the conformers of an average come from the same search
-(`low_conformers_and_search_spread`). Each conformer is computed in full at the verifier's own level. Its weight follows from its energy
-at this level, or from its free energy if the verifier computes one.
+(`low_conformers_and_search_spread`). Each conformer is computed in full at the verifier's own level. Its weight follows
+from its energy at this level, or from its free energy if the verifier computes one.
 """
 
 from __future__ import annotations
