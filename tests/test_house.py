@@ -85,10 +85,10 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/training/settings.py",
     ),
     "the spec of a campaign, as the ledger keeps it": (
-        "sciagent/report/analysis/ladder_figures.py",
+        "sciagent/report/analysis/rung_spending_comparisons_and_worth.py",
         "sciagent/report/analysis/distributions_and_front.py",
-        "sciagent/report/parts/rung_agreement.py",
-        "sciagent/report/parts/best_candidates.py",
+        "sciagent/report/parts/rung_and_judge_agreement.py",
+        "sciagent/report/parts/best_candidate_cards_and_table.py",
         "sciagent/report/parts/wording.py",
     ),
     "texts that people typed into forms, sheets and commands": (

@@ -26,7 +26,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measure
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.quantities import Quantity
 from sciagent.rewards.candidate_states_lots_and_episode_starts import answers_as_of, states
-from sciagent.rewards.episode_rewards import valuations
+from sciagent.rewards.candidate_worths_and_episode_rewards import valuations
 from sciagent.rewards.reward_law import fit_law
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import standings

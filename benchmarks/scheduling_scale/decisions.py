@@ -48,7 +48,7 @@ from sciagent.campaign.driving.local_jobs import LocalJobs  # noqa: E402
 from sciagent.campaign.pricing.auditing import Auditing  # noqa: E402
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import LedgerPool  # noqa: E402
 from sciagent.campaign.pricing.priced_scheduler import Pricing  # noqa: E402
-from sciagent.campaign.pricing.rung_schedulers_and_choice import InTurn  # noqa: E402
+from sciagent.campaign.pricing.rung_by_rung_purchasing_and_choice import InTurn  # noqa: E402
 from sciagent.store.database.ledger import Ledger  # noqa: E402
 
 TARGET = 1000.0  # decisions a second

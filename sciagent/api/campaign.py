@@ -36,9 +36,9 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import Censoring, value_text
 from sciagent.errors import SpecError, UsageError
-from sciagent.execution.executors import executor_of
+from sciagent.execution.celery_executor_and_choice_by_name import executor_of
 from sciagent.inputs import environment_variables
-from sciagent.report.parts.best_candidates import properties_of_spec
+from sciagent.report.parts.best_candidate_cards_and_table import properties_of_spec
 from sciagent.report.status_best_trace import status
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -16,7 +16,7 @@ from typer.main import get_command, get_group
 from sciagent import __version__
 from sciagent.cli import (
     add_and_import,
-    doctor_and_engines,
+    doctor_and_engine_environments,
     environment_and_rollout,
     export,
     gc_and_db,
@@ -201,8 +201,12 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(
             gc_and_db.gc, "Remove files that are not needed", "gc --keep-days 90 --delete --reason 'the disk is full'"
         ),
-        Listed(doctor_and_engines.doctor, "Check what is installed or missing", "doctor"),
-        Listed(doctor_and_engines.engines, "Python environments of engines", "engines mace --python ~/mace/bin/python"),
+        Listed(doctor_and_engine_environments.doctor, "Check what is installed or missing", "doctor"),
+        Listed(
+            doctor_and_engine_environments.engines,
+            "Python environments of engines",
+            "engines mace --python ~/mace/bin/python",
+        ),
     ),
     "Agents": (
         Listed(show_campaigns.trace, "Show what a model read and called", "trace quickstart_llm 1"),

@@ -37,7 +37,7 @@ from sciagent.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from sciagent.store.job_queue.workers_and_capacity import RunningJob, WorkerRow
-    from sciagent.store.views.ledger_overview import Queue
+    from sciagent.store.views.queues_campaigns_and_latest_attempts import Queue
 import sys
 
 LOCAL = "127.0.0.1"  # address that only this machine reaches
@@ -171,7 +171,7 @@ def worker(
         if metrics_port is not None:
             raise UsageError("--metrics-port is for --executor ledger")
         from sciagent.execution.celery.worker import serve
-        from sciagent.execution.executors import broker_url
+        from sciagent.execution.celery_executor_and_choice_by_name import broker_url
 
         serve(opened, broker_url(broker), new, scratch_folder)
         return
@@ -233,14 +233,14 @@ def workers(
         raise UsageError("--undo belongs to --drain WORKER")
     from sciagent.store.database.engine import db_now
     from sciagent.store.job_queue import workers_and_capacity as store
-    from sciagent.store.views import ledger_overview
+    from sciagent.store.views import queues_campaigns_and_latest_attempts
 
     with open_ledger(ledger).read() as connection:
         now = db_now(connection)
         listed_since = now - timedelta(days=1) if every else now
         listed = store.reported_since(connection, listed_since)
         running = store.running_jobs(connection)
-        queues = ledger_overview.queues(connection)
+        queues = queues_campaigns_and_latest_attempts.queues(connection)
         lacking = list[str]()
         for queue in queues:
             if queue.slots:  # without a worker, `_unserved` names the queue
@@ -348,7 +348,7 @@ def dispatcher(
     """
     from sciagent.api.terminal_and_signals import each_signal
     from sciagent.campaign.driving.dispatcher_of_driver_processes import Host
-    from sciagent.execution.executors import executor_of
+    from sciagent.execution.celery_executor_and_choice_by_name import executor_of
     from sciagent.store.job_queue.workers_and_capacity import NewWorker
 
     set_up(log_format)

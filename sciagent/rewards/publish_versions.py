@@ -14,7 +14,7 @@ from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.answers.candidate_and_value_answers import AnswerModel
 from sciagent.errors import UsageError
-from sciagent.rewards.episode_rewards import reward_rows
+from sciagent.rewards.candidate_worths_and_episode_rewards import reward_rows
 from sciagent.rewards.guard_report import guards
 from sciagent.rewards.reward_law import RewardLaw, fit_law, restored_law
 from sciagent.rewards.reward_spec import RewardSpec

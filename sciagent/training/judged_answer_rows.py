@@ -24,7 +24,7 @@ from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.quantities import Censoring
 from sciagent.rewards.reward_term_contract import Settlement
 from sciagent.training.dataset_columns import EPISODE, JUDGED, TURN, Cells, TableColumn, best_of, chat, turn_cells
-from sciagent.training.hindsight_lessons import (
+from sciagent.training.hindsight_goals_and_hints import (
     CandidateVerdict,
     NoHint,
     NotRelabelled,

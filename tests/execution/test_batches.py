@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.campaign.driving.driver import Driver
-from sciagent.execution.executors import CeleryExecutor
+from sciagent.execution.celery_executor_and_choice_by_name import CeleryExecutor
 from sciagent.execution.slurm.controller import SlurmController
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

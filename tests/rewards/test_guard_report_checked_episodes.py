@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.rewards.episode_rewards import reward_rows
+from sciagent.rewards.candidate_worths_and_episode_rewards import reward_rows
 from sciagent.rewards.guard_report import EpisodeReader
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import evidence_watermarks

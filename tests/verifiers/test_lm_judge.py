@@ -172,7 +172,7 @@ def test_the_declared_tokens_are_near_what_is_asked(server: ChatServer) -> None:
 
 @pytest.fixture(scope="module", name="tiny")
 def make_tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    from sciagent.agent.installed_models import add_folder
+    from sciagent.agent.install_and_find_models import add_folder
 
     folder = write_tiny_model(tmp_path_factory.mktemp("tiny") / "tiny", context=8192)
     with pytest.MonkeyPatch.context() as patch:

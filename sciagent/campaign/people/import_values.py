@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.people import import_corrections
+from sciagent.campaign.people import import_corrections_or_replicates
 from sciagent.chemistry.molecule_files import check_columns, csv_fault, names_in
 from sciagent.chemistry.subjects.base import Reading
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
@@ -375,12 +375,14 @@ class _Writer:
         """
         held_properties = {(m.property, m.level) for m in held}
         added = [m for m in measured if (m.property, m.level) not in held_properties]
-        others = import_corrections.differing(self.connection, id_, row.key.settings_hash, added)
+        others = import_corrections_or_replicates.differing(self.connection, id_, row.key.settings_hash, added)
         if not others:
             return measured
         text = row.candidate.text
         name = self.path.name
-        import_corrections.correct_in_place(self.connection, others, text, name, self.source, self.revise, self.who)
+        import_corrections_or_replicates.correct_in_place(
+            self.connection, others, text, name, self.source, self.revise, self.who
+        )
         self.report.recorded += 1
         self.report.revised += 1
         corrected = others[0].new
@@ -423,12 +425,14 @@ class _Writer:
 
         measured: values of the row that no other evidence has. id_: ledger id of the candidate.
         """
-        others = import_corrections.differing(self.connection, id_, row.key.settings_hash, measured)
+        others = import_corrections_or_replicates.differing(self.connection, id_, row.key.settings_hash, measured)
         others = [other for other in others if other.id not in self.superseded_ids]
         self.superseded_ids.update(other.id for other in others)
         smiles = row.candidate.text
         name = self.path.name
-        return import_corrections.id_to_supersede(self.connection, others, smiles, name, self.revise, self.who)
+        return import_corrections_or_replicates.id_to_supersede(
+            self.connection, others, smiles, name, self.revise, self.who
+        )
 
 
 def _write(

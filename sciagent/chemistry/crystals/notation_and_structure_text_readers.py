@@ -24,7 +24,12 @@ from typing import Any
 
 from sciagent.chemistry.crystal import MAX_SITES, NO_PYMATGEN, Crystal
 from sciagent.chemistry.crystals.bonds import electronegativity
-from sciagent.chemistry.crystals.cells_and_symmetry import MAX_CHARACTERS, NO_NEGATIVITY, bounded_crystal, crystal_of
+from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import (
+    MAX_CHARACTERS,
+    NO_NEGATIVITY,
+    bounded_crystal,
+    crystal_of,
+)
 from sciagent.chemistry.crystals.prototypes_and_same_structures import (
     REMEMBERED,
     Prototype,

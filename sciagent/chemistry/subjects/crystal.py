@@ -102,7 +102,7 @@ class CrystalSubject(Subject):
         return f"{candidate.n_atoms} atoms in the primitive cell"
 
     def caveat(self, notation: str) -> str:
-        from sciagent.chemistry.crystals.cells_and_symmetry import MEAN_LENGTH_ERROR, is_estimated
+        from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import MEAN_LENGTH_ERROR, is_estimated
 
         crystal = _read(notation)
         if crystal is None or not is_estimated(crystal.structure):

@@ -28,12 +28,12 @@ from sciagent import __version__
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import UsageError
-from sciagent.report.analysis.ladder_figures import RungProvenance, rung_provenance
+from sciagent.report.analysis.rung_spending_comparisons_and_worth import RungProvenance, rung_provenance
 from sciagent.report.export import parquet_tables
 from sciagent.report.export.spreadsheets import series_files, write_csv
 from sciagent.report.page.html_page import page
 from sciagent.report.parts import export_rows
-from sciagent.report.parts.best_candidates import MAX_CARDS
+from sciagent.report.parts.best_candidate_cards_and_table import MAX_CARDS
 from sciagent.report.parts.export_rows import PAGE_ROWS
 from sciagent.report.parts.wording import setting
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs

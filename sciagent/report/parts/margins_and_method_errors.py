@@ -23,7 +23,7 @@ from sciagent.domain.properties_and_levels import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, from_canonical, spread_in_canonical_unit, to_canonical
 from sciagent.domain.rung_calibration_on_measurements import Fit, Fits
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.report.parts.rung_agreement import MIN_PAIRS, PROPERTIES_ON_METHOD_SCALE
+from sciagent.report.parts.rung_and_judge_agreement import MIN_PAIRS, PROPERTIES_ON_METHOD_SCALE
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import progress_and_comparisons

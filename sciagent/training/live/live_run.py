@@ -31,7 +31,7 @@ from sciagent.store.learning.reward_versions import RewardVersionRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.command_answers import StepSeconds, TrainedPolicy, TrainedStep
 from sciagent.training.dataset_building import build
-from sciagent.training.guard_watch import GuardWatch, episode_facts, has_promises
+from sciagent.training.guard_watch_and_episode_facts import GuardWatch, episode_facts, has_promises
 from sciagent.training.learner import load_and_publish
 from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.load_and_publish import LoadedModel, load

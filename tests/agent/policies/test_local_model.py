@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.installed_models import check_extra
+from sciagent.agent.install_and_find_models import check_extra
 from sciagent.agent.messages_sampling_and_policy_client import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.agent.tools.subject_tools import tools_of

@@ -17,7 +17,7 @@ from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import LedgerPool, observation_schema
 from sciagent.campaign.pricing.pool_law_and_cost_unit import priced_campaign
 from sciagent.campaign.pricing.priced_scheduler import Pricing
-from sciagent.campaign.pricing.rung_schedulers_and_choice import purchasing_of
+from sciagent.campaign.pricing.rung_by_rung_purchasing_and_choice import purchasing_of
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome

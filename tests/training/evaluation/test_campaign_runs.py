@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.agent.installed_models import add_folder, find
+from sciagent.agent.install_and_find_models import add_folder, find
 from sciagent.agent.messages_sampling_and_policy_client import Sampling
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation.campaign_runs import CampaignRuns, OneByOne, planned

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent import conversation_and_asking
-from sciagent.agent.installed_models import add_folder
+from sciagent.agent.install_and_find_models import add_folder
 from sciagent.agent.messages_sampling_and_policy_client import NO_TOKENS
 from sciagent.agent.policies.endpoint_requests_and_answers import GRAMMAR
 from sciagent.agent.policies.local_model import LocalPolicy

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from sciagent.chemistry.crystals.cells_and_symmetry import analysis_folder
+from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import analysis_folder
 from sciagent.chemistry.crystals.oxidation_states import assignment_of
 
 ESTIMATED = {("Sn", 2): 1.10}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.campaign.planning.plan import plan
+from sciagent.campaign.planning.expected_hits_and_rung_worth import plan
 from sciagent.errors import UsageError
 from tests.campaign.planning.fake_ladder import Maker, Top
 

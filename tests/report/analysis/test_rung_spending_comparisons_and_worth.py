@@ -15,7 +15,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states_and_needs import Standing
-from sciagent.report.analysis.ladder_figures import Compared, compared_with_imports, ladder_worth
+from sciagent.report.analysis.rung_spending_comparisons_and_worth import Compared, compared_with_imports, ladder_worth
 from sciagent.report.analysis.summary import against_imported
 from sciagent.report.export import spreadsheets
 from sciagent.store.campaign_state import campaigns

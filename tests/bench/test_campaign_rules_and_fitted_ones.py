@@ -6,7 +6,7 @@ import numpy as np
 
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules.exhaustive import Exhaustive
-from sciagent_bench.rivals.campaign_rules_as_buyers import FallingHalving, Ordered, choose_rung
+from sciagent_bench.rivals.campaign_rules_and_fitted_ones import FallingHalving, Ordered, choose_rung
 
 NAN = np.nan
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sciagent.training.guard_watch import FILE, PATIENCE, GuardWatch
+from sciagent.training.guard_watch_and_episode_facts import FILE, PATIENCE, GuardWatch
 from sciagent.training.settings import GuardSettings, read_guards
 from sciagent.training.stopping_guards import EpisodeFacts, StepFacts, StopReason
 

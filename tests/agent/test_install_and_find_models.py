@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from sciagent.agent import installed_models as models
+from sciagent.agent import install_and_find_models as models
 from sciagent.errors import UnknownNameError, UsageError
 from tests.support.typed import invoked
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.installed_models import ModelError
-from sciagent.agent.serving.served_models_and_adapters import (
+from sciagent.agent.install_and_find_models import ModelError
+from sciagent.agent.serving.load_adapters_and_served_model_cards import (
     ServedCard,
     adapter_sha256,
     keep_card,

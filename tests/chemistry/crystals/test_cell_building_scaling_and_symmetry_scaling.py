@@ -6,7 +6,7 @@ from statistics import fmean
 
 import pytest
 
-from sciagent.chemistry.crystals.cells_and_symmetry import is_estimated, rescaled, tightness
+from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import is_estimated, rescaled, tightness
 from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.training.hindsight_lessons import leaks
+from sciagent.training.hindsight_goals_and_hints import leaks
 
 ANSWER = ("OC(=O)c1ccccc1", "O=C(O)c1ccccc1", "WPYMKLBDIGXBTP-UHFFFAOYSA-N")
 VALUES = (5.123, 118.1)  # eV and kcal/mol

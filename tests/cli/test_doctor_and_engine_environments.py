@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.cli.doctor_and_engines import EXTRAS
+from sciagent.cli.doctor_and_engine_environments import EXTRAS
 from tests.support.typed import call, data
 
 

@@ -19,7 +19,7 @@ from sciagent.campaign.pricing.observation_schema_and_ledger_pool import observa
 from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.errors import SpecError
 from sciagent.report.page.html_page import page
-from sciagent.report.parts.rung_agreement import agreement, interval, judge_agreements, spearman
+from sciagent.report.parts.rung_and_judge_agreement import agreement, interval, judge_agreements, spearman
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -21,8 +21,8 @@ from sciagent.domain.display_units import Units, chosen_unit_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import pooled
 from sciagent.domain.quantities import Quantity
 from sciagent.report.parts import campaign_charts
-from sciagent.report.parts.best_candidates import properties_of_spec
-from sciagent.report.parts.rung_agreement import PROPERTIES_ON_METHOD_SCALE, Pair, RankAgreement, agreement
+from sciagent.report.parts.best_candidate_cards_and_table import properties_of_spec
+from sciagent.report.parts.rung_and_judge_agreement import PROPERTIES_ON_METHOD_SCALE, Pair, RankAgreement, agreement
 from sciagent.report.parts.wording import window, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results import laws_and_audits

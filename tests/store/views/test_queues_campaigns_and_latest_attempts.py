@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import ledger_overview
+from sciagent.store.views import queues_campaigns_and_latest_attempts
 from tests.support.busy import busy
 
 ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -15,6 +15,9 @@ ON_SQLITE = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_rates_and_failures_are_of_the_newest_attempts_only(ledger: Ledger) -> None:
     busy(ledger)
     with ledger.read() as connection:
-        whole, few = ledger_overview.latest_results(connection), ledger_overview.latest_results(connection, window=4)
+        whole, few = (
+            queues_campaigns_and_latest_attempts.latest_results(connection),
+            queues_campaigns_and_latest_attempts.latest_results(connection, window=4),
+        )
     assert whole.per_minute == {1: 1.0, 2: 1.0} and len(whole.failures) == 2
     assert few.failures == []

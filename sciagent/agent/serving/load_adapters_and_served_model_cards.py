@@ -20,8 +20,8 @@ from typing import IO, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sciagent.agent import installed_models
-from sciagent.agent.installed_models import ModelError, checked, content_sha256, fingerprints
+from sciagent.agent import install_and_find_models
+from sciagent.agent.install_and_find_models import ModelError, checked, content_sha256, fingerprints
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.safe_text_and_durations import address_fault, without_secrets
 from sciagent.errors import UsageError
@@ -76,8 +76,8 @@ def served_card(name: str) -> ServedCard | None:
     if card is not None:
         return card
     try:
-        installed = installed_models.installed()
-    except installed_models.ModelError:
+        installed = install_and_find_models.installed()
+    except install_and_find_models.ModelError:
         return None
     for model in installed:
         if name in (model.policy, model.name):
@@ -98,7 +98,7 @@ def content_name(name: str, sha256: str) -> str:
     """Returns the name with the first digits of the hash, `policy-1@1a2b3c4d`. Raises UsageError for a name that ends
     with the digits of another hash, or that is invalid."""
     plain, at, digits = name.partition("@")
-    installed_models.checked(plain)
+    install_and_find_models.checked(plain)
     if at and (len(digits) < DIGITS or not sha256.startswith(digits)):
         raise UsageError(
             f"the adapter on this base model has the hash {sha256}, not {digits}; a name cannot change its weights: "
@@ -109,7 +109,7 @@ def content_name(name: str, sha256: str) -> str:
 
 def _path(name: str) -> Path:
     """Returns the path of a card."""
-    return models_folder() / ".served" / f"{installed_models.sha256(name)}.json"
+    return models_folder() / ".served" / f"{install_and_find_models.sha256(name)}.json"
 
 
 CONFIG = "adapter_config.json"

@@ -7,7 +7,7 @@ import random
 import pytest
 from pymatgen.core import Structure
 
-from sciagent.chemistry.crystals.cells_and_symmetry import expanded, symmetry_of
+from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import expanded, symmetry_of
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from sciagent.domain.states_and_needs import Standing
 from sciagent.report.export.spreadsheets import write_excel
-from sciagent.report.parts import best_candidates as candidates
+from sciagent.report.parts import best_candidate_cards_and_table as candidates
 from sciagent.report.parts import export_rows
-from sciagent.report.parts.best_candidates import cards
-from sciagent.report.parts.best_candidates import table as page_table
+from sciagent.report.parts.best_candidate_cards_and_table import cards
+from sciagent.report.parts.best_candidate_cards_and_table import table as page_table
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.rewards.episode_rewards import reward_rows
+from sciagent.rewards.candidate_worths_and_episode_rewards import reward_rows
 from sciagent.rewards.reward_law import fit_law
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.store.campaign_state import evidence_watermarks
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.guard_watch import episode_facts, has_promises
+from sciagent.training.guard_watch_and_episode_facts import episode_facts, has_promises
 from sciagent.training.stopping_guards import EpisodeFacts
 from tests.support.rewarded import DFT, HIT, MISS, XTB, Rewarded, rewarded
 from tests.support.watched import GAMING, HONEST, opened, roll_out

@@ -8,8 +8,8 @@ A structure is scaled to the volume at which its bonds are as long as the sums o
 from elements, shape of the cell and coordinates alone. Two routes to one structure thus end at one volume and one key.
 A bond belongs to its more electropositive atom. The mean bond of an atom is weighted as in the effective coordination
 number, and the atom with the tightest bonds sets the volume. For 31 common compounds the lattice constants lie 4 % from
-the measured ones on average (tests/chemistry/crystals/test_cells_and_symmetry_scaling.py); relax them before anything
-depends on them.
+the measured ones on average (tests/chemistry/crystals/test_cell_building_scaling_and_symmetry_scaling.py); relax them
+before anything depends on them.
 
 Source: Hoppe, Z. Kristallogr. 150, 23 (1979), weights. The radii are those of `contacts`.
 """

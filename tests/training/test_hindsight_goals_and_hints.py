@@ -6,7 +6,7 @@ import pytest
 
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.training.hindsight_lessons import NotRelabelled, achieved
+from sciagent.training.hindsight_goals_and_hints import NotRelabelled, achieved
 
 GAP = Objective("homo_lumo_gap", Direction.WINDOW, Window(3.0, 5.0))
 LIMIT = Objective("dipole", Direction.LIMIT, Window(None, 2.5), scale=0.25)
