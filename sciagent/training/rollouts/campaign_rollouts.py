@@ -25,7 +25,7 @@ from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.job_queue import attempts
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.rollout_groups import GroupCounts
-from sciagent.training.rollouts.campaign_snapshot import beginning
+from sciagent.training.rollouts.campaign_snapshot_and_workbench import beginning
 from sciagent.training.rollouts.lock_step import RolloutRunner, StepResult
 from sciagent.training.rollouts.open_and_resume_groups import Group, RolledGroup, RolloutAnswer, RolloutPlan, Skills
 from sciagent.training.rollouts.random_edit_policy import SCRIPTED, ScriptedPolicy

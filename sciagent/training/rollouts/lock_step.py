@@ -32,7 +32,7 @@ from sciagent.store.learning import policies_and_roles
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.rollout_groups import GroupRow
 from sciagent.store.results import candidates
-from sciagent.training.rollouts.campaign_snapshot import SnapshotBench, stored
+from sciagent.training.rollouts.campaign_snapshot_and_workbench import SnapshotBench, stored
 from sciagent.training.rollouts.open_and_resume_groups import (
     Group,
     Pins,

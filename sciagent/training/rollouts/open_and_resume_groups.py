@@ -28,8 +28,8 @@ from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.learning import rollout_groups as groups
 from sciagent.store.learning.rollout_groups import GroupRow, GroupState
-from sciagent.training.rollouts import campaign_snapshot as snapshot
-from sciagent.training.rollouts.campaign_snapshot import EpisodeMemory, Snapshot, beginning
+from sciagent.training.rollouts import campaign_snapshot_and_workbench as snapshot
+from sciagent.training.rollouts.campaign_snapshot_and_workbench import EpisodeMemory, Snapshot, beginning
 
 Skills = Literal["with", "without", "paired"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.errors import UsageError
-from sciagent.training.rollouts import campaign_snapshot
+from sciagent.training.rollouts import campaign_snapshot_and_workbench
 from sciagent.verification.sandbox.host import Worker
 from tests.training.rollouts.rolled import PLAN, let_go, runner_of, to_the_end
 
@@ -17,16 +17,16 @@ pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 def test_groups_from_the_seeds_see_the_same_however_much_the_campaign_has_found(built: Built, worker: Worker) -> None:
     with built.ledger.read() as connection:
-        now = campaign_snapshot.take(connection, built)
-        seeds = campaign_snapshot.take(connection, built, "seeds")
+        now = campaign_snapshot_and_workbench.take(connection, built)
+        seeds = campaign_snapshot_and_workbench.take(connection, built, "seeds")
     assert replace(seeds, left={}) == replace(now, left={}), "there are only seeds so far"
     assert seeds.keys == now.keys and seeds.left == {"llm_tokens": 1e6}
     runner = runner_of(built, worker)
     to_the_end(runner, runner.opened(PLAN))
     let_go(built)
     with built.ledger.read() as connection:
-        grown = campaign_snapshot.take(connection, built)
-        again = campaign_snapshot.take(connection, built, "seeds")
+        grown = campaign_snapshot_and_workbench.take(connection, built)
+        again = campaign_snapshot_and_workbench.take(connection, built, "seeds")
     assert replace(again, watermark=seeds.watermark) == seeds and again.keys == seeds.keys
     assert grown.seq > now.seq and grown.digest != now.digest
     runner = runner_of(built, worker)
@@ -38,7 +38,7 @@ def test_groups_from_the_seeds_see_the_same_however_much_the_campaign_has_found(
 def test_groups_see_some_of_the_seeds_by_their_own_seed(built: Built, worker: Worker) -> None:
     with built.ledger.read() as connection:
         whole, drawn, again, other = (
-            campaign_snapshot.take(connection, built, begins, seed)
+            campaign_snapshot_and_workbench.take(connection, built, begins, seed)
             for begins, seed in (("seeds", 0), ("seeds:1", 0), ("seeds:1", 0), ("seeds:1", 1))
         )
     assert drawn == again and drawn.drawn != other.drawn and len(drawn.keys) == len(drawn.board) == 1
@@ -55,4 +55,4 @@ def test_groups_see_some_of_the_seeds_by_their_own_seed(built: Built, worker: Wo
 @pytest.mark.parametrize("text", ["later", "seeds:0", "seeds:1000", "seeds:x", "8"])
 def test_a_beginning_that_is_none_is_an_error(built: Built, text: str) -> None:
     with built.ledger.read() as connection, pytest.raises(UsageError, match="seeds:N"):
-        campaign_snapshot.take(connection, built, text)
+        campaign_snapshot_and_workbench.take(connection, built, text)

@@ -7,8 +7,8 @@ import pytest
 from sciagent.campaign.core.built_campaign import Built
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.proposer_interfaces import ProposalIn
-from sciagent.training.rollouts import campaign_snapshot
-from sciagent.training.rollouts.campaign_snapshot import EpisodeMemory, SnapshotBench, stored
+from sciagent.training.rollouts import campaign_snapshot_and_workbench
+from sciagent.training.rollouts.campaign_snapshot_and_workbench import EpisodeMemory, SnapshotBench, stored
 from sciagent.training.rollouts.tool_calls_across_episodes import FastRungs
 from sciagent.verification.sandbox.host import Worker
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 
 def bench_of(built: Built, worker: Worker, memory: EpisodeMemory, room: int = 8) -> SnapshotBench:
     with built.ledger.read() as connection:
-        frozen = campaign_snapshot.take(connection, built)
+        frozen = campaign_snapshot_and_workbench.take(connection, built)
     return SnapshotBench(built, worker, FastRungs(built, worker), frozen, memory, room=room, trajectory=1)
 
 
