@@ -116,7 +116,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/cli/training_options.py",
         "sciagent/training/recipes/run_stage.py",
     ),
-    "payloads of candidates": ("sciagent/chemistry", "sciagent/domain/candidate_and_names.py"),
+    "payloads of candidates": ("sciagent/chemistry", "sciagent/domain/candidate_and_its_names_in_files.py"),
     "JSON answers of commands": (
         "bench/sciagent_bench",
         "sciagent/api/displayed_answers.py",
@@ -140,14 +140,14 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/report/export/parquet_tables.py",
         "sciagent/report/export/structure_files.py",
         "sciagent/report/parts/export_rows.py",
-        "sciagent/training/judged_answer_rows.py",
+        "sciagent/training/verified_hindsight_and_pair_rows.py",
         "sciagent/training/dataset_building.py",
         "sciagent/training/dataset_columns.py",
         "sciagent/training/exports",
         "sciagent/training/learner/learner_rows_and_rendered_conversations.py",
     ),
     "messages between processes": (
-        "sciagent/execution/celery/broker_messages.py",
+        "sciagent/execution/celery/broker_address_and_work_tokens.py",
         "sciagent/training/evaluation/evaluation_worker.py",
         "sciagent/verification/sandbox",
         "simulators/sciagent_simulators/periodic",
@@ -174,7 +174,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "simulators/sciagent_simulators/conformer_search_and_averages.py",
         "simulators/sciagent_simulators/low_conformers_and_search_spread.py",
         "simulators/sciagent_simulators/programs/program_scf.py",
-        "simulators/sciagent_simulators/pyscf_engine.py",
+        "simulators/sciagent_simulators/pyscf_engine_composites_and_spin_checks.py",
         "simulators/sciagent_simulators/pyscf_excitations.py",
         "simulators/sciagent_simulators/pyscf_relax.py",
         "simulators/sciagent_simulators/scf_recovery.py",
@@ -186,7 +186,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "verifiers/sciagent_verifiers/programs/program_verifiers.py",
         "verifiers/sciagent_verifiers/simulation/force_field_base.py",
         "verifiers/sciagent_verifiers/simulation/tight_binding_base_and_second_opinion.py",
-        "verifiers/sciagent_verifiers/thermochemistry_settings.py",
+        "verifiers/sciagent_verifiers/thermochemistry_settings_and_values.py",
     ),
 }
 """Modules and folders in which a mapping with string keys comes from outside or goes there, by what lies beyond."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from sciagent.api.terminal_and_signals import plain_table, show
+from sciagent.api.terminal_tables_and_signals import plain_table, show
 from sciagent.cli import options
-from sciagent.cli.command_helpers import put_json, say
+from sciagent.cli.output_logging_and_given_structures import put_json, say
 from sciagent.errors import UnknownNameError, UsageError
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

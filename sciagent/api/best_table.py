@@ -17,10 +17,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.api import notebook_html
 from sciagent.api.notebook_tables import Cells, ResultTable, plain_records
-from sciagent.api.terminal_and_signals import records_table
+from sciagent.api.terminal_tables_and_signals import records_table
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, ImportedValue, LimitMargin, ShownValue
-from sciagent.domain.candidate_and_names import name_cells
+from sciagent.domain.candidate_and_its_names_in_files import name_cells
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import SciagentError

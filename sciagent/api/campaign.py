@@ -25,12 +25,12 @@ from sciagent.api.best_table import BestTable, best_of
 from sciagent.api.displayed_answers import CandidateRow, candidates_of
 from sciagent.api.notebook_tables import ResultQuery, ResultTable
 from sciagent.api.progress_display import Progress, view_of
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import Entered, create_or_open, open_campaign_for_people, open_stored
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
 from sciagent.campaign.file.subject_and_safety import is_reason
-from sciagent.campaign.people import amend_and_instruct
-from sciagent.domain.candidate_and_names import MOLECULE_KIND
+from sciagent.campaign.people import amend_pause_stop_and_resume
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
 from sciagent.domain.proposer_interfaces import ProposalIn
@@ -437,7 +437,7 @@ class Campaign:
         shown, as `--from` says. skills: whether skills are shown; in `paired` groups both. say: called with a line at
         each step. Raises UsageError.
         """
-        from sciagent.api.terminal_and_signals import each_signal, raise_interrupt
+        from sciagent.api.terminal_tables_and_signals import each_signal, raise_interrupt
         from sciagent.training.rollouts.campaign_rollouts import RolloutDrive, plan_of, policy_of
 
         self.close()
@@ -482,7 +482,7 @@ class Campaign:
         elif self._stepped is not None and self._stepped.is_open:
             self._stepped.close(now)
         else:
-            amend_and_instruct.instruct(
+            amend_pause_stop_and_resume.instruct(
                 self._store, self.name, Verb.STOP, environment_variables.user(), reason, now=now
             )
         return self.state

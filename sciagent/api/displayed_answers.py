@@ -17,11 +17,11 @@ from sqlalchemy.engine import Connection
 from sciagent.api import notebook_html
 from sciagent.api.best_table import levels_text
 from sciagent.api.notebook_tables import ResultQuery
-from sciagent.api.terminal_and_signals import records_table, text_of
+from sciagent.api.terminal_tables_and_signals import records_table, text_of
 from sciagent.domain.answers.candidate_and_value_answers import LadderAnswer, PropertyValue, ShownValue, StructureText
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, Status
-from sciagent.domain.candidate_and_names import Names, identifier_text, name_cells
+from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text, name_cells
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.report.explanation_text import paragraphs

@@ -19,7 +19,7 @@ from rich.text import Text
 from sciagent.api import notebook_html
 from sciagent.api.best_table import BestTable, objectives_of
 from sciagent.api.displayed_answers import budget_line, rung_table, status_html
-from sciagent.api.terminal_and_signals import Line, Part, raise_interrupt, show, wrapped
+from sciagent.api.terminal_tables_and_signals import Line, Part, raise_interrupt, show, wrapped
 from sciagent.domain.answers.status_and_comparison import CampaignCounts
 from sciagent.domain.safe_text_and_durations import ago
 from sciagent.report.campaigns_at_work import time_left

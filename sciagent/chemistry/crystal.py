@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sciagent.domain.candidate_and_names import candidate_key
+from sciagent.domain.candidate_and_its_names_in_files import candidate_key
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError, UsageError
 

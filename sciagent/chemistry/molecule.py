@@ -19,7 +19,7 @@ from types import NoneType
 from typing import Any, Literal
 
 from sciagent.chemistry.rdkit_messages import rdkit_messages
-from sciagent.domain.candidate_and_names import candidate_key
+from sciagent.domain.candidate_and_its_names_in_files import candidate_key
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError
 

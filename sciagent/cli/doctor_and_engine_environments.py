@@ -17,9 +17,9 @@ from pathlib import Path
 import typer
 
 from sciagent import engine_environments, programs
-from sciagent.api.terminal_and_signals import Line, records_table
+from sciagent.api.terminal_tables_and_signals import Line, records_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import Exit, plural, put_answer
+from sciagent.cli.output_logging_and_given_structures import Exit, plural, put_answer
 from sciagent.errors import SciagentError, SimulatorError, UsageError
 from sciagent.inputs.environment_variables import ledger_address
 

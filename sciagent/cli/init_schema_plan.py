@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line, Part, plain_table, records_table
+from sciagent.api.terminal_tables_and_signals import Line, Part, plain_table, records_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import open_ledger, put, put_answer, put_json
+from sciagent.cli.output_logging_and_given_structures import open_ledger, put, put_answer, put_json
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.inputs.environment_variables import ledger_address

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line, plain_table
+from sciagent.api.terminal_tables_and_signals import Line, plain_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import open_ledger, put_answer
+from sciagent.cli.output_logging_and_given_structures import open_ledger, put_answer
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.environment_variables import user
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line
+from sciagent.api.terminal_tables_and_signals import Line
 from sciagent.cli import options
-from sciagent.cli.command_helpers import pairs, put, put_answer, say
+from sciagent.cli.output_logging_and_given_structures import pairs, put, put_answer, say
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from sciagent.cli import (
     verifiers_and_calc,
     workers_campaign_dispatcher_metrics,
 )
-from sciagent.cli.command_helpers import Exit, put, say
+from sciagent.cli.output_logging_and_given_structures import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
 START = "Start: sciagent run campaigns/quickstart.yaml   All commands: sciagent --all"

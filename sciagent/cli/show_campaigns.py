@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.table import Table
 
-from sciagent.api.terminal_and_signals import Line, Part, on_terminal, plain_table, records_table
+from sciagent.api.terminal_tables_and_signals import Line, Part, on_terminal, plain_table, records_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import (
+from sciagent.cli.output_logging_and_given_structures import (
     Exit,
     candidate_text,
     open_ledger,

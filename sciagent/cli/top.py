@@ -18,9 +18,9 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from sciagent.api.terminal_and_signals import Records, records_table
+from sciagent.api.terminal_tables_and_signals import Records, records_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import open_ledger, plural, put_answer
+from sciagent.cli.output_logging_and_given_structures import open_ledger, plural, put_answer
 from sciagent.cli.workers_campaign_dispatcher_metrics import EXAMPLE_ADDRESS, serve_ledger_metrics, short_owner
 from sciagent.domain.safe_text_and_durations import ago
 from sciagent.errors import LedgerAwayError, UsageError

@@ -12,9 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line, Part, on_terminal, records_table
+from sciagent.api.terminal_tables_and_signals import Line, Part, on_terminal, records_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import Exit, open_ledger, pairs, parts_of, plural, put_answer, say, structures
+from sciagent.cli.output_logging_and_given_structures import (
+    Exit,
+    open_ledger,
+    pairs,
+    parts_of,
+    plural,
+    put_answer,
+    say,
+    structures,
+)
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UsageError

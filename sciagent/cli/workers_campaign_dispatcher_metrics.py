@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line
+from sciagent.api.terminal_tables_and_signals import Line
 from sciagent.cli import options
-from sciagent.cli.command_helpers import (
+from sciagent.cli.output_logging_and_given_structures import (
     LogFormat,
     LogFormatOption,
     end_at_once,
@@ -48,7 +48,7 @@ MAX_DIGITS = 8  # digits of the number of a resource
 
 def serve_ledger_metrics(listen: str, ledger: str | None) -> None:
     """Serves the figures of the ledger at `/metrics` of an address `HOST:PORT` until a signal ends it."""
-    from sciagent.api.terminal_and_signals import each_signal
+    from sciagent.api.terminal_tables_and_signals import each_signal
 
     host, port = _address(listen)
     collector_class = collectors().LedgerCollector
@@ -128,7 +128,7 @@ def worker(
     """
     import psutil
 
-    from sciagent.api.terminal_and_signals import each_signal
+    from sciagent.api.terminal_tables_and_signals import each_signal
     from sciagent.execution.polling_worker import PollingWorker
     from sciagent.execution.worker.read_claimed_jobs import scratch_of
     from sciagent.store.job_queue.leases import LEASE_SECONDS
@@ -346,7 +346,7 @@ def dispatcher(
     Several may run; a campaign has a single driver at a time. Ctrl-C or SIGTERM ends it cleanly, and the campaigns
     go on when it is started again.
     """
-    from sciagent.api.terminal_and_signals import each_signal
+    from sciagent.api.terminal_tables_and_signals import each_signal
     from sciagent.campaign.driving.dispatcher_of_driver_processes import Host
     from sciagent.execution.celery_executor_and_choice_by_name import executor_of
     from sciagent.store.job_queue.workers_and_capacity import NewWorker

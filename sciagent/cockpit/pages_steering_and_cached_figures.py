@@ -17,9 +17,9 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
-from sciagent.campaign.people import amend_and_instruct, steering
+from sciagent.campaign.people import amend_pause_stop_and_resume, hold_release_veto_and_promote
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.domain.answers.candidate_and_value_answers import BestCandidate
 from sciagent.domain.answers.explanation import Explanation
@@ -158,11 +158,11 @@ class Figures:
 PAGE = 24  # campaigns, candidates or tasks on a page
 LARGEST = 2**31 - 1  # largest integer of PostgreSQL
 MAX_NAMED = 2000  # characters of a text that names a candidate
-STEER: dict[str, Callable[[Built, FoundCandidate, str, str], steering.SteeringResult]] = {
-    "hold": steering.hold,
-    "release": steering.release,
-    "veto": steering.veto,
-    "promote": steering.promote,
+STEER: dict[str, Callable[[Built, FoundCandidate, str, str], hold_release_veto_and_promote.SteeringResult]] = {
+    "hold": hold_release_veto_and_promote.hold,
+    "release": hold_release_veto_and_promote.release,
+    "veto": hold_release_veto_and_promote.veto,
+    "promote": hold_release_veto_and_promote.promote,
 }
 POSSIBLE = {
     Standing.OPEN: ("hold", "promote", "veto"),
@@ -283,13 +283,13 @@ def state(request: Request, campaign: str) -> Response:
     said = texts(request)
     verb = said.get("verb", "")
     if verb in (Verb.PAUSE, Verb.STOP):
-        amend_and_instruct.instruct(
+        amend_pause_stop_and_resume.instruct(
             site.ledger, campaign, Verb(verb), who, directives.checked_reason(said.get("why", ""))
         )
     elif verb == Verb.RESUME:
-        driver = amend_and_instruct.wake(site.ledger, campaign, who)
+        driver = amend_pause_stop_and_resume.wake(site.ledger, campaign, who)
         if driver is None:
-            amend_and_instruct.hand_in(site.ledger, campaign, who)
+            amend_pause_stop_and_resume.hand_in(site.ledger, campaign, who)
     else:
         raise UsageError(f'"{verb[:20]}" is nothing that a campaign does')
     return redirect_to(f"/campaigns/{campaign}")

@@ -17,13 +17,13 @@ from datetime import datetime, timedelta
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.lab_messages_and_codes import read_code
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.errors import UsageError, WrongVialError
-from sciagent.store.campaign_state import campaigns, evidence_watermarks
+from sciagent.store.campaign_state import campaigns, note_and_take_watermarks
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import attempts, leases, reservations_and_bookings
 from sciagent.store.job_queue.attempts import AttemptEnd
@@ -66,7 +66,7 @@ def lock_all(connection: Connection, several: Iterable[tuple[Built, int]]) -> No
         for campaign_id, _ in campaigns.campaigns_with_rung(connection, task.candidate_id, rung.verifier.computation):
             campaign_ids.add(campaign_id)
     for campaign_id in sorted(campaign_ids):
-        evidence_watermarks.lock(connection, campaign_id)
+        note_and_take_watermarks.lock(connection, campaign_id)
 
 
 def claim(built: Built, task_id: int, who: str, *, take_over: bool = False) -> Claim:

@@ -12,7 +12,7 @@ from typing import Literal
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import open_campaign_for_people, open_within
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structure_text
 from sciagent.domain.answers.candidate_and_value_answers import AnswerModel, StructureText

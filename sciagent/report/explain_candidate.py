@@ -34,7 +34,7 @@ from sciagent.domain.answers.explanation import (
     RefusedText,
     RungStory,
 )
-from sciagent.domain.candidate_and_names import Names
+from sciagent.domain.candidate_and_its_names_in_files import Names
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION
 from sciagent.domain.display_units import in_chosen_unit, window_text
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding

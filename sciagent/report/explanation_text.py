@@ -22,7 +22,7 @@ from sciagent.domain.answers.explanation import (
     RefusedText,
     RungStory,
 )
-from sciagent.domain.candidate_and_names import name_rows
+from sciagent.domain.candidate_and_its_names_in_files import name_rows
 from sciagent.domain.quantities import named_value_text
 from sciagent.domain.safe_text_and_durations import Paragraph, one_line
 from sciagent.report.parts.wording import diagnostics_line

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung, with_derived
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, with_derived
 from sciagent.campaign.core.record_results_and_place import answer_of
 from sciagent.campaign.core.relaxed_to_same_structure import known_likenesses
 from sciagent.campaign.core.verdicts_and_places import Answer, Place, place
@@ -29,7 +29,7 @@ from sciagent.domain.states_and_needs import Standing
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.rules.priced_settings import PricedSpec
-from sciagent.store.campaign_state import evidence_watermarks
+from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.condition_for_part_of_candidates import CandidatePart
@@ -43,7 +43,7 @@ _REFUSALS = (Verdict.FAIL, Verdict.NOT_APPLICABLE)  # verdicts that say somethin
 
 def rungs_as_of(built: Built, connection: Connection, as_of: int) -> tuple[BuiltRung, ...]:
     """Returns the rungs with the calibrations that they had at a watermark."""
-    fits = evidence_watermarks.current_fits(connection, built.row.id, as_of)
+    fits = note_and_take_watermarks.current_fits(connection, built.row.id, as_of)
     return tuple(replace(rung, all_fits=fits.get(rung.id, {})) for rung in built.rungs)
 
 

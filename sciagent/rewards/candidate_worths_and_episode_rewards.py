@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.errors import UsageError
 from sciagent.rewards.candidate_states_lots_and_episode_starts import IDS_PER_READ, Records, rungs_as_of, states

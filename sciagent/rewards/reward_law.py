@@ -16,13 +16,13 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import (
     CENSORING_SIGNS,
     ObservationSchema,
     observation_schema,
 )
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.rewards.candidate_states_lots_and_episode_starts import IDS_PER_READ, answers_as_of
 from sciagent.scheduling.aims_and_payoff import Aims, Bounds, Errors, data_for_law, expected_answers

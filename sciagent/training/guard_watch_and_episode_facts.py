@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.rewards.guard_report import CheckedCandidate, CheckedEpisode, EpisodeReader, payoff_of
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.reward_term_contract import Settlement

@@ -22,11 +22,11 @@ from enum import StrEnum
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages_sampling_and_policy_client import Message
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.verdicts_and_places import Place, place
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.candidate_and_names import MOLECULE_KIND
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.display_units import quantity_in_chosen_unit, window_text
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung
 from sciagent.domain.objectives import Objective, Window

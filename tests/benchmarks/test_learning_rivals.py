@@ -24,7 +24,7 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.editing.mutate_and_crossover import ANY
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.proposer_interfaces import MeasuredCandidate
 from sciagent.errors import UsageError

@@ -14,7 +14,7 @@ from rdkit import Chem
 
 from sciagent.chemistry.molecule import MAX_CHARACTERS, Molecule, parse_molecule
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import candidate_from_payload
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.report.prometheus_metrics import LedgerCollector
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now

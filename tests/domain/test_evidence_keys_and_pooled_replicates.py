@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sciagent.domain.candidate_and_names import candidate_key
+from sciagent.domain.candidate_and_its_names_in_files import candidate_key
 from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey, Finding, canonical_json, content_hash
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 

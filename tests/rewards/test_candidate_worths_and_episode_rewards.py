@@ -12,7 +12,7 @@ from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.show_and_compare_versions import show
-from sciagent.store.campaign_state import evidence_watermarks
+from sciagent.store.campaign_state import note_and_take_watermarks
 from tests.support.rewarded import DFT, GAP, HIT, MISS, PRICE, SPEC, XTB, Rewarded, returns
 
 
@@ -67,7 +67,7 @@ def test_an_imported_value_costs_what_its_import_stated_where_a_calibration_uses
     assert costs() == [0.0, 0.0], "no rung is calibrated on it, so that it decides nothing"
     with made.ledger.begin() as connection:
         fit = Fit(GAP, FitKind.OFFSET, level.label, 1.0, 0.0, 20, 0.1, 0.1, 2.0)
-        evidence_watermarks.write_fits(connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: fit}})
+        note_and_take_watermarks.write_fits(connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: fit}})
     assert costs() == [pytest.approx(0.25), 0.0]
     file.write_text("smiles,gap,eur\nCCO,5.3,25\nCCN,5.2,\n")
     import_file(made.ledger, file, columns=columns, level=level, costs={"money": "eur"}, revise="a typing error")

@@ -9,7 +9,7 @@ import pytest
 from ase.build import bulk
 from pymatgen.core import Lattice, Structure
 
-from sciagent_simulators.potentials.chgnet_graph import KindGraph, batch_graph, kinds_of
+from sciagent_simulators.potentials.chgnet_graph_and_equivalent_atoms import KindGraph, batch_graph, kinds_of
 from sciagent_simulators.potentials.chgnet_with_faster_layers import Layers
 
 SMALL = {"atom_fea_dim": 16, "bond_fea_dim": 12, "angle_fea_dim": 8, "atom_conv_hidden_dim": 10, "n_conv": 3}

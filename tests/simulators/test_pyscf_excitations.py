@@ -18,7 +18,7 @@ from pyscf import dft, gto
 
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry_and_its_checks import Geometry
-from sciagent_simulators.pyscf_engine import DftSettings, ground_state
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import DftSettings, ground_state
 from sciagent_simulators.pyscf_excitations import (
     Excitation,
     _OccupiedExchange,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sciagent_simulators.geometry_and_its_checks import Geometry
-from sciagent_simulators.pyscf_engine import DftSettings, build, mean_field, single_point
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import DftSettings, build, mean_field, single_point
 from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import (
     PYSCF_SOLVENTS,
     constants,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sciagent.agent.tools.tool_contract_and_calls import Past
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut, Scored
 from sciagent.errors import InvalidCandidateError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import standings

@@ -32,7 +32,7 @@ IMPORTED = (
     "sciagent.cli.main",
     "sciagent.api.campaign",
     "sciagent.api.progress_display",
-    "sciagent.campaign.core.built_campaign",
+    "sciagent.campaign.core.built_campaign_and_derived_values",
     "sciagent.campaign.driving.driver",
     "sciagent.campaign.file.campaign_spec",
     "sciagent.campaign.pricing.priced_scheduler",

@@ -11,7 +11,7 @@ from sciagent.rewards.candidate_worths_and_episode_rewards import reward_rows
 from sciagent.rewards.reward_law import fit_law
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.scheduling.audit_of_dropped import lots
-from sciagent.store.campaign_state import evidence_watermarks
+from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.guard_watch_and_episode_facts import episode_facts, has_promises
 from sciagent.training.stopping_guards import EpisodeFacts
@@ -25,7 +25,7 @@ MOLECULES = [f"c1ccccc1{tail}" for tail in TAILS] + [f"C1CCCCC1{tail}" for tail 
 
 def facts_of(made: Rewarded, spec: RewardSpec) -> list[EpisodeFacts]:
     with made.ledger.begin() as connection:
-        as_of = evidence_watermarks.take(connection, [made.built.row.id])
+        as_of = note_and_take_watermarks.take(connection, [made.built.row.id])
         law = fit_law(made.built, connection, as_of) if spec.unsettled == "posterior" else None
         rows = reward_rows(made.built, connection, spec, law, as_of)
         ids = {row.trajectory_id: 3 for row in rows}

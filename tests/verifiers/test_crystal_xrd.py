@@ -19,7 +19,7 @@ from sciagent.errors import SimulatorError
 from sciagent.verification.sandbox.host import Request, Worker
 from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_simulators.powder.powder_fit import ProfileParameters, peaks_of, rendered
-from sciagent_simulators.powder.reflections import lines_of, reflections_of
+from sciagent_simulators.powder.reflections_and_spectral_lines import lines_of, reflections_of
 from sciagent_verifiers.fast.crystal_xrd import CrystalXrd
 
 GRID = np.arange(15.0, 90.0, 0.02)

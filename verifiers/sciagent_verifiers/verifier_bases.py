@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.evidence_keys_and_pooled_replicates import (
     CLASS,
     MOLECULE,

@@ -22,7 +22,7 @@ from sciagent.agent.tools.candidate_references_and_stated_predictions import (
 )
 from sciagent.agent.tools.tool_contract_and_calls import CallError, Observation, ToolContext
 from sciagent.chemistry.subjects.base import EditByName, EditSite
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.safe_text_and_durations import escaped, short
 from sciagent.errors import InvalidCandidateError

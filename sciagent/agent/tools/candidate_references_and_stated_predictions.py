@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from sciagent.agent.tools.tool_contract_and_calls import STRICT, AgentBench, CallError
 from sciagent.chemistry.subjects.base import Subject, Words
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.safe_text_and_durations import short, shown
 from sciagent.errors import InvalidCandidateError
 

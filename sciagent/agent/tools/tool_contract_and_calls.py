@@ -22,7 +22,7 @@ from pydantic_core import ErrorDetails
 
 from sciagent.chemistry.subjects.base import EditSet, Subject, Words
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits, subject_of
-from sciagent.domain.candidate_and_names import MOLECULE_KIND
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.proposer_interfaces import Workbench
 from sciagent.domain.safe_text_and_durations import MAX_OBSERVATION, bounded, short, shown
 from sciagent.errors import CampaignError, LedgerError, SciagentError, did_you_mean

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.domain.cost_and_budget import WEEK, Budget, BudgetLimits, Cost
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.store.campaign_state import standings

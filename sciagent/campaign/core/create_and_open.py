@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung, build_rungs, check_derived
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, build_rungs, check_derived
 from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits, fit_lines, fits_of
 from sciagent.campaign.core.product_libraries import unused_reactants
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec

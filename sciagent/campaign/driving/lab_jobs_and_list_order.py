@@ -23,7 +23,7 @@ from datetime import timedelta
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.record_results_and_place import settle_again
 from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSession, Ending
 from sciagent.campaign.driving.job_slots import JobSlots, Pace, PlannedJob, Quota

@@ -18,7 +18,7 @@ from sciagent.campaign.people import import_corrections_or_replicates
 from sciagent.chemistry.molecule_files import check_columns, csv_fault, names_in
 from sciagent.chemistry.subjects.base import Reading
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.candidate_and_names import MOLECULE_KIND, Candidate, identifier_columns
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, Candidate, identifier_columns
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS, Cost
 from sciagent.domain.display_units import Column
 from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey, Finding, Measured, content_hash

@@ -19,7 +19,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung, built_ladder, built_rungs, check_engines, prepare
+from sciagent.campaign.core.built_campaign_and_derived_values import (
+    Built,
+    BuiltRung,
+    built_ladder,
+    built_rungs,
+    check_engines,
+    prepare,
+)
 from sciagent.campaign.core.calibrate_to_imported_values import fits_of
 from sciagent.campaign.core.record_results_and_place import answer_of, known_or_run, log_blocked, run_directly
 from sciagent.campaign.core.verdicts_and_places import Answer, place
@@ -37,7 +44,7 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     RungAnswer,
     ShownValue,
 )
-from sciagent.domain.candidate_and_names import MOLECULE_KIND, smiles_of
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, smiles_of
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.display_units import Units, in_chosen_units
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
@@ -49,7 +56,7 @@ from sciagent.domain.rung_calibration_on_measurements import calibrated
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 from sciagent.execution.worker.read_claimed_jobs import scratch_of
-from sciagent.store.campaign_state import directives, evidence_watermarks, standings
+from sciagent.store.campaign_state import directives, note_and_take_watermarks, standings
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, evidence
@@ -308,7 +315,7 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
             bench = CampaignWorkbench(built, worker, new_owner())
             answers = bench.propose(batch)
             with built.ledger.begin() as connection:
-                evidence_watermarks.lock(connection, built.row.id)
+                note_and_take_watermarks.lock(connection, built.row.id)
                 bench.commit(connection, None)
                 keys = [answer.key for answer in answers if answer.key]
                 ids = candidates.ids_of(connection, keys)

@@ -13,7 +13,7 @@ from itertools import chain
 
 import numpy as np
 
-from sciagent.campaign.core.built_campaign import BuiltLadder, built_ladder
+from sciagent.campaign.core.built_campaign_and_derived_values import BuiltLadder, built_ladder
 from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits, fit_lines, fits_of
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.planning.optimal_purchases import BudgetProblem, Purchases, buy, n_warm_up_candidates

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sciagent.campaign.core.built_campaign import BuiltLadder, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import BuiltLadder, BuiltRung
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.core.product_libraries import library_of
 from sciagent.campaign.core.verdicts_and_places import judge
@@ -27,7 +27,7 @@ from sciagent.campaign.pricing.observation_schema_and_ledger_pool import KNOWN, 
 from sciagent.campaign.pricing.pool_law_and_cost_unit import PricedCampaign, rebuild_with_law
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.plan import PlanSample, RungTells
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.rung_positions_and_tiers import Position

@@ -9,7 +9,7 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import LedgerPool
 from sciagent.campaign.pricing.purchasing_interface import Purchasing
 from sciagent.domain.proposer_interfaces import Choice

@@ -24,7 +24,7 @@ from sciagent.agent.messages_sampling_and_policy_client import (
     to_json,
 )
 from sciagent.agent.tools.toolbox import Toolbox
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench

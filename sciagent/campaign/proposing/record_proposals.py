@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung, record_derived
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, record_derived
 from sciagent.campaign.core.record_results_and_place import log_blocked
 from sciagent.campaign.core.relaxed_to_same_structure import find_likenesses
 from sciagent.campaign.core.verdicts_and_places import place
@@ -21,7 +21,7 @@ from sciagent.campaign.proposing.proposal_novelty import (
 )
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs, answer_at_once
 from sciagent.chemistry.fingerprints_and_families import Features
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn, ProposalOut, Scored

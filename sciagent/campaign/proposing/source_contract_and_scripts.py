@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import OneProposerSpec
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.domain.cost_and_budget import Cost

@@ -18,7 +18,7 @@ from sciagent.chemistry.crystals.edits import CrystalLimits, CrystalPlace
 from sciagent.chemistry.crystals.prototypes_and_same_structures import family
 from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import CandidateColumns, EditSet, LibraryVersions, Standardised, Subject, Words
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from sciagent.chemistry.molecule import REMEMBERED, Molecule, molecule_or_none, parse_molecule
 from sciagent.chemistry.rdkit_messages import rdkit_messages
 from sciagent.chemistry.subjects.base import Standardised
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.errors import InvalidCandidateError, UsageError
 
 LIBRARY = "dimorphite_dl"

@@ -14,7 +14,7 @@ from sciagent.chemistry.editing.mutate_and_crossover import EditLimits, canonica
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS, Site
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.subjects.base import EditSet
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 
 MAX_LISTED_ATOMS = 100  # largest number of heavy atoms of a molecule whose sites are listed

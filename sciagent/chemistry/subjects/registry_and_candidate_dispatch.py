@@ -13,7 +13,7 @@ from typing import Any
 
 from sciagent.chemistry.subjects.base import EditSet, Subject
 from sciagent.domain.answers.candidate_and_value_answers import StructureText
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError, UnknownNameError, UsageError
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.domain.candidate_and_names import name_rows
+from sciagent.domain.candidate_and_its_names_in_files import name_rows
 from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
 from sciagent.errors import UsageError
 from sciagent.report.analysis import (

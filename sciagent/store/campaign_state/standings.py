@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.states_and_needs import Standing
-from sciagent.store.campaign_state import evidence_watermarks
+from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many
 from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
@@ -78,7 +78,7 @@ def decide(connection: Connection, campaign_id: int, decisions: Sequence[Mapping
     """Record decisions. decisions: rows of the decision table without campaign_id, watermark and at."""
     shared = {
         "campaign_id": campaign_id,
-        "watermark": evidence_watermarks.note(connection, campaign_id),
+        "watermark": note_and_take_watermarks.note(connection, campaign_id),
         "at": db_now(connection),
     }
     execute_many(connection, t.decision, decisions, shared)

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.base import CandidateColumns, Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.candidate_and_names import IMPORTED_PREFIX, Candidate, Names, names_from_rows
+from sciagent.domain.candidate_and_its_names_in_files import IMPORTED_PREFIX, Candidate, Names, names_from_rows
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.safe_text_and_durations import storable
 from sciagent.store.database import tables as t

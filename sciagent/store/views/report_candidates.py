@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.candidate_and_names import Names, identifier_text
+from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text
 from sciagent.domain.display_units import Units, as_imported, in_chosen_unit
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, pooled_measured
 from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated

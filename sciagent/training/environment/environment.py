@@ -20,7 +20,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing import briefing

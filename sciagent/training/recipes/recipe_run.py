@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent import install_and_find_models
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.command_answers import RecipeAnswer, StageAnswer
 from sciagent.training.recipes.recipe_file import NewModelSpec, RecipeSpec, StageSpec, stage_number
 from sciagent.training.recipes.recipe_folder_and_stop import Interrupted, StageFolder, Stopping, opened
-from sciagent.training.recipes.recipe_report import write_report
 from sciagent.training.recipes.run_stage import RecipeRunSettings, StageResult, StageWorker, Watching, built_tasks
+from sciagent.training.recipes.training_charts_and_html_report import write_report
 
 GUARDS = ("control_gap", "exploitation", "unsettled")
 """Guards whose alarm means that the policy is not to be used; a spent KL budget only ends the stage."""

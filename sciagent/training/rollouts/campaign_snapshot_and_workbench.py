@@ -18,12 +18,12 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.tools.candidate_references_and_stated_predictions import MAX_LOOKED_UP
 from sciagent.agent.tools.tool_contract_and_calls import Past
 from sciagent.agent.tools.toolbox import SHOWN
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.proposal_novelty import best_candidates
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.proposer_interfaces import Scored
 from sciagent.errors import UsageError

@@ -17,7 +17,7 @@ from sciagent.agent.conversation_and_asking import Episode, EpisodeLimits, openi
 from sciagent.agent.messages_sampling_and_policy_client import Message, from_json, to_json
 from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.agent.turns_to_token_rows import calls_of
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.source_contract_and_scripts import next_episode

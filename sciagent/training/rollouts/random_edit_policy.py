@@ -11,7 +11,7 @@ from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, 
 from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.chemistry.subjects.base import EditSet, Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits, subject_of
-from sciagent.domain.candidate_and_names import MOLECULE_KIND
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.policy_identity import SCRIPT, PolicyIdentity
 
 SCRIPTED = "scripted"

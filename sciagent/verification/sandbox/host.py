@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import record_of
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence_keys_and_pooled_replicates import ArtifactFile, Finding
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason

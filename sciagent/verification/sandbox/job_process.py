@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import candidate_from_record
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level

@@ -25,7 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from sciagent_simulators.potentials.chgnet_graph import BatchGraph, GraphKinds, KindGraph, batch_graph, kinds_of
+from sciagent_simulators.potentials.chgnet_graph_and_equivalent_atoms import (
+    BatchGraph,
+    GraphKinds,
+    KindGraph,
+    batch_graph,
+    kinds_of,
+)
 from sciagent_simulators.potentials.potential_base_and_registry import (
     MAX_ATOMS_ON_GPU,
     MP2020,

@@ -12,7 +12,7 @@ import pytest
 from sciagent.agent.install_and_find_models import check_extra
 from sciagent.agent.messages_sampling_and_policy_client import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.local_model import LocalPolicy
-from sciagent.agent.tools.subject_tools import tools_of
+from sciagent.agent.tools.showing_tools_and_tools_of_subject import tools_of
 from sciagent.agent.tools.tool_contract_and_calls import call_schema
 from sciagent.errors import UsageError
 from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy

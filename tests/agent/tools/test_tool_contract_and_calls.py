@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.tools.subject_tools import tools_of
+from sciagent.agent.tools.showing_tools_and_tools_of_subject import tools_of
 from sciagent.agent.tools.tool_contract_and_calls import Observation, Registry
 from tests.support.memory_bench import MemoryBench
 from tests.support.subjects import MOLECULES

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.core.record_results_and_place import Settling, settle, settle_again
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.campaign.people import steering
+from sciagent.campaign.people import hold_release_veto_and_promote
 from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
@@ -333,7 +333,7 @@ def test_of_two_that_the_terminal_rung_relaxes_one_is_a_hit(cheap: Built) -> Non
         assert campaign_counts.hits(connection, cheap.row.id) == 1
         named = made.named(1)
     with pytest.raises(UsageError, match="no rung is left to which it could go on"):
-        steering.promote(cheap, named, "me", "a test")
+        hold_release_veto_and_promote.promote(cheap, named, "me", "a test")
 
 
 def test_a_reward_pays_one_of_two(cheap: Built) -> None:

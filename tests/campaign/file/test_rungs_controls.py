@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import control_score
+from sciagent.campaign.core.built_campaign_and_derived_values import control_score
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.domain.evidence_keys_and_pooled_replicates import Level, Measured
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome

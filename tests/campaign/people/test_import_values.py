@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from sciagent.campaign.people.import_values import ImportReport, import_file
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.candidate_and_names import identifier_text
+from sciagent.domain.candidate_and_its_names_in_files import identifier_text
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring

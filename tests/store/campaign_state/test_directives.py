@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns, directives, evidence_watermarks
+from sciagent.store.campaign_state import campaigns, directives, note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, reservations_and_bookings
@@ -94,7 +94,7 @@ def test_a_word_that_cancels_and_a_worker_that_books_do_not_wait_for_each_other(
 
     def cancel() -> tuple[list[int], list[int]]:
         with ledger.begin() as connection:
-            evidence_watermarks.lock(connection, row.id)
+            note_and_take_watermarks.lock(connection, row.id)
             locked.set()
             return jobs.request_cancel(connection, [job_id])
 

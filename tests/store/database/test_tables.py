@@ -11,7 +11,7 @@ from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.store.campaign_state import (
     campaigns,
     directives,
-    evidence_watermarks,
+    note_and_take_watermarks,
     proposer_trajectories,
     same_structures,
 )
@@ -86,7 +86,7 @@ def full(ledger: Ledger) -> Ledger:
         connection.execute(t.artifact_removal.insert().values(removal))
         laws_and_audits.write(connection, row.id, {"price": 0.1})
         fit = Fit("homo_lumo_gap", FitKind.LINEAR, "experiment", 1.1, 0.2, 9, 0.1, 0.2, 0.3)
-        evidence_watermarks.write_fits(connection, row.id, {rung_id: {fit.property: fit}})
+        note_and_take_watermarks.write_fits(connection, row.id, {rung_id: {fit.property: fit}})
         connection.execute(
             t.decision.insert().values(
                 campaign_id=row.id,

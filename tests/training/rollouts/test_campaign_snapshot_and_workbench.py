@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.errors import UsageError
 from sciagent.training.rollouts import campaign_snapshot_and_workbench
 from sciagent.verification.sandbox.host import Worker

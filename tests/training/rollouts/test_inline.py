@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 import sciagent
 from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyError, Sampled
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyError, Sampled
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.errors import StaleLeaseError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import Field, model_validator
 
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.properties_and_levels import NEAREST_SIMILARITY, Level, PropertyAtLevel, at
 from sciagent.domain.rung_positions_and_tiers import Tier

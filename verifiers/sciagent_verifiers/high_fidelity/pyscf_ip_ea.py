@@ -30,7 +30,7 @@ from sciagent.verification.verifier_contract import (
     at,
 )
 from sciagent_simulators.geometry_and_its_checks import Geometry, bonds_of
-from sciagent_simulators.pyscf_engine import ground_state
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import ground_state
 from sciagent_simulators.pyscf_ions import Ion, Relaxation, ion
 from sciagent_verifiers.high_fidelity.density_functional_base import (
     DIFFUSE,

@@ -6,7 +6,7 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties_and_levels import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
 from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel, at
 from sciagent_simulators.geometry_and_its_checks import Geometry
-from sciagent_simulators.pyscf_engine import single_point
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import single_point
 from sciagent_verifiers.high_fidelity.density_functional_base import DensityFunctional, DensityFunctionalSettings
 
 RIGID = {HOMO: 0.001, LUMO: 0.001, HOMO_LUMO_GAP: 0.001, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}

@@ -15,7 +15,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel
 from sciagent_simulators.geometry_and_its_checks import Geometry, failure
-from sciagent_simulators.pyscf_engine import ground_state
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import ground_state
 from sciagent_simulators.pyscf_relax import pyscf_hessian
 from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import PyscfSolvent
 from sciagent_simulators.tblite_engine import ionised
@@ -26,7 +26,7 @@ from sciagent_verifiers.high_fidelity.density_functional_base import (
     DensityFunctional,
     DensityFunctionalSettings,
 )
-from sciagent_verifiers.thermochemistry_settings import (
+from sciagent_verifiers.thermochemistry_settings_and_values import (
     ThermalSettings,
     soft_mode_spread,
     thermal_measures,

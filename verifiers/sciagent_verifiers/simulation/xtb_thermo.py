@@ -16,7 +16,7 @@ from sciagent_simulators.tblite_engine import DISSOCIATED, RECOVERY, XtbResult, 
 from sciagent_simulators.thermochemistry.normal_modes_and_minimum_search import NormalModes, minimum, normal_modes
 from sciagent_simulators.thermochemistry.tblite_hessian import tblite_hessian
 from sciagent_verifiers.simulation.tight_binding_base_and_second_opinion import TightBinding
-from sciagent_verifiers.thermochemistry_settings import (
+from sciagent_verifiers.thermochemistry_settings_and_values import (
     ThermalSettings,
     soft_mode_spread,
     thermal_measures,

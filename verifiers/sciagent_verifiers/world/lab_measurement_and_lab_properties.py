@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.lab_messages_and_codes import AskedQuantity, LabAnswer, LabForm
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome

@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 
 from sciagent_simulators.geometry_and_its_checks import Geometry
-from sciagent_simulators.pyscf_engine import DftSettings, build, corrections, hessian, single_point
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import (
+    DftSettings,
+    build,
+    corrections,
+    hessian,
+    single_point,
+)
 from sciagent_simulators.pyscf_relax import Gradients
 from sciagent_simulators.tblite_engine import BOHR, HARTREE
 

@@ -5,7 +5,7 @@ import pytest
 
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry_and_its_checks import Geometry
-from sciagent_simulators.pyscf_engine import (
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import (
     MAX_PAIR_OCCUPATION,
     SAFE_TRIPLET,
     DftSettings,

@@ -19,7 +19,7 @@ import pytest
 from sciagent.errors import SimulatorError
 from sciagent_simulators import scf_recovery
 from sciagent_simulators.geometry_and_its_checks import Geometry
-from sciagent_simulators.pyscf_engine import DftSettings, build, check_energy, single_point
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import DftSettings, build, check_energy, single_point
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 
 PLAIN = DftSettings(spin_check="off")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.errors import UsageError
-from sciagent.execution.celery.broker_messages import Broker
+from sciagent.execution.celery.broker_address_and_work_tokens import Broker
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from sciagent.training.judged_answer_rows import DRAWS, p_better
+from sciagent.training.verified_hindsight_and_pair_rows import DRAWS, p_better
 
 QUANTILES = np.array([NormalDist().inv_cdf((i + 0.5) / DRAWS) for i in range(DRAWS)])
 

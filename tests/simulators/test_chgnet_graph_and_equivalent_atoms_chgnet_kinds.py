@@ -9,7 +9,7 @@ import pytest
 from ase.build import bulk
 from ase.spacegroup import crystal
 
-from sciagent_simulators.potentials.chgnet_graph import GraphKinds, batch_graph, kinds_of
+from sciagent_simulators.potentials.chgnet_graph_and_equivalent_atoms import GraphKinds, batch_graph, kinds_of
 
 
 def kinds(*cells: Any) -> GraphKinds:

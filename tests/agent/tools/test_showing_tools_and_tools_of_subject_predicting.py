@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sciagent.agent.tools.subject_tools import predicting_tools_of
+from sciagent.agent.tools.showing_tools_and_tools_of_subject import predicting_tools_of
 from sciagent.agent.tools.tool_contract_and_calls import Registry
 from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of

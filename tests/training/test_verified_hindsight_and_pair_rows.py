@@ -11,10 +11,10 @@ import pytest
 
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.dataset_building import build
-from sciagent.training.judged_answer_rows import Selection, hindsight, judged
 from sciagent.training.read_turns import TrainingCampaign
 from sciagent.training.settings import DatasetKind, DatasetSettings
 from sciagent.training.task_splits_and_scaffold_limit import ScaffoldLimit
+from sciagent.training.verified_hindsight_and_pair_rows import Selection, hindsight, judged
 from tests.support.conversing import Conversing, conversing
 
 

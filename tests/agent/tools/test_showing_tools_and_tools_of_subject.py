@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from sciagent.agent.tools.subject_tools import cases_of_modify, tools_of
+from sciagent.agent.tools.showing_tools_and_tools_of_subject import cases_of_modify, tools_of
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from tests.support.subjects import MOLECULES

@@ -8,7 +8,7 @@ from pymatgen.analysis.diffraction.xrd import XRDCalculator
 from pymatgen.core import Lattice, Structure
 
 from sciagent_simulators.powder.powder_fit import ProfileParameters, peaks_of
-from sciagent_simulators.powder.reflections import SpectralLine, lines_of, reflections_of
+from sciagent_simulators.powder.reflections_and_spectral_lines import SpectralLine, lines_of, reflections_of
 
 CU_K_ALPHA_1 = lines_of("CuKa1")
 EXACT = ProfileParameters(1.0, 0.0, 0.1, 0.05, 0.5, 0.3)

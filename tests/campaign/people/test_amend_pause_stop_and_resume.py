@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.campaign.people import amend_and_instruct
+from sciagent.campaign.people import amend_pause_stop_and_resume
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.campaign_state import campaigns, directives
@@ -27,13 +27,13 @@ def row(ledger: Ledger, tmp_path: Path) -> CampaignRow:
 
 
 def amend(ledger: Ledger, row: CampaignRow, source: str, base: Path) -> list[str]:
-    spec, changes = amend_and_instruct.differences(row, source, "edited.yaml", base)
-    amend_and_instruct.amend(ledger, spec, source, "ann", "two more days", changes)
+    spec, changes = amend_pause_stop_and_resume.differences(row, source, "edited.yaml", base)
+    amend_pause_stop_and_resume.amend(ledger, spec, source, "ann", "two more days", changes)
     return changes
 
 
 def test_values_go_into_the_yaml_and_comments_stay(ledger: Ledger, row: CampaignRow, tmp_path: Path) -> None:
-    source = amend_and_instruct.amended_source(
+    source = amend_pause_stop_and_resume.amended_source(
         row, budget=["rungs.dft=7", "wall_minutes=90", "core_seconds=1e4"], goal_count=3, workers=4
     )
     assert "# what we are after" in source
@@ -55,19 +55,21 @@ def test_values_go_into_the_yaml_and_comments_stay(ledger: Ledger, row: Campaign
     }
     assert [(d.verb, d.payload["changes"]) for d in said] == [(Verb.AMEND, changes)]
     assert open_stored(ledger, row.name, "bob").built.spec.goal.count == 3
-    again = amend_and_instruct.amended_source(found, budget=["wall_minutes=none"])
-    assert amend_and_instruct.differences(found, again, "x", tmp_path)[1] == ["budget.wall_minutes: 90.0 -> nothing"]
+    again = amend_pause_stop_and_resume.amended_source(found, budget=["wall_minutes=none"])
+    assert amend_pause_stop_and_resume.differences(found, again, "x", tmp_path)[1] == [
+        "budget.wall_minutes: 90.0 -> nothing"
+    ]
 
 
 def test_what_would_be_another_campaign_is_refused(ledger: Ledger, row: CampaignRow, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"another campaign than \"small\":\n.*homo_lumo_gap"):
-        amend_and_instruct.differences(row, row.source.replace("[3.0, 9.0]", "[3.0, 8.0]"), "x.yaml", tmp_path)
+        amend_pause_stop_and_resume.differences(row, row.source.replace("[3.0, 9.0]", "[3.0, 8.0]"), "x.yaml", tmp_path)
     with pytest.raises(UsageError, match=r'x\.yaml is the campaign "other", not "small"'):
-        amend_and_instruct.differences(
+        amend_pause_stop_and_resume.differences(
             row, row.source.replace("campaign: small", "campaign: other"), "x.yaml", tmp_path
         )
     with pytest.raises(SpecError, match=r"x.yaml:\d+:\d+: budget.rungs.dft"):
-        amend_and_instruct.differences(row, row.source.replace("dft: 2", "dft: -2"), "x.yaml", tmp_path)
+        amend_pause_stop_and_resume.differences(row, row.source.replace("dft: 2", "dft: -2"), "x.yaml", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -82,4 +84,4 @@ def test_what_would_be_another_campaign_is_refused(ledger: Ledger, row: Campaign
 )
 def test_a_budget_that_is_none_is_named(row: CampaignRow, text: str, fault: str) -> None:
     with pytest.raises(UsageError, match=fault):
-        amend_and_instruct.amended_source(row, budget=[text])
+        amend_pause_stop_and_resume.amended_source(row, budget=[text])

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from sciagent.api.terminal_and_signals import Part, cell_text, columns_of, folded, records_table, show, text_of
+from sciagent.api.terminal_tables_and_signals import Part, cell_text, columns_of, folded, records_table, show, text_of
 from sciagent.domain.safe_text_and_durations import Paragraph
 
 

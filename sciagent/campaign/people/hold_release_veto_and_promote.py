@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.record_results_and_place import set_pending, settle_again
 from sciagent.campaign.core.verdicts_and_places import Place
 from sciagent.campaign.people.find_candidate import FoundCandidate
@@ -24,7 +24,7 @@ from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import JobState, Standing
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import directives, evidence_watermarks, standings
+from sciagent.store.campaign_state import directives, note_and_take_watermarks, standings
 from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.results import candidates, evidence
@@ -119,7 +119,7 @@ class _Case:
     """A candidate of a campaign within a transaction that locks the campaign's row."""
 
     def __init__(self, connection: Connection, built: Built, named: FoundCandidate) -> None:
-        evidence_watermarks.lock(connection, built.row.id)
+        note_and_take_watermarks.lock(connection, built.row.id)
         self.connection = connection
         self.built = built
         self.named = named

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ase.build import bulk
 
-from sciagent_simulators.potentials.chgnet_graph import BatchGraph, batch_graph
+from sciagent_simulators.potentials.chgnet_graph_and_equivalent_atoms import BatchGraph, batch_graph
 
 
 def cells() -> list[Any]:

@@ -13,8 +13,8 @@ from celery.worker.state import maybe_shutdown
 from kombu import Message
 from kombu.transport import redis
 
-from sciagent.execution.celery import broker_messages
-from sciagent.execution.celery.broker_messages import PREFIX
+from sciagent.execution.celery import broker_address_and_work_tokens
+from sciagent.execution.celery.broker_address_and_work_tokens import PREFIX
 
 if TYPE_CHECKING:
     pass
@@ -53,14 +53,14 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
 
         def receive(message: Message) -> None:
             try:
-                queue = broker_messages.queue_named(message)
+                queue = broker_address_and_work_tokens.queue_named(message)
                 if queue not in own_queues:
                     raise ValueError("it names a queue of others")
             except ValueError as error:
                 log.warning("a message was refused: %s", error)
                 message.ack_log_error(log, self.connection_errors)
                 return
-            broker_messages.renew(message, queue)  # drops headers that Celery would obey
+            broker_address_and_work_tokens.renew(message, queue)  # drops headers that Celery would obey
             handle(message)
 
         return receive

@@ -29,7 +29,7 @@ from sciagent.campaign.file.proposers import EnumerateSpec, EvolveSpec, LlmSpec,
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE, RungSpec
 from sciagent.campaign.file.subject_and_safety import stated_column
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits, subject_of
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION, DerivedProperty, Part
 from sciagent.domain.evidence_keys_and_pooled_replicates import (

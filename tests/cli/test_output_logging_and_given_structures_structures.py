@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
-from sciagent.cli.command_helpers import candidate_text, structure
+from sciagent.cli.output_logging_and_given_structures import candidate_text, structure
 from sciagent.errors import UsageError
 
 HALITE = read_crystal("rocksalt: Na Cl")

@@ -12,7 +12,7 @@ from sciagent.domain.properties_and_levels import GIBBS_FREE_ENERGY, LOWEST_FREQ
 from sciagent.verification.verifier_contract import Finding, Level
 from sciagent_simulators.geometry_and_its_checks import Geometry
 from sciagent_simulators.thermochemistry.normal_modes_and_minimum_search import NormalModes, Stationary
-from sciagent_verifiers.thermochemistry_settings import (
+from sciagent_verifiers.thermochemistry_settings_and_values import (
     ThermalSettings,
     thermal_measures,
     thermal_values,

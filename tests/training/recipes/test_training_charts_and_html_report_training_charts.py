@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.training.recipes.recipe_report import TrainingCurve, evaluation_chart, training_charts
+from sciagent.training.recipes.training_charts_and_html_report import TrainingCurve, evaluation_chart, training_charts
 from tests.report.trained_steps import stage, step
 
 TAUGHT = TrainingCurve("sft", [step(1), step(2)])

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.text import Text
 
-from sciagent.api import terminal_and_signals
-from sciagent.api.terminal_and_signals import Part, plain_table, show
+from sciagent.api import terminal_tables_and_signals
+from sciagent.api.terminal_tables_and_signals import Part, plain_table, show
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UsageError
 
@@ -81,7 +81,7 @@ def put_answer(answer: Any, json: bool, parts: Iterable[Part], *notes: str) -> N
 
 def wrapped(text: str) -> str:
     """Returns a text in lines of the terminal's width, broken between words, so that a SMILES stays whole."""
-    return "\n".join(terminal_and_signals.wrapped(text, shutil.get_terminal_size().columns))
+    return "\n".join(terminal_tables_and_signals.wrapped(text, shutil.get_terminal_size().columns))
 
 
 def say(text: str) -> None:

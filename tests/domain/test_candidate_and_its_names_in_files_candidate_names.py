@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.domain.candidate_and_names import (
+from sciagent.domain.candidate_and_its_names_in_files import (
     MISSING,
     identifier_columns,
     identifier_text,

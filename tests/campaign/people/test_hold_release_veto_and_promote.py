@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open, open_campaign_for_people
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.campaign.people import amend_and_instruct, steering
+from sciagent.campaign.people import amend_pause_stop_and_resume, hold_release_veto_and_promote
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.campaign.people.verify_and_calculate import add
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
@@ -110,16 +110,16 @@ def test_what_a_person_adds_goes_the_way_of_any_proposal(built: Built) -> None:
 
 def test_a_held_candidate_waits_until_it_is_released(built: Built) -> None:
     enter(built, "CO")
-    done = steering.hold(people(built), named(built, "CO"), "ann", "wait for the NMR")
+    done = hold_release_veto_and_promote.hold(people(built), named(built, "CO"), "ann", "wait for the NMR")
     assert (done.standing, done.running) == ("held", ())
     with pytest.raises(UsageError, match="held already, by ann: wait for the NMR"):
-        steering.hold(people(built), named(built, "CO"), "bob", "me too")
+        hold_release_veto_and_promote.hold(people(built), named(built, "CO"), "bob", "me too")
     run(built)
     assert jobs_of(built, "CO") == {} and stands(built, "CO")["standing"] == Standing.HELD
     assert stands(built, "CO")["detail"] == "by ann: wait for the NMR"
-    assert steering.release(people(built), named(built, "CO"), "bob", "it came").standing == "open"
+    assert hold_release_veto_and_promote.release(people(built), named(built, "CO"), "bob", "it came").standing == "open"
     with pytest.raises(UsageError, match="neither held nor vetoed; it is open"):
-        steering.release(people(built), named(built, "CO"), "bob", "again")
+        hold_release_veto_and_promote.release(people(built), named(built, "CO"), "bob", "again")
 
 
 def test_a_veto_takes_a_hit_out_and_a_release_brings_it_back(built: Built) -> None:
@@ -129,7 +129,7 @@ def test_a_veto_takes_a_hit_out_and_a_release_brings_it_back(built: Built) -> No
     with built.ledger.read() as connection:
         hit = next(r for r in best(connection, campaigns.get(connection, "small"), 9) if r.hit)
     one, was = named(built, hit.key[:10]), stands(built, hit.key[:10])
-    assert steering.veto(people(built), one, "ann", "explodes").standing == "vetoed"
+    assert hold_release_veto_and_promote.veto(people(built), one, "ann", "explodes").standing == "vetoed"
     after = status(built)
     assert (after.hits, sum(after.hits_by_tier.values())) == (1, 1)
     assert after.rungs[-1].done == before.rungs[-1].done  # its evidence is still counted
@@ -137,7 +137,7 @@ def test_a_veto_takes_a_hit_out_and_a_release_brings_it_back(built: Built) -> No
         row = campaigns.get(connection, "small")
         assert hit.key not in {r.key for r in best(connection, row, 9)}
         assert hit.key not in {r.key for r in standings.best_scored(connection, row.id, 9)}  # no parent either
-    steering.release(people(built), one, "ann", "it was the other flask")
+    hold_release_veto_and_promote.release(people(built), one, "ann", "it was the other flask")
     again = stands(built, one.key)
     assert {k: again[k] for k in was if k != "updated_at"} == {k: was[k] for k in was if k != "updated_at"}
     assert status(built).hits == 2
@@ -159,14 +159,16 @@ def test_a_vetoed_candidate_that_no_evidence_speaks_for_stands_again_as_it_stood
         new = jobs.NewJob(built.row.id, at(built, "dft").id, named(built, one).id, 0, "e" * 64, 0.0)
         [made] = jobs.create_many(connection, [new])
         connection.execute(sa.update(t.job).where(t.job.c.id == made).values(state="failed", outcome="timeout"))
-    steering.veto(people(built), named(built, one), "ann", "no")
-    steering.release(people(built), named(built, one), "ann", "yes")
+    hold_release_veto_and_promote.veto(people(built), named(built, one), "ann", "no")
+    hold_release_veto_and_promote.release(people(built), named(built, one), "ann", "yes")
     assert {k: stands(built, one)[k] for k in fallen} == fallen
 
 
 def test_a_promotion_jumps_the_gates_and_is_served_first(built: Built, tmp_path: Path) -> None:
     enter(built, "CF")
-    done = steering.promote(people(built), named(built, "CF"), "ann", "GFN2 cannot judge it", to="dft")
+    done = hold_release_veto_and_promote.promote(
+        people(built), named(built, "CF"), "ann", "GFN2 cannot judge it", to="dft"
+    )
     assert (done.standing, done.rung) == ("pending", "dft")
     assert jobs_of(built, "CF") == {"dft": JobState.QUEUED}
     with built.ledger.read() as connection:
@@ -188,13 +190,13 @@ def test_a_promotion_jumps_the_gates_and_is_served_first(built: Built, tmp_path:
     assert jobs_of(built, "CF") == {"dft": JobState.DONE}  # xtb was jumped, and stays so
     assert status(built).rungs[-1].jobs == 2  # within the budget by count
     with pytest.raises(UsageError, match="is settled"):
-        steering.promote(people(built), named(built, "CF"), "ann", "again")
+        hold_release_veto_and_promote.promote(people(built), named(built, "CF"), "ann", "again")
 
 
 def test_a_gate_that_failed_is_waived_by_a_promotion(built: Built, tmp_path: Path) -> None:
     enter(built, "C[CH2]")
     assert stands(built, "C[CH2]")["reason"] == "radical"
-    done = steering.promote(people(built), named(built, "C[CH2]"), "ann", "radicals matter here")
+    done = hold_release_veto_and_promote.promote(people(built), named(built, "C[CH2]"), "ann", "radicals matter here")
     assert (done.standing, done.rung) == ("pending", "xtb")  # the next after where it fell
     run(built)
     found = stands(built, "C[CH2]")
@@ -205,27 +207,27 @@ def test_a_gate_that_failed_is_waived_by_a_promotion(built: Built, tmp_path: Pat
 def test_a_promotion_is_refused_where_it_cannot_be(built: Built) -> None:
     enter(built, "CF", "CO")
     with pytest.raises(UsageError, match='--to "nmr": a candidate can be promoted to xtb, dft'):
-        steering.promote(people(built), named(built, "CF"), "ann", "x", to="nmr")
-    steering.hold(people(built), named(built, "CF"), "ann", "wait")
+        hold_release_veto_and_promote.promote(people(built), named(built, "CF"), "ann", "x", to="nmr")
+    hold_release_veto_and_promote.hold(people(built), named(built, "CF"), "ann", "wait")
     with pytest.raises(UsageError, match="held by ann: wait; release it first"):
-        steering.promote(people(built), named(built, "CF"), "ann", "x")
+        hold_release_veto_and_promote.promote(people(built), named(built, "CF"), "ann", "x")
     enter(built, "N", "O")
     for text in ("N", "O"):
-        steering.promote(people(built), named(built, text), "ann", "x", to="dft")
+        hold_release_veto_and_promote.promote(people(built), named(built, text), "ann", "x", to="dft")
     with pytest.raises(UsageError, match=r"all 2 places of dft are used; .*sciagent amend small --budget rungs\.dft=N"):
-        steering.promote(people(built), named(built, "CO"), "ann", "x", to="dft")
+        hold_release_veto_and_promote.promote(people(built), named(built, "CO"), "ann", "x", to="dft")
     assert jobs_of(built, "CO") == {} and stands(built, "CO")["standing"] == Standing.OPEN  # nothing was half done
 
 
 def test_a_veto_cancels_what_waits_and_gives_its_place_back(built: Built) -> None:
     enter(built, "CF", "CO")
-    steering.promote(people(built), named(built, "CF"), "ann", "x", to="dft")
-    done = steering.veto(people(built), named(built, "CF"), "bob", "no")
+    hold_release_veto_and_promote.promote(people(built), named(built, "CF"), "ann", "x", to="dft")
+    done = hold_release_veto_and_promote.veto(people(built), named(built, "CF"), "bob", "no")
     assert (done.standing, done.cancelled) == ("vetoed", ("dft",))
     with built.ledger.read() as connection:
         assert reservations_and_bookings.reserved(connection, built.row.id) == {}
         assert campaign_counts.jobs_by_rung(connection, built.row.id).get(at(built, "dft").id, 0) == 0
-    steering.release(people(built), named(built, "CF"), "bob", "yes")
+    hold_release_veto_and_promote.release(people(built), named(built, "CF"), "bob", "yes")
     assert stands(built, "CF")["position"] == at(built, "xtb").rules.position  # a veto ends a promotion
     run(built)
     assert jobs_of(built, "CF")["xtb"] == JobState.DONE
@@ -235,10 +237,10 @@ def test_a_veto_cancels_what_waits_and_gives_its_place_back(built: Built) -> Non
 def test_a_cancelled_job_is_run_after_a_release_and_a_new_promotion(built: Built) -> None:
     enter(built, "CF")
     for step in range(2):
-        steering.promote(people(built), named(built, "CF"), "ann", "x", to="dft")
+        hold_release_veto_and_promote.promote(people(built), named(built, "CF"), "ann", "x", to="dft")
         if step == 0:
-            steering.veto(people(built), named(built, "CF"), "bob", "no")
-            steering.release(people(built), named(built, "CF"), "bob", "yes")
+            hold_release_veto_and_promote.veto(people(built), named(built, "CF"), "bob", "no")
+            hold_release_veto_and_promote.release(people(built), named(built, "CF"), "bob", "yes")
     run(built)
     assert jobs_of(built, "CF") == {"dft": JobState.DONE}
 
@@ -250,9 +252,9 @@ def test_words_reach_a_driver_that_runs(built: Built) -> None:
             driver.step(0.0)
         [ticket] = driver.session.crews[0].by_id.values()
         running = ticket.candidate.text
-        done = steering.veto(people(built), named(built, running), "ann", "no more of this")
+        done = hold_release_veto_and_promote.veto(people(built), named(built, running), "ann", "no more of this")
         assert (done.running, done.standing) == (("xtb",), "pending")
-        steering.promote(people(built), named(built, "CF"), "ann", "mine", to="dft")
+        hold_release_veto_and_promote.promote(people(built), named(built, "CF"), "ann", "mine", to="dft")
         driver.run()
         assert driver.session.budget._reserved.get("core_seconds", 0.0) == pytest.approx(0.0, abs=1e-9)
     assert stands(built, running)["standing"] == Standing.VETOED
@@ -265,11 +267,11 @@ def test_words_reach_a_driver_that_runs(built: Built) -> None:
 def test_a_job_that_came_back_is_not_run_again_for_a_candidate_that_was_vetoed_meanwhile(built: Built) -> None:
     """Its driver died; the next one finds the veto before it takes the job up."""
     enter(built, "CF")
-    steering.promote(people(built), named(built, "CF"), "ann", "x", to="dft")
+    hold_release_veto_and_promote.promote(people(built), named(built, "CF"), "ann", "x", to="dft")
     with built.ledger.begin() as connection:
         [(job_id, *_)] = jobs.queued(connection, built.row.id)
         assert leases.claim(connection, job_id, "elsewhere:1:0:dead")
-    assert steering.veto(people(built), named(built, "CF"), "ann", "no").running == ("dft",)
+    assert hold_release_veto_and_promote.veto(people(built), named(built, "CF"), "ann", "no").running == ("dft",)
     run(built)
     assert jobs_of(built, "CF") == {"dft": JobState.CANCELLED}
     assert stands(built, "CF")["standing"] == Standing.VETOED
@@ -297,10 +299,10 @@ def test_pause_go_on_amend_and_stop_are_obeyed_by_a_running_driver(built: Built,
         assert status(built).spent["wall_minutes"] == wall, "a pause is no wall time"
         with built.ledger.read() as connection:
             row = campaigns.get(connection, "small")
-        source = amend_and_instruct.amended_source(row, budget=["rungs.dft=1"], goal_count=4, workers=1)
-        spec, changes = amend_and_instruct.differences(row, source, "x", tmp_path)
+        source = amend_pause_stop_and_resume.amended_source(row, budget=["rungs.dft=1"], goal_count=4, workers=1)
+        spec, changes = amend_pause_stop_and_resume.differences(row, source, "x", tmp_path)
         assert set(changes) == {"goal.count: null -> 4", "budget.rungs.dft: 2 -> 1"}
-        amend_and_instruct.amend(built.ledger, spec, source, "ann", "less", changes)
+        amend_pause_stop_and_resume.amend(built.ledger, spec, source, "ann", "less", changes)
         tell(Verb.RESUME)
         ended = driver.run()
         assert ended is CampaignState.BUDGET_SPENT
@@ -328,7 +330,7 @@ def test_what_the_safety_screen_blocks_cannot_be_promoted(built: Built) -> None:
     [one] = enter(built, "Cc1c(cc(cc1[N+](=O)[O-])[N+](=O)[O-])[N+](=O)[O-]")  # TNT
     assert one.standing == "dropped"
     with pytest.raises(UsageError, match="blocked by the safety screen"):
-        steering.promote(people(built), named(built, one.key), "ann", "for science", to="dft")
+        hold_release_veto_and_promote.promote(people(built), named(built, one.key), "ann", "for science", to="dft")
     assert jobs_of(built, one.key) == {}
     with built.ledger.read() as connection:
         kinds = connection.execute(sa.select(t.event.c.payload).where(t.event.c.kind == "safety_blocked")).scalars()

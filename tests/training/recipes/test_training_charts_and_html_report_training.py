@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.training.recipes.recipe_report import curve_of, write_training_report
+from sciagent.training.recipes.training_charts_and_html_report import curve_of, write_training_report
 from tests.report.trained_steps import stage, step
 
 

@@ -12,8 +12,8 @@ import kombu
 import pytest
 import redis
 
-from sciagent.execution.celery import broker_messages
-from sciagent.execution.celery.broker_messages import PREFIX, Broker
+from sciagent.execution.celery import broker_address_and_work_tokens
+from sciagent.execution.celery.broker_address_and_work_tokens import PREFIX, Broker
 from sciagent.execution.celery.wakeups import Wakeups
 from tests.execution.workers import done, log, until, worker
 from tests.support.celery_worker import Folder
@@ -39,20 +39,20 @@ def jobs(tmp_path: Path) -> Folder:
 def hostile(wakeups: Wakeups, trap: Path) -> int:
     """Send what no one should send, straight into the queue; how many messages that were."""
     name = PREFIX + QUEUE
-    good = broker_messages.body(QUEUE)
+    good = broker_address_and_work_tokens.body(QUEUE)
     many: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
-        (Pickled(trap), broker_messages.headers(QUEUE), {"serializer": "pickle"}),
-        ([["../../etc/passwd"], {}, {}], broker_messages.headers(QUEUE), {}),
-        ([["high_fidelity"], {}, {}], broker_messages.headers(QUEUE), {}),
-        ([[QUEUE, "more"], {}, {}], broker_messages.headers(QUEUE), {}),
-        ([[{"a": 1}], {}, {}], broker_messages.headers(QUEUE), {}),
-        ([[QUEUE], {"queue": "x"}, {}], broker_messages.headers(QUEUE), {}),
-        ([["x" * 100_000], {}, {}], broker_messages.headers(QUEUE), {}),
-        ({"task": broker_messages.TASK, "args": [QUEUE], "id": "1"}, {}, {}),
-        (None, broker_messages.headers(QUEUE), {}),
-        (good, {**broker_messages.headers(QUEUE), "task": "os.system"}, {}),
-        (good, {**broker_messages.headers(QUEUE), "task": "celery.backend_cleanup"}, {}),
-        (good, {**broker_messages.headers(QUEUE), "task": ["a", "list"]}, {}),
+        (Pickled(trap), broker_address_and_work_tokens.headers(QUEUE), {"serializer": "pickle"}),
+        ([["../../etc/passwd"], {}, {}], broker_address_and_work_tokens.headers(QUEUE), {}),
+        ([["high_fidelity"], {}, {}], broker_address_and_work_tokens.headers(QUEUE), {}),
+        ([[QUEUE, "more"], {}, {}], broker_address_and_work_tokens.headers(QUEUE), {}),
+        ([[{"a": 1}], {}, {}], broker_address_and_work_tokens.headers(QUEUE), {}),
+        ([[QUEUE], {"queue": "x"}, {}], broker_address_and_work_tokens.headers(QUEUE), {}),
+        ([["x" * 100_000], {}, {}], broker_address_and_work_tokens.headers(QUEUE), {}),
+        ({"task": broker_address_and_work_tokens.TASK, "args": [QUEUE], "id": "1"}, {}, {}),
+        (None, broker_address_and_work_tokens.headers(QUEUE), {}),
+        (good, {**broker_address_and_work_tokens.headers(QUEUE), "task": "os.system"}, {}),
+        (good, {**broker_address_and_work_tokens.headers(QUEUE), "task": "celery.backend_cleanup"}, {}),
+        (good, {**broker_address_and_work_tokens.headers(QUEUE), "task": ["a", "list"]}, {}),
         (good, {"id": "1"}, {}),
     ]
     with Broker.parse(wakeups.broker.url).connection(5) as connection, connection.channel() as channel:
@@ -70,7 +70,7 @@ def hostile(wakeups: Wakeups, trap: Path) -> int:
                 routing_key=name,
                 content_type=content_type,
                 content_encoding=encoding,
-                headers=broker_messages.headers(QUEUE),
+                headers=broker_address_and_work_tokens.headers(QUEUE),
             )
     if not wakeups.broker.is_redis:
         return len(many) + 3
@@ -118,7 +118,7 @@ def test_workers_take_tokens_and_refuse_what_else_is_there(jobs: Folder, broker_
         # what headers ask for beyond the token is not done: a limit on its time, another date, what is to follow
         jobs.put("long", 1.5)
         headers = {
-            **broker_messages.headers(QUEUE),
+            **broker_address_and_work_tokens.headers(QUEUE),
             "timelimit": [0.2, 0.1],
             "eta": "2999-01-01T00:00:00",
             "expires": "1999-01-01",
