@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 _PLACES = {
     "Campaign": ("sciagent.api.campaign", "Campaign"),
     "Ledger": ("sciagent.api.campaign", "LedgerView"),
-    "calc": ("sciagent.api.calculating", "calc"),
+    "calc": ("sciagent.api.calc_and_answer_tables", "calc"),
     "evaluate": ("sciagent.api.run_campaign_or_evaluation", "evaluate"),
     "verifier": ("sciagent.verification.function_verifiers", "verifier"),
 }

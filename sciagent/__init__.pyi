@@ -1,4 +1,4 @@
-from sciagent.api.calculating import calc as calc
+from sciagent.api.calc_and_answer_tables import calc as calc
 from sciagent.api.campaign import Campaign as Campaign
 from sciagent.api.campaign import LedgerView as Ledger
 from sciagent.api.run_campaign_or_evaluation import evaluate as evaluate

@@ -89,7 +89,7 @@ class EpisodeError(UsageError):
 
 
 class InvalidCandidateError(SciagentError):
-    """A structure that cannot become a candidate. `reason` is a `domain.outcomes_and_verdicts.Reason` value."""
+    """A structure that cannot become a candidate. `reason` is a `domain.outcomes_verdicts_and_reasons.Reason` value."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -98,7 +98,7 @@ class InvalidCandidateError(SciagentError):
 
 
 class SimulatorError(SciagentError):
-    """An engine gave no reliable result. `outcome` and `reason` are values of `domain.outcomes_and_verdicts`."""
+    """An engine gave no reliable result. `outcome` and `reason` are those of `domain.outcomes_verdicts_and_reasons`."""
 
     def __init__(self, outcome: str, reason: str, detail: str, **diagnostics: object) -> None:
         super().__init__(f"{outcome} ({reason}): {detail}")

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.engine_environments import without_python_variables
 from sciagent.errors import SimulatorError
 from sciagent.inputs.environment_variables import path

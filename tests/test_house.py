@@ -56,7 +56,7 @@ FOLDERS_OF_PARTS = (
 """Folders whose modules are one of a kind each, so that a small one may have one importer: the list of its kind."""
 SMALL_MODULES = {
     "sciagent/agent/serving/process_guard.py": "started with -m in the server's process",
-    "sciagent/agent/tools/output_bounded_program.py": "started with -m between the client and a server of tools",
+    "sciagent/agent/tools/bound_mcp_server_output.py": "started with -m between the client and a server of tools",
     "sciagent/campaign/driving/stepped_drive.py": "`api.campaign`, which drives by it for notebooks, is long",
 }
 """Small modules that may have one importer, each with the reason."""
@@ -71,7 +71,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/campaign/pricing/auditing.py",
         "sciagent/campaign/proposing/source_contract_and_scripts.py",
         "sciagent/rewards/reward_law.py",
-        "sciagent/scheduling/law/stacked_law.py",
+        "sciagent/scheduling/law/stacked_laws_with_and_without_structure.py",
         "sciagent/scheduling/rules/priced.py",
     ),
     "YAML of campaign files, and the errors of pydantic": (
@@ -85,19 +85,19 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/training/settings.py",
     ),
     "the spec of a campaign, as the ledger keeps it": (
-        "sciagent/report/analysis/ladder_figures.py",
+        "sciagent/report/analysis/rung_spending_comparisons_and_worth.py",
         "sciagent/report/analysis/distributions_and_front.py",
-        "sciagent/report/parts/rung_agreement.py",
-        "sciagent/report/parts/best_candidates.py",
+        "sciagent/report/parts/rung_and_judge_agreement.py",
+        "sciagent/report/parts/best_candidate_cards_and_table.py",
         "sciagent/report/parts/wording.py",
     ),
     "texts that people typed into forms, sheets and commands": (
         "sciagent/lab/record_and_review_answers.py",
-        "sciagent/lab/pages/answer_form.py",
+        "sciagent/lab/pages/answer_form_and_attachments.py",
         "sciagent/lab/typed_answers.py",
     ),
     "settings of verifiers, as files and commands state them": (
-        "sciagent/api/calculating.py",
+        "sciagent/api/calc_and_answer_tables.py",
         "sciagent/campaign/core/calibrate_to_imported_values.py",
         "sciagent/campaign/people/verify_and_calculate.py",
         "sciagent/verification/verifier_contract.py",
@@ -105,9 +105,9 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/verification/verifier_registry.py",
         "sciagent/verification/retrosynthesis.py",
         "verifiers/sciagent_verifiers/fast/brics_routes.py",
-        "verifiers/sciagent_verifiers/fast/novelty_base.py",
+        "verifiers/sciagent_verifiers/fast/reference_index_and_novelty_base.py",
         "verifiers/sciagent_verifiers/high_fidelity/density_functional_base.py",
-        "verifiers/sciagent_verifiers/programs/orca_and_gaussian.py",
+        "verifiers/sciagent_verifiers/programs/orca_and_gaussian_scf.py",
         "verifiers/sciagent_verifiers/simulation/judge_rubric_votes_and_requests.py",
         "verifiers/sciagent_verifiers/simulation/lm_judge.py",
     ),
@@ -116,7 +116,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/cli/training_options.py",
         "sciagent/training/recipes/run_stage.py",
     ),
-    "payloads of candidates": ("sciagent/chemistry", "sciagent/domain/candidate_and_names.py"),
+    "payloads of candidates": ("sciagent/chemistry", "sciagent/domain/candidate_and_its_names_in_files.py"),
     "JSON answers of commands": (
         "bench/sciagent_bench",
         "sciagent/api/displayed_answers.py",
@@ -140,14 +140,14 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/report/export/parquet_tables.py",
         "sciagent/report/export/structure_files.py",
         "sciagent/report/parts/export_rows.py",
-        "sciagent/training/judged_answer_rows.py",
+        "sciagent/training/verified_hindsight_and_pair_rows.py",
         "sciagent/training/dataset_building.py",
         "sciagent/training/dataset_columns.py",
         "sciagent/training/exports",
         "sciagent/training/learner/learner_rows_and_rendered_conversations.py",
     ),
     "messages between processes": (
-        "sciagent/execution/celery/broker_messages.py",
+        "sciagent/execution/celery/broker_address_and_work_tokens.py",
         "sciagent/training/evaluation/evaluation_worker.py",
         "sciagent/verification/sandbox",
         "simulators/sciagent_simulators/periodic",
@@ -172,9 +172,9 @@ BORDERS: dict[str, tuple[str, ...]] = {
     ),
     "diagnostics of evidence, which each verifier fills freely": (
         "simulators/sciagent_simulators/conformer_search_and_averages.py",
-        "simulators/sciagent_simulators/low_conformers.py",
+        "simulators/sciagent_simulators/low_conformers_and_search_spread.py",
         "simulators/sciagent_simulators/programs/program_scf.py",
-        "simulators/sciagent_simulators/pyscf_engine.py",
+        "simulators/sciagent_simulators/pyscf_engine_composites_and_spin_checks.py",
         "simulators/sciagent_simulators/pyscf_excitations.py",
         "simulators/sciagent_simulators/pyscf_relax.py",
         "simulators/sciagent_simulators/scf_recovery.py",
@@ -185,8 +185,8 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "verifiers/sciagent_verifiers/high_fidelity/gpaw_bands.py",
         "verifiers/sciagent_verifiers/programs/program_verifiers.py",
         "verifiers/sciagent_verifiers/simulation/force_field_base.py",
-        "verifiers/sciagent_verifiers/simulation/tight_binding_base.py",
-        "verifiers/sciagent_verifiers/thermochemistry_settings.py",
+        "verifiers/sciagent_verifiers/simulation/tight_binding_base_and_second_opinion.py",
+        "verifiers/sciagent_verifiers/thermochemistry_settings_and_values.py",
     ),
 }
 """Modules and folders in which a mapping with string keys comes from outside or goes there, by what lies beyond."""

@@ -19,9 +19,9 @@ from sciagent.errors import InputFileError, UnknownNameError, UsageError, did_yo
 from sciagent.inputs.open_input import open_input
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.similarity import Similarity
-from sciagent_bench.prior_knowledge_of_rungs import NOTHING, SIGNS, KnownRungs
 from sciagent_bench.replay_cases import Case
 from sciagent_bench.replay_once import Truth
+from sciagent_bench.rungs_of_same_property_and_good_ends import NOTHING, SIGNS, KnownRungs
 
 EMPTY_CELLS = ("", "nan", "na", "none", "null")
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from sciagent.api.terminal_and_signals import plain_table, show
+from sciagent.api.terminal_tables_and_signals import plain_table, show
 from sciagent.cli import options
-from sciagent.cli.command_helpers import put_json, say
+from sciagent.cli.output_logging_and_given_structures import put_json, say
 from sciagent.errors import UnknownNameError, UsageError
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -110,7 +110,7 @@ def scheduling(
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded, here and in the workers
     from rich.progress import track
 
-    from sciagent_bench.case_changes import Changed
+    from sciagent_bench.draw_candidates_and_alter_rungs import Changed
     from sciagent_bench.lab.compare_schedulers_with_people import with_people
     from sciagent_bench.run_trials import TrialOutcome, run_all, trials
 
@@ -244,8 +244,8 @@ def _source(
     size: int | None,
 ) -> Source:
     from sciagent_bench.case_from_csv import parse_rungs, read_case
-    from sciagent_bench.prior_knowledge_of_rungs import KnownRungs
     from sciagent_bench.replay_cases import OfFamily, OfTable
+    from sciagent_bench.rungs_of_same_property_and_good_ends import KnownRungs
     from sciagent_bench.synthetic_ladders import FAMILIES
 
     if not 0 < top < 1:

@@ -11,8 +11,8 @@ from sciagent.errors import UsageError
 from sciagent.scheduling.aims_and_payoff import Aim, Aims
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.law.similarity import Similarity
-from sciagent_bench.prior_knowledge_of_rungs import NOTHING, KnownRungs
 from sciagent_bench.replay_once import Truth
+from sciagent_bench.rungs_of_same_property_and_good_ends import NOTHING, KnownRungs
 from sciagent_bench.synthetic_ladders import family
 
 

@@ -14,7 +14,7 @@ from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.priced import Priced
 from sciagent.scheduling.rules.random import Random
-from sciagent_bench.rivals.campaign_rules_as_buyers import FallingHalving, FittedBestRung, Ordered
+from sciagent_bench.rivals.campaign_rules_and_fitted_ones import FallingHalving, FittedBestRung, Ordered
 from sciagent_bench.rivals.fitted_thresholds import CampaignThresholds
 from sciagent_bench.rivals.greedy_surrogate import Greedy
 

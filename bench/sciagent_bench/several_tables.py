@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from sciagent.inputs.yaml_document import read, read_text
 from sciagent.inputs.yaml_validation import validated
 from sciagent_bench.case_from_csv import parse_rungs, read_case
-from sciagent_bench.prior_knowledge_of_rungs import KnownRungs
 from sciagent_bench.replay_cases import Case
+from sciagent_bench.rungs_of_same_property_and_good_ends import KnownRungs
 
 MARK = "0.9"  # recall whose cost is compared
 

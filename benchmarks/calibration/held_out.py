@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sciagent.domain.rung_calibration import Fit, FitKind, fitted
+from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind, fitted
 
 NAME = "solvation_free_energy"
 FITTED = 20

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent.installed_models import HERMES_TEMPLATE
+from sciagent.agent.install_and_find_models import HERMES_TEMPLATE
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 HEAD = 32  # numbers of an attention head

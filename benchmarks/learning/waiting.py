@@ -21,7 +21,7 @@ from typing import Any
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
-from sciagent.agent import installed_models
+from sciagent.agent import install_and_find_models
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.command_answers import TrainedStep
 from sciagent.training.live.live_run import train_live
@@ -52,7 +52,7 @@ def run(tasks: Sequence[Path], rewards: Path, model: str, folder: Path, name: st
     ledger = Ledger(str(folder / f"{name}.db"))
     try:
         train_live(run_settings, ledger, lambda step, of: found.append((time.monotonic(), step)))
-        installed_models.remove(name)
+        install_and_find_models.remove(name)
     finally:
         ledger.close()
     return found

@@ -14,7 +14,7 @@ from agreement import keep
 from pyscf_runs import one
 
 from sciagent_verifiers.high_fidelity.pyscf_ip_ea import PyscfIpEa
-from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
+from sciagent_verifiers.high_fidelity.pyscf_orbitals_dipole_energy import PyscfScf
 from sciagent_verifiers.high_fidelity.pyscf_tda import PyscfTda
 
 SCF: dict[str, Any] = {"grid": 1}

@@ -12,7 +12,7 @@ from typing import Any
 from agreement import keep
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.pyscf_engine import DftSettings
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import DftSettings
 from sciagent_simulators.pyscf_relax import relax
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 

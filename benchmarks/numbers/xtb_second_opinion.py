@@ -16,7 +16,7 @@ from scipy.stats import spearmanr
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_simulators.tblite_engine import single_point
-from sciagent_verifiers.simulation.tight_binding_base import HIGHEST_LUMO
+from sciagent_verifiers.simulation.tight_binding_base_and_second_opinion import HIGHEST_LUMO
 
 METHODS = ("GFN2-xTB", "GFN1-xTB")
 

@@ -20,7 +20,7 @@ from scipy.stats import spearmanr
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.properties_and_levels import SOLVATION_ENERGY
 from sciagent.domain.quantities import conversion_factor
-from sciagent_simulators.implicit_solvents import Solvation
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_simulators.tblite_engine import single_point
 

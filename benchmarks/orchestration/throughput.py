@@ -38,13 +38,13 @@ import numpy as np
 import psutil
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.driving.remote_jobs import request_for_workers
 from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.execution.celery_executor_and_choice_by_name import executor_of
 from sciagent.execution.executor_wakes_workers import Executor
-from sciagent.execution.executors import executor_of
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

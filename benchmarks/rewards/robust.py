@@ -25,7 +25,7 @@ from sciagent.rewards.reward_term_contract import CandidateState, Settlement, Un
 from sciagent.rewards.turn_rewards import worth
 from sciagent.scheduling.aims_and_payoff import Aims, data_for_law
 from sciagent.scheduling.array_types import Array, Mask
-from sciagent.scheduling.law.stacked_law import Stack, mixture
+from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Stack, mixture
 
 HERE = Path(__file__).parent
 TABLE = HERE.parent / "scheduling" / "qm9_s4000_xtb.csv.gz"

@@ -18,15 +18,15 @@ from typing import Any
 
 os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.quantities import Quantity
-from sciagent.rewards.candidate_states import answers_as_of, states
-from sciagent.rewards.episode_rewards import valuations
+from sciagent.rewards.candidate_states_lots_and_episode_starts import answers_as_of, states
+from sciagent.rewards.candidate_worths_and_episode_rewards import valuations
 from sciagent.rewards.reward_law import fit_law
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import standings

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
@@ -27,7 +27,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import no_source, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
 from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
-from sciagent.training.rollouts.random_edits import ScriptedPolicy
+from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 
 TEXT = """
 campaign: lockstep

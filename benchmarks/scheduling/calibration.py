@@ -47,7 +47,7 @@ class Watched:
     def choose(self, pool: Any, left: float) -> Any:
         import numpy as np
 
-        from sciagent.scheduling.law.stacked_law import foretell
+        from sciagent.scheduling.law.stacked_laws_with_and_without_structure import foretell
 
         found = self.buyer.choose(pool, left)
         last = pool.costs.shape[1] - 1
@@ -63,7 +63,7 @@ def covered_at_random(source: Any, seed: int, answers: int) -> tuple[float, floa
     import numpy as np
 
     from sciagent.scheduling.aims_and_payoff import Aims, data_for_law
-    from sciagent.scheduling.law.stacked_law import Stack, foretell
+    from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Stack, foretell
 
     case = source(seed)
     rng = np.random.default_rng(seed)
@@ -89,7 +89,7 @@ def covered(source: Any, seed: int, budget: float) -> tuple[float, float, float]
 
     from sciagent.domain.rung_positions_and_tiers import PaidIndex
     from sciagent.scheduling.aims_and_payoff import Aims
-    from sciagent.scheduling.law.stacked_law import foretell
+    from sciagent.scheduling.law.stacked_laws_with_and_without_structure import foretell
     from sciagent.scheduling.rules.priced import Priced
     from sciagent_bench.replay_once import simulate
 

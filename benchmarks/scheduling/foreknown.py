@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.scheduling.second import MARKS, Campaign, marks
-from sciagent_bench.case_changes import drawn
+from sciagent_bench.draw_candidates_and_alter_rungs import drawn
 from sciagent_bench.replay_cases import OfTable
 from sciagent_bench.rivals.hindsight_thresholds import hindsight
 from sciagent_bench.run_trials import run_all

@@ -13,7 +13,7 @@ from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.similarity import Similarity
-from sciagent.scheduling.law.stacked_law import Question, Stack
+from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Question, Stack
 from sciagent_bench.rivals.shared_first_purchases import warm_up
 
 WARM_UP = 4  # terminal answers before there is a law

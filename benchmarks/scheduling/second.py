@@ -30,7 +30,7 @@ from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.rules.priced import Priced
-from sciagent_bench.case_changes import without
+from sciagent_bench.draw_candidates_and_alter_rungs import without
 from sciagent_bench.replay_cases import Case
 from sciagent_bench.replay_once import Replay, Truth, simulate
 from sciagent_bench.replay_score import Curve, summarised

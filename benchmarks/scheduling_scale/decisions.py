@@ -40,7 +40,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
 
 from benchmarks.scheduling_scale.invented import WRITTEN, Answering, fill, invented, opened  # noqa: E402
-from sciagent.campaign.core.built_campaign import Built  # noqa: E402
+from sciagent.campaign.core.built_campaign_and_derived_values import Built  # noqa: E402
 from sciagent.campaign.driving import driver as driving  # noqa: E402
 from sciagent.campaign.driving.directives_and_proposals import Intake  # noqa: E402
 from sciagent.campaign.driving.driver import Driver  # noqa: E402
@@ -48,7 +48,7 @@ from sciagent.campaign.driving.local_jobs import LocalJobs  # noqa: E402
 from sciagent.campaign.pricing.auditing import Auditing  # noqa: E402
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import LedgerPool  # noqa: E402
 from sciagent.campaign.pricing.priced_scheduler import Pricing  # noqa: E402
-from sciagent.campaign.pricing.rung_schedulers_and_choice import InTurn  # noqa: E402
+from sciagent.campaign.pricing.rung_by_rung_purchasing_and_choice import InTurn  # noqa: E402
 from sciagent.store.database.ledger import Ledger  # noqa: E402
 
 TARGET = 1000.0  # decisions a second

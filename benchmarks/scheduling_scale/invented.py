@@ -21,12 +21,12 @@ from unittest.mock import patch
 from sqlalchemy import Table
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving import local_jobs
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.candidate_and_names import Candidate, candidate_key
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.domain.candidate_and_its_names_in_files import Candidate, candidate_key
 from sciagent.domain.properties_and_levels import HOMO_LUMO_GAP
 from sciagent.execution.worker.local_pool import Completed, Jobs, LocalPool
 from sciagent.execution.worker.read_claimed_jobs import ClaimedJob

@@ -31,7 +31,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 
 from benchmarks.scheduling_scale.state import MEDIANS, arrived, campaign, draw, fresh  # noqa: E402
-from sciagent.scheduling.law.stacked_law import Question, Stack  # noqa: E402
+from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Question, Stack  # noqa: E402
 
 T = TypeVar("T")
 

@@ -27,8 +27,8 @@ import numpy as np
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_simulators.tblite_engine import relax
-from sciagent_simulators.thermochemistry.ideal_gas import Conditions, thermal
-from sciagent_simulators.thermochemistry.normal_modes import normal_modes, soft_mode_scatter
+from sciagent_simulators.thermochemistry.ideal_gas_and_symmetry_number import Conditions, thermal
+from sciagent_simulators.thermochemistry.normal_modes_and_minimum_search import normal_modes, soft_mode_scatter
 from sciagent_simulators.thermochemistry.tblite_hessian import tblite_hessian
 
 MOLECULES = [

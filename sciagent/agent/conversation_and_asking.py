@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from sciagent.agent.messages_sampling_and_policy_client import Message, PolicyClient, PolicyError, Sampled, Sampling
-from sciagent.agent.tools.tool_registry import Observation
+from sciagent.agent.tools.tool_contract_and_calls import Observation
 from sciagent.store.campaign_state.proposer_trajectories import Asked
 
 Thinking = Literal["preserve", "strip"]

@@ -13,12 +13,12 @@ from sqlalchemy.engine import Connection
 
 from sciagent.api import notebook_html
 from sciagent.api.notebook_tables import Cells, ResultTable, plain_records
-from sciagent.api.terminal_and_signals import records_table
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.api.terminal_tables_and_signals import records_table
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, ImportedValue, LimitMargin, ShownValue
-from sciagent.domain.candidate_and_names import name_cells
+from sciagent.domain.candidate_and_its_names_in_files import name_cells
 from sciagent.domain.objectives import UTILITY_FLOOR
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.report.parts.wording import missed_property
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -41,7 +41,7 @@ class BestTable(ResultTable[BestCandidate]):
     """The best candidates with a display in terminals and notebooks.
 
     A level that all rows share stands in the title and has no column. The chance of a hit has a column if a candidate
-    is not decided yet. Imported values of an objective's property have a column if no candidate has two of them.
+    is not decided yet. Imported values of an objective's property have a column if a candidate has just one.
     """
 
     properties: Sequence[str]
@@ -81,12 +81,12 @@ class BestTable(ResultTable[BestCandidate]):
         measured = _measured_columns(self, self.properties)
         shown = list[ImportedValue]()
         for candidate in self:
-            shown.extend(value for value in candidate.imported if value.property in measured)
+            shown.extend(value for value in candidate.imported if _has_column(candidate, value, measured))
         lines = [f"measured {value.property}: {value.level}, from {value.file}" for value in shown]
         yield from dict.fromkeys(lines)  # each line once
         for candidate in self:
             for value in candidate.imported:
-                if value.property not in measured:
+                if not _has_column(candidate, value, measured):
                     yield f"{candidate.label}: {value.line()} from {value.file}"
         for candidate in self:
             if candidate.contradicted is not None:
@@ -127,7 +127,9 @@ def _cells(
     level = None
     if with_level:
         level = _levels(candidate, properties).replace("//", f"{before_geometry}//")
-    imported = {value.property: value for value in candidate.imported}
+    n_imported = Counter(value.property for value in candidate.imported)
+    imported: dict[str, Any] = {value.property: value for value in candidate.imported}
+    imported |= {name: f"{n} values" for name, n in n_imported.items() if n > 1}
     cells: dict[str, Any] = {"name": candidate.name, candidate.column: notebook_html.cell(candidate)}
     for name in properties:
         cells[name] = candidate.values.get(name)
@@ -151,14 +153,16 @@ def objectives_of(spec: Mapping[str, Any]) -> list[str]:
 
 
 def _measured_columns(candidates: Sequence[BestCandidate], properties: Sequence[str]) -> list[str]:
-    """Returns the properties whose imported values have a column: no candidate has two, and one has a value."""
+    """Returns the properties whose imported values have a column: a candidate has just one."""
     counts = [Counter(value.property for value in candidate.imported) for candidate in candidates]
-    names = []
-    for name in properties:
-        most_values = max((count[name] for count in counts), default=0)
-        if most_values == 1:
-            names.append(name)
-    return names
+    return [name for name in properties if any(count[name] == 1 for count in counts)]
+
+
+def _has_column(candidate: BestCandidate, value: ImportedValue, measured: Sequence[str]) -> bool:
+    """Whether an imported value stands in a column, not in a line: it is the candidate's only one. measured: as in
+    `_measured_columns`."""
+    n_values = [other.property for other in candidate.imported].count(value.property)
+    return value.property in measured and n_values == 1
 
 
 def _levels(candidate: BestCandidate, properties: Sequence[str]) -> str:
@@ -193,15 +197,18 @@ def _stands(candidate: BestCandidate, several_properties: bool) -> str:
 
 
 def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
-    """Returns the cell `clear by`: the distance from the nearest limit, in the unit of the value. The nearest is the
-    one with the smallest distance in method errors. The cell is missing where no error of the method is known."""
+    """Returns the cell `clear by`: the distance from the nearest limit, in the unit of the value.
+
+    The nearest is the one with the smallest distance in method errors. Of a method without a known error, only a value
+    outside its limits counts, and before all others. The cell is missing where none counts.
+    """
 
     def relative(margin: LimitMargin) -> float:
         """Returns the distance in errors of the method; infinite for a method without an error."""
         error = margin.method.mean_absolute_error if margin.method else 0.0
         return margin.margin / error if error else math.copysign(math.inf, margin.margin)
 
-    known = [margin for margin in candidate.margins if margin.method]
+    known = [margin for margin in candidate.margins if margin.method or margin.margin < 0]
     if not known:
         return {}
     nearest = min(known, key=relative)

@@ -24,21 +24,21 @@ from sciagent.api import displayed_answers, notebook_html
 from sciagent.api.best_table import BestTable, best_of
 from sciagent.api.displayed_answers import CandidateRow, candidates_of
 from sciagent.api.notebook_tables import ResultQuery, ResultTable
-from sciagent.api.progress import Progress, view_of
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.api.progress_display import Progress, view_of
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import Entered, create_or_open, open_campaign_for_people, open_stored
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
 from sciagent.campaign.file.subject_and_safety import is_reason
-from sciagent.campaign.people import amend_and_instruct
-from sciagent.domain.candidate_and_names import MOLECULE_KIND
+from sciagent.campaign.people import amend_pause_stop_and_resume
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.directive_verbs_and_steering_state import Verb
-from sciagent.domain.evidence import file_of
+from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import Censoring, value_text
 from sciagent.errors import SpecError, UsageError
-from sciagent.execution.executors import executor_of
+from sciagent.execution.celery_executor_and_choice_by_name import executor_of
 from sciagent.inputs import environment_variables
-from sciagent.report.parts.best_candidates import properties_of_spec
+from sciagent.report.parts.best_candidate_cards_and_table import properties_of_spec
 from sciagent.report.status_best_trace import status
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -161,7 +161,7 @@ class LedgerView:
 
     def calc(self, verifier: str, smiles: str | Iterable[str] = (), **more: Any) -> ResultTable[CalculatedCandidate]:
         """Runs one verifier on molecules; known evidence is reused. more: other arguments of `sciagent.calc`."""
-        from sciagent.api.calculating import calc
+        from sciagent.api.calc_and_answer_tables import calc
 
         return calc(verifier, smiles, ledger=self, **more)
 
@@ -437,7 +437,7 @@ class Campaign:
         shown, as `--from` says. skills: whether skills are shown; in `paired` groups both. say: called with a line at
         each step. Raises UsageError.
         """
-        from sciagent.api.terminal_and_signals import each_signal, raise_interrupt
+        from sciagent.api.terminal_tables_and_signals import each_signal, raise_interrupt
         from sciagent.training.rollouts.campaign_rollouts import RolloutDrive, plan_of, policy_of
 
         self.close()
@@ -482,7 +482,7 @@ class Campaign:
         elif self._stepped is not None and self._stepped.is_open:
             self._stepped.close(now)
         else:
-            amend_and_instruct.instruct(
+            amend_pause_stop_and_resume.instruct(
                 self._store, self.name, Verb.STOP, environment_variables.user(), reason, now=now
             )
         return self.state

@@ -17,17 +17,17 @@ from sqlalchemy.engine import Connection
 from sciagent.api import notebook_html
 from sciagent.api.best_table import levels_text
 from sciagent.api.notebook_tables import ResultQuery
-from sciagent.api.terminal_and_signals import records_table, text_of
+from sciagent.api.terminal_tables_and_signals import records_table, text_of
 from sciagent.domain.answers.candidate_and_value_answers import LadderAnswer, PropertyValue, ShownValue, StructureText
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, Status
-from sciagent.domain.candidate_and_names import Names, identifier_text, name_cells
+from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text, name_cells
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.report.explanation_text import paragraphs
 from sciagent.report.export import parquet_tables
 from sciagent.report.parts import export_rows
-from sciagent.report.parts.export_rows import Entry
+from sciagent.report.parts.export_rows import IMPORTED, Entry
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts
@@ -263,11 +263,13 @@ class CandidateRow:
     """Measured values, in ladder order of their rungs."""
 
     def value(self, property: str) -> MeasuredValue | None:
-        """Returns the value of a property at the highest rung that measured it; None if no rung did."""
-        for value in reversed(self.values):
-            if value.property == property:
-                return value
-        return None
+        """Returns the value of a property at the highest rung that measured it.
+
+        Without one it is an imported value, whose `rung` is `imported`; None if there is none either.
+        """
+        values = [value for value in reversed(self.values) if value.property == property]
+        from_rungs = [value for value in values if value.rung != IMPORTED]
+        return next(iter(from_rungs or values), None)
 
     def __repr__(self) -> str:
         return f"<{self.text}: {'hit' if self.hit else self.standing}, {len(self.values)} values>"

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from sciagent.api.terminal_and_signals import Records, cell_text, columns_of, is_number
+from sciagent.api.terminal_tables_and_signals import Records, cell_text, columns_of, is_number
 from sciagent.domain.answers.candidate_and_value_answers import StructureText
-from sciagent.domain.candidate_and_names import MOLECULE_KIND
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.safe_text_and_durations import Paragraph
 
 DRAWN_COLUMNS = ("smiles", "structure", "candidate", "text")  # columns of structures
@@ -83,7 +83,7 @@ def _cell(value: object) -> str:
 
 def structure(kind: str, notation: str) -> str:
     """Returns a candidate as SVG; an empty text if it cannot be drawn."""
-    from sciagent.chemistry.subjects.registry import drawn
+    from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn
 
     return drawn(kind, notation, width=170, height=125)
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from sqlalchemy.engine import Connection
 
 from sciagent.api import notebook_html
-from sciagent.api.terminal_and_signals import Records, records_table, text_of
+from sciagent.api.terminal_tables_and_signals import Records, records_table, text_of
 from sciagent.domain.answers.candidate_and_value_answers import ShownValue
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 
 from sciagent.api.open_ledger import LedgerLike, open_ledger
-from sciagent.api.progress import Progress
-from sciagent.api.terminal_and_signals import each_signal, raise_interrupt
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.api.progress_display import Progress
+from sciagent.api.terminal_tables_and_signals import each_signal, raise_interrupt
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.errors import LedgerAwayError

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from sciagent.domain.candidate_and_names import candidate_key
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.candidate_and_its_names_in_files import candidate_key
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError, UsageError
 
 FINGERPRINT_VERSION = "1"

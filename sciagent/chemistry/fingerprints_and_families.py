@@ -25,7 +25,7 @@ from rdkit import Chem, rdBase
 from rdkit.Chem import rdFingerprintGenerator, rdinchi
 from rdkit.DataStructs import ExplicitBitVect
 
-from sciagent.chemistry.editing.molecule_parts import ring_systems
+from sciagent.chemistry.editing.join_and_exchange_molecule_parts import ring_systems
 from sciagent.chemistry.molecule_normal_form import atoms_of
 from sciagent.chemistry.rdkit_messages import rdkit_messages
 

@@ -19,8 +19,8 @@ from types import NoneType
 from typing import Any, Literal
 
 from sciagent.chemistry.rdkit_messages import rdkit_messages
-from sciagent.domain.candidate_and_names import candidate_key
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.candidate_and_its_names_in_files import candidate_key
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError
 
 MAX_CHARACTERS = 2000

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sciagent.domain.candidate_and_names import identifier_columns
+from sciagent.domain.candidate_and_its_names_in_files import identifier_columns
 from sciagent.errors import InputFileError, did_you_mean
 from sciagent.inputs.open_input import open_input
 

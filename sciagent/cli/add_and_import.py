@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line
+from sciagent.api.terminal_tables_and_signals import Line
 from sciagent.cli import options
-from sciagent.cli.command_helpers import Exit, open_ledger, pairs, put, put_answer, say, structures
 from sciagent.cli.lab import next_step
-from sciagent.domain.candidate_and_names import MOLECULE_KIND
+from sciagent.cli.output_logging_and_given_structures import Exit, open_ledger, pairs, put, put_answer, say, structures
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 
@@ -48,8 +48,8 @@ def add(
     Exit code 1 if any of them could not be read.
     """
     from sciagent.api.campaign import Campaign
-    from sciagent.campaign.people.amend_and_instruct import driver_line
-    from sciagent.chemistry.subjects.registry import subject_of
+    from sciagent.campaign.people.amend_pause_stop_and_resume import driver_line
+    from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 
     if not candidates and file is None:
         raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal_and_signals import Part, plain_table
+from sciagent.api.terminal_tables_and_signals import Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import open_ledger, plural, put_answer
+from sciagent.cli.output_logging_and_given_structures import open_ledger, plural, put_answer
 from sciagent.cli.training_options import settings_of, with_options
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.training.settings import DatasetKind, DatasetSettings
@@ -58,7 +58,7 @@ def build(
 
     All episodes of a goal are in one split. Episodes that were made to evaluate a model are left out.
     """
-    from sciagent.report.export.ro_crate import licence
+    from sciagent.report.export.ro_crate_and_rerun_files import licence
     from sciagent.training.dataset_building import build as build_dataset
 
     command = shlex.join(["sciagent", *sys.argv[1:]])

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal_and_signals import Part, plain_table
+from sciagent.api.terminal_tables_and_signals import Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import Exit, plural, put, put_answer, say, say_upgraded
+from sciagent.cli.output_logging_and_given_structures import Exit, plural, put, put_answer, say, say_upgraded
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UsageError
 
@@ -56,7 +56,7 @@ def serve(
     once it answers. Ctrl-C ends the episodes and lets running jobs finish; a second one ends them, too.
     """
     from sciagent.api.campaign import Campaign
-    from sciagent.api.terminal_and_signals import each_signal, raise_interrupt
+    from sciagent.api.terminal_tables_and_signals import each_signal, raise_interrupt
     from sciagent.inputs.environment_variables import secret
 
     if importlib.util.find_spec("uvicorn") is None or importlib.util.find_spec("starlette") is None:

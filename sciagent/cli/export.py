@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from sciagent.cli import options
-from sciagent.cli.command_helpers import open_ledger, say
+from sciagent.cli.output_logging_and_given_structures import open_ledger, say
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 
@@ -74,7 +74,7 @@ def export(
     csv and xlsx have the names, the objectives and what became of each candidate; --columns all adds all other values.
     """
     from sciagent.api.open_ledger import pick_campaign
-    from sciagent.report.export.ro_crate import author, licence, write_crate
+    from sciagent.report.export.ro_crate_and_rerun_files import author, licence, write_crate
 
     ending = output.suffix.lower() if output else ""
     chosen = format or ENDINGS.get(ending, Format.CSV)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.filesize import decimal
 
-from sciagent.api.terminal_and_signals import Line
+from sciagent.api.terminal_tables_and_signals import Line
 from sciagent.cli import options
-from sciagent.cli.command_helpers import Exit, open_ledger, put, put_answer, say
+from sciagent.cli.output_logging_and_given_structures import Exit, open_ledger, put, put_answer, say
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import ledger_address, user
 

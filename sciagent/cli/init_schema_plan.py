@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line, Part, plain_table, records_table
+from sciagent.api.terminal_tables_and_signals import Line, Part, plain_table, records_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import open_ledger, put, put_answer, put_json
+from sciagent.cli.output_logging_and_given_structures import open_ledger, put, put_answer, put_json
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.inputs.environment_variables import ledger_address
@@ -213,7 +213,7 @@ def plan(
     """
     from sciagent.campaign.core.product_libraries import unused_reactants
     from sciagent.campaign.file.campaign_spec import load_spec
-    from sciagent.campaign.planning.plan import plan as plan_campaign
+    from sciagent.campaign.planning.expected_hits_and_rung_worth import plan as plan_campaign
 
     spec = load_spec(file)
     answer = plan_campaign(spec, _ledger(ledger))
@@ -252,7 +252,7 @@ def _rungs(plan: Plan) -> Iterator[Part]:
 
 def _cells(rung: PlannedRung) -> tuple[str, ...]:
     """Returns a row of the table of rungs."""
-    from sciagent.campaign.planning.plan import gain_text
+    from sciagent.campaign.planning.expected_hits_and_rung_worth import gain_text
 
     cost = rung.costs.get("core_seconds")
     amount = "–" if cost is None else f"{cost.median:.3g}–{cost.p90:.3g}"

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from sciagent.api.terminal_and_signals import Line, records_table, show
+from sciagent.api.terminal_tables_and_signals import Line, records_table, show
 from sciagent.cli import options
-from sciagent.cli.command_helpers import Exit, candidate_text, open_ledger, put, put_answer, put_json, say
-from sciagent.cli.workers_dispatcher_metrics import short_owner
+from sciagent.cli.output_logging_and_given_structures import (
+    Exit,
+    candidate_text,
+    open_ledger,
+    put,
+    put_answer,
+    put_json,
+    say,
+)
+from sciagent.cli.workers_campaign_dispatcher_metrics import short_owner
 from sciagent.domain.states_and_needs import JobState
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.inputs.environment_variables import user
@@ -127,7 +135,7 @@ def retry(
     """
     from sciagent.campaign.core.create_and_open import open_campaign_for_people
     from sciagent.campaign.people import cancel_and_retry
-    from sciagent.campaign.people.amend_and_instruct import driver_line
+    from sciagent.campaign.people.amend_pause_stop_and_resume import driver_line
 
     if bool(numbers) == bool(campaign):  # both, or neither
         raise UsageError("name jobs by their numbers, or all that gave up in a campaign with --campaign")

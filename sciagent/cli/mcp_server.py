@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sciagent.cli import options
-from sciagent.cli.command_helpers import open_ledger, say
+from sciagent.cli.output_logging_and_given_structures import open_ledger, say
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line, records_table
+from sciagent.api.terminal_tables_and_signals import Line, records_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import Exit, open_ledger, put, put_answer, say
+from sciagent.cli.output_logging_and_given_structures import Exit, open_ledger, put, put_answer, say
 from sciagent.domain.people import Right, Role
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
@@ -255,7 +255,7 @@ def _parts() -> tuple[Any, tuple[Any, ...], Any]:
     Raises UsageError if the extra `web` is not installed.
     """
     try:
-        from sciagent.cockpit import pages_and_cached_figures as cockpit
+        from sciagent.cockpit import pages_steering_and_cached_figures as cockpit
         from sciagent.lab import pages as lab
         from sciagent.web.app import PageServer, application
     except ImportError as error:

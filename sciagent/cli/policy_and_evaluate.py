@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line, Part, plain_table
+from sciagent.api.terminal_tables_and_signals import Line, Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import Exit, open_ledger, put_answer, say
+from sciagent.cli.output_logging_and_given_structures import Exit, open_ledger, put_answer, say
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UsageError
 

@@ -8,15 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line
+from sciagent.api.terminal_tables_and_signals import Line
 from sciagent.cli import options
-from sciagent.cli.command_helpers import Exit, end_at_once, open_ledger, plural, put_answer, put_json, say, say_upgraded
+from sciagent.cli.output_logging_and_given_structures import (
+    Exit,
+    end_at_once,
+    open_ledger,
+    plural,
+    put_answer,
+    put_json,
+    say,
+    say_upgraded,
+)
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
     from sciagent.api.campaign import Campaign
-    from sciagent.api.progress import Progress
+    from sciagent.api.progress_display import Progress
     from sciagent.campaign.file.campaign_spec import CampaignSpec
     from sciagent.campaign.file.proposers import OneProposerSpec
     from sciagent.domain.answers.status_and_comparison import Status
@@ -100,7 +109,7 @@ def run(
 def _submit(campaign: str, ledger: str | None, who: str, wait: bool, json: bool) -> None:
     """Enters a campaign in the ledger for a dispatcher. campaign: a YAML file, or the name of one in the ledger."""
     from sciagent.api.campaign import Campaign
-    from sciagent.campaign.people.amend_and_instruct import hand_in
+    from sciagent.campaign.people.amend_pause_stop_and_resume import hand_in
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.job_queue import workers_and_capacity as workers
 
@@ -139,7 +148,7 @@ def _follow(campaign: Campaign, json: bool) -> None:
 
     Raises typer.Exit with the exit codes of `sciagent run`.
     """
-    from sciagent.api.progress import Progress
+    from sciagent.api.progress_display import Progress
     from sciagent.execution.worker.worker_slot import retry_while_away
     from sciagent.store.campaign_state import campaigns
 
@@ -176,7 +185,7 @@ def resume(
 ) -> None:
     """Go on with a campaign from the ledger, as it was started; tell a driver that was paused to go on."""
     from sciagent.api.campaign import Campaign
-    from sciagent.campaign.people.amend_and_instruct import wake
+    from sciagent.campaign.people.amend_pause_stop_and_resume import wake
 
     opened = open_ledger(ledger)
     campaign = Campaign.open(name, opened)
@@ -197,7 +206,7 @@ def _drive(
     json: bool,
     quiet: bool,
 ) -> None:
-    from sciagent.api.progress import Progress
+    from sciagent.api.progress_display import Progress
     from sciagent.campaign.core.create_and_open import EntryKind
     from sciagent.report.page.html_page import checked_report_path
 

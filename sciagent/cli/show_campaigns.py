@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.table import Table
 
-from sciagent.api.terminal_and_signals import Line, Part, on_terminal, plain_table, records_table
+from sciagent.api.terminal_tables_and_signals import Line, Part, on_terminal, plain_table, records_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import (
+from sciagent.cli.output_logging_and_given_structures import (
     Exit,
     candidate_text,
     open_ledger,
@@ -46,7 +46,7 @@ def status(
 ) -> None:
     """Show the state of a campaign: rungs, hits, cost and budget. Reads only; a running campaign is not disturbed."""
     from sciagent.api.open_ledger import pick_campaign
-    from sciagent.chemistry.subjects.registry import subject_of
+    from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
     from sciagent.report.status_best_trace import status as status_of
 
     with open_ledger(ledger).read() as connection:
@@ -370,7 +370,8 @@ def _values(comparison: Comparison) -> Iterator[Part]:
             if not spreads:
                 table.add_row(name, "0", "–", "–", "–", "", "")
         yield table
-        if not compared.comparable:
+        measured_by_both = all(compared.measured)
+        if measured_by_both and not compared.comparable:
             yield "not by the same calculation: these numbers are not to be compared\n"
 
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line
+from sciagent.api.terminal_tables_and_signals import Line
 from sciagent.cli import options
-from sciagent.cli.command_helpers import candidate_text, open_ledger, plural, put_answer
+from sciagent.cli.output_logging_and_given_structures import candidate_text, open_ledger, plural, put_answer
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
@@ -51,7 +51,7 @@ def _tell(
     verb: str, name: str | None, reason: str, ledger: str | None, as_who: str | None, json: bool, now: bool = False
 ) -> None:
     from sciagent.api.campaign import Campaign
-    from sciagent.campaign.people.amend_and_instruct import instruct
+    from sciagent.campaign.people.amend_pause_stop_and_resume import instruct
 
     opened = open_ledger(ledger)
     campaign = Campaign.open(name, opened).name
@@ -89,8 +89,8 @@ def amend(
     What changes is shown and logged. Anything else would be another campaign, and is refused.
     """
     from sciagent.api.open_ledger import pick_campaign
-    from sciagent.campaign.people import amend_and_instruct
-    from sciagent.campaign.people.amend_and_instruct import driver_line
+    from sciagent.campaign.people import amend_pause_stop_and_resume
+    from sciagent.campaign.people.amend_pause_stop_and_resume import driver_line
     from sciagent.inputs.yaml_document import read_text
     from sciagent.store.campaign_state import directives
 
@@ -103,13 +103,15 @@ def amend(
         row = pick_campaign(connection, name)
     if file is not None:
         source = read_text(file)
-        spec, changes = amend_and_instruct.differences(row, source, str(file), file.resolve().parent)
+        spec, changes = amend_pause_stop_and_resume.differences(row, source, str(file), file.resolve().parent)
     else:
-        source = amend_and_instruct.amended_source(row, budget=budget or (), goal_count=goal_count, workers=workers)
-        spec, changes = amend_and_instruct.differences(row, source, f"{row.name} (amended)", Path(row.base))
+        source = amend_pause_stop_and_resume.amended_source(
+            row, budget=budget or (), goal_count=goal_count, workers=workers
+        )
+        spec, changes = amend_pause_stop_and_resume.differences(row, source, f"{row.name} (amended)", Path(row.base))
     must_write = bool(changes) and not dry_run
     if must_write:
-        amend_and_instruct.amend(opened, spec, source, as_who or user(), why, changes)
+        amend_pause_stop_and_resume.amend(opened, spec, source, as_who or user(), why, changes)
         note = driver_line(opened, row.name)
     else:
         note = "nothing was written (--dry-run)" if changes else "nothing changes"
@@ -174,8 +176,8 @@ def _steer(
     """Calls the function of `steering` that has the verb's name. more: its further arguments."""
     from sciagent.api.open_ledger import pick_campaign
     from sciagent.campaign.core.create_and_open import open_campaign_for_people
-    from sciagent.campaign.people import steering
-    from sciagent.campaign.people.amend_and_instruct import driver_line
+    from sciagent.campaign.people import hold_release_veto_and_promote
+    from sciagent.campaign.people.amend_pause_stop_and_resume import driver_line
     from sciagent.campaign.people.find_candidate import resolve
     from sciagent.store.campaign_state import directives
 
@@ -184,7 +186,7 @@ def _steer(
     with opened.read() as connection:
         row = pick_campaign(connection, campaign)
         named = resolve(connection, row, candidate_text(text))
-    act = getattr(steering, verb)
+    act = getattr(hold_release_veto_and_promote, verb)
     result = act(open_campaign_for_people(opened, row.name), named, as_who or user(), why, **more)
     detail = f"; {result.detail}" if result.detail else ""
     lines = [f"{DONE[verb]}: {named}{detail}"]

@@ -18,10 +18,10 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from sciagent.api.terminal_and_signals import Records, records_table
+from sciagent.api.terminal_tables_and_signals import Records, records_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import open_ledger, plural, put_answer
-from sciagent.cli.workers_dispatcher_metrics import EXAMPLE_ADDRESS, serve_ledger_metrics, short_owner
+from sciagent.cli.output_logging_and_given_structures import open_ledger, plural, put_answer
+from sciagent.cli.workers_campaign_dispatcher_metrics import EXAMPLE_ADDRESS, serve_ledger_metrics, short_owner
 from sciagent.domain.safe_text_and_durations import ago
 from sciagent.errors import LedgerAwayError, UsageError
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sciagent.report.campaigns_at_work import CachedQueries, Frame, Watched
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.job_queue.workers_and_capacity import RunningJob
-    from sciagent.store.views.ledger_overview import Failure, Queue
+    from sciagent.store.views.queues_campaigns_and_latest_attempts import Failure, Queue
 
 MAX_TROUBLES = 2  # warnings that are shown in full
 OTHER_LINES = 13  # titles, headings and blank lines

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sciagent.api.terminal_and_signals import Part, plain_table
+from sciagent.api.terminal_tables_and_signals import Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import Exit, open_ledger, plural, put, put_answer, say
+from sciagent.cli.output_logging_and_given_structures import Exit, open_ledger, plural, put, put_answer, say
 from sciagent.cli.training_options import settings_of, with_options
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UsageError
@@ -138,7 +138,7 @@ def recipe(
     Exit codes: 0 ok, 1 a stage made the policy worse or a guard stopped it, 2 the file or the call is wrong, 130 the
     run was stopped.
     """
-    from sciagent.api.terminal_and_signals import each_signal, raise_interrupt
+    from sciagent.api.terminal_tables_and_signals import each_signal, raise_interrupt
     from sciagent.training.learner.load_and_publish import check_extra
     from sciagent.training.recipes.recipe_file import load_recipe
 
@@ -387,7 +387,7 @@ def _train(settings: TrainingSettings, ledger: str | None, json: bool) -> None:
 def _train_live(settings: LiveSettings, address: str | None, json: bool) -> None:
     from threading import Event
 
-    from sciagent.api.terminal_and_signals import each_signal, raise_interrupt
+    from sciagent.api.terminal_tables_and_signals import each_signal, raise_interrupt
     from sciagent.training.learner.load_and_publish import check_extra
 
     check_extra()
@@ -404,7 +404,7 @@ def _train_live(settings: LiveSettings, address: str | None, json: bool) -> None
 
 
 def _put(settings: RunSettings, answer: TrainedPolicy, json: bool) -> None:
-    from sciagent.training.recipes.recipe_report import curve_of, write_training_report
+    from sciagent.training.recipes.training_charts_and_html_report import curve_of, write_training_report
 
     name = settings.new_name
     write_training_report(settings.out, name, [curve_of(name, settings.out / "metrics.jsonl")])

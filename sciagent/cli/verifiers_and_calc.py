@@ -12,9 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sciagent.api.terminal_and_signals import Line, Part, on_terminal, records_table
+from sciagent.api.terminal_tables_and_signals import Line, Part, on_terminal, records_table
 from sciagent.cli import options
-from sciagent.cli.command_helpers import Exit, open_ledger, pairs, parts_of, plural, put_answer, say, structures
+from sciagent.cli.output_logging_and_given_structures import (
+    Exit,
+    open_ledger,
+    pairs,
+    parts_of,
+    plural,
+    put_answer,
+    say,
+    structures,
+)
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UsageError
@@ -194,7 +203,7 @@ def calc(
 
     Exit codes: 0 each molecule has its numbers, 1 at least one has none.
     """
-    from sciagent.api.calculating import answers_of
+    from sciagent.api.calc_and_answer_tables import answers_of
 
     if not smiles and file is None:
         raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
@@ -230,22 +239,22 @@ def _progress(answer: CalculatedCandidate, n: int) -> None:
 
 
 def _parts(verifier: str, answers: Sequence[CalculatedCandidate]) -> Iterator[Part]:
-    from sciagent.api import calculating
+    from sciagent.api import calc_and_answer_tables
 
     if not any(answer.values for answer in answers):
         return
     if not on_terminal():
-        records = [calculating.record(answer, as_text=True) for answer in answers]
+        records = [calc_and_answer_tables.record(answer, as_text=True) for answer in answers]
         yield records_table(records)
         return
-    if calculating.side_by_side(answers):
-        yield calculating.result_table(verifier, answers).table()
+    if calc_and_answer_tables.side_by_side(answers):
+        yield calc_and_answer_tables.result_table(verifier, answers).table()
     else:
         rows = list[Mapping[str, Any]]()
         for answer in answers:
-            rows += calculating.rows(answer)
+            rows += calc_and_answer_tables.rows(answer)
         yield records_table(rows)
-    yield Line(f"level: {', '.join(calculating.levels_of(answers))}")
+    yield Line(f"level: {', '.join(calc_and_answer_tables.levels_of(answers))}")
 
 
 def nested(texts: list[str]) -> Mapping[str, Any]:

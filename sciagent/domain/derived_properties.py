@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from sciagent.domain.evidence import CLASS, MOLECULE, Measured, content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import CLASS, MOLECULE, Measured, content_hash
 from sciagent.domain.properties_and_levels import BUILT_IN, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.rung_positions_and_tiers import Position

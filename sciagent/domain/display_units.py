@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Quantity, from_canonical

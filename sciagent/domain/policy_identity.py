@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 
 SCRIPT = "script"  # the source of a policy that is no model
 IN_PROCESS = "in process"  # the source of a model of this machine

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 
 MAX_KILLS = 2  # kills after which a job is quarantined
 MAX_LOSSES = 5  # losses after which a job is quarantined

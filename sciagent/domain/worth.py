@@ -19,7 +19,7 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 from sciagent.domain.objectives import UTILITY_FLOOR, Objective, Window
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.quantities import Quantity
 
 HIT = 100  # chance of a hit

@@ -17,15 +17,15 @@ from datetime import datetime, timedelta
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.lab_messages_and_codes import read_code
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.errors import UsageError, WrongVialError
-from sciagent.store.campaign_state import campaigns, evidence_watermarks
+from sciagent.store.campaign_state import campaigns, note_and_take_watermarks
 from sciagent.store.database.engine import db_now
-from sciagent.store.job_queue import attempts, leases, spend
+from sciagent.store.job_queue import attempts, leases, reservations_and_bookings
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from sciagent.store.lab import samples, tasks
@@ -66,7 +66,7 @@ def lock_all(connection: Connection, several: Iterable[tuple[Built, int]]) -> No
         for campaign_id, _ in campaigns.campaigns_with_rung(connection, task.candidate_id, rung.verifier.computation):
             campaign_ids.add(campaign_id)
     for campaign_id in sorted(campaign_ids):
-        evidence_watermarks.lock(connection, campaign_id)
+        note_and_take_watermarks.lock(connection, campaign_id)
 
 
 def claim(built: Built, task_id: int, who: str, *, take_over: bool = False) -> Claim:
@@ -85,7 +85,7 @@ def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltR
     """Claims a task in the transaction of `locked`. Raises the errors of `claim`."""
     refuse_unless_free(connection, task, rung, who)
     cost = _cost(connection, rung, task)
-    spend.release_many(connection, [task.id])  # what was reserved for the task is booked now
+    reservations_and_bookings.release_many(connection, [task.id])  # what was reserved for the task is booked now
     shortfall = _shortfall(BudgetTracker(built, connection), task, cost)
     if shortfall is not None:
         raise UsageError(shortfall)
@@ -100,7 +100,7 @@ def claim_finished(connection: Connection, built: Built, task: LabTask, rung: Bu
     approved."""
     refuse_unless_free(connection, task, rung, who)
     cost = _cost(connection, rung, task)
-    spend.release_many(connection, [task.id])  # what was reserved for the task is booked now
+    reservations_and_bookings.release_many(connection, [task.id])  # what was reserved for the task is booked now
     budget = BudgetTracker(built, connection)
     shortfall = _shortfall(budget, task, cost)
     if shortfall is None:
@@ -133,7 +133,9 @@ def _claim_and_book(
     claim_made = leases.claim_many(connection, [task.id], str(who), lease_seconds=None).get(task.id)
     if claim_made is None:
         raise UsageError(f"task {task.id} is not wanted any more")
-    spend.book_many(connection, [spend.Bill(task.campaign_id, task.rung_id, claim_made.attempt_id, cost)])
+    reservations_and_bookings.book_many(
+        connection, [reservations_and_bookings.Bill(task.campaign_id, task.rung_id, claim_made.attempt_id, cost)]
+    )
     tasks.write_change(connection, task.id)
     note(connection, task, who, "claimed", fence=claim_made.fence, **about)
     open_by_rung = tasks.open_by_rung(connection, task.campaign_id)
@@ -231,7 +233,7 @@ def _end_claim(connection: Connection, built: Built, task: LabTask, rung: BuiltR
     cost = _cost(connection, rung, task)
     is_given_back = db_now(connection) - claimed_at <= GIVE_BACK
     if is_given_back:
-        spend.book_opposite(connection, claim.attempt_id)
+        reservations_and_bookings.book_opposite(connection, claim.attempt_id)
     state = JobState.CANCELLED if task.cancel_requested else JobState.QUEUED
     remaining_cost = {} if is_given_back else cost
     attempt_end = AttemptEnd(
@@ -248,7 +250,7 @@ def _end_claim(connection: Connection, built: Built, task: LabTask, rung: BuiltR
     attempts.mark_end(connection, [claim.attempt_id])
     if state is JobState.QUEUED:  # a task on the list reserves what it takes of the stocks
         reserved = BudgetTracker(built, connection).stocks_of(cost)
-        spend.reserve_many(connection, task.campaign_id, {task.id: reserved})
+        reservations_and_bookings.reserve_many(connection, task.campaign_id, {task.id: reserved})
     tasks.write_change(connection, task.id)
     return is_given_back
 

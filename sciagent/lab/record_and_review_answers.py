@@ -14,13 +14,13 @@ from typing import Any, Literal, get_args
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.core.record_results_and_place import Settling, is_verdict_due, settle, settle_again
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import Computation, Finding
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Finding
 from sciagent.domain.lab_messages_and_codes import LabAnswer
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, SciagentError, UsageError
 from sciagent.lab.claims_and_vials import (

@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Any
 
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, LabAnswer
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.safe_text_and_durations import cut

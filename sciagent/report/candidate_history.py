@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.candidate_and_value_answers import EvidenceValue
 from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, EvidenceFile, EvidenceStory, FileRemoval
 from sciagent.domain.display_units import Units, in_chosen_units
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -19,7 +19,9 @@ from sciagent.domain.answers.status_and_comparison import (
     RungCounts,
     RungPair,
     ValueComparison,
+    ValueSpread,
 )
+from sciagent.domain.display_units import Units
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -96,28 +98,38 @@ def _counts_at(side: _Side, rung: RungRow | None) -> RungCounts | None:
 
 
 def _values(connection: Connection, first: _Side, second: _Side) -> list[ValueComparison]:
-    """Returns the common objectives, as each campaign's terminal rung measured them, in the second one's units."""
+    """Returns the common objectives, as each campaign's highest rung measured them, in the second one's units."""
     first_names = [objective["property"] for objective in first.row.spec["objectives"]]
     second_names = [objective["property"] for objective in second.row.spec["objectives"]]
     compared = []
-    same_calculation = first.terminal.computation == second.terminal.computation
     units = stated_units(first.row.spec) | stated_units(second.row.spec)
     for name in first_names:
         if name not in second_names:
             continue
-        first_spreads = value_spreads(connection, first.row, first.terminal, name, units)
-        second_spreads = value_spreads(connection, second.row, second.terminal, name, units)
+        first_rung, first_spreads = _measured(connection, first, name, units)
+        second_rung, second_spreads = _measured(connection, second, name, units)
+        same_calculation = first_rung.computation == second_rung.computation
         first_levels = {(spread.level, spread.unit) for spread in first_spreads}
         second_levels = {(spread.level, spread.unit) for spread in second_spreads}
         compared.append(
             ValueComparison(
                 property=name,
-                rungs=(first.terminal.name, second.terminal.name),
+                rungs=(first_rung.name, second_rung.name),
                 comparable=same_calculation and first_levels == second_levels and bool(first_levels),
                 measured=(first_spreads, second_spreads),
             )
         )
     return compared
+
+
+def _measured(connection: Connection, side: _Side, name: str, units: Units) -> tuple[RungRow, tuple[ValueSpread, ...]]:
+    """Returns the highest rung that has measured a property, with its values; the terminal rung if none has."""
+    up_to_terminal = [rung for rung in side.ladder if rung.position <= side.terminal.position]
+    for rung in sorted(up_to_terminal, key=lambda rung: rung.position, reverse=True):
+        spreads = value_spreads(connection, side.row, rung, name, units)
+        if spreads:
+            return rung, spreads
+    return side.terminal, ()
 
 
 def _hits_against_cost(first: Sequence[ProgressStep], second: Sequence[ProgressStep]) -> list[HitsAtCost]:

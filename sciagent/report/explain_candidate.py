@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.verdicts_and_places import RungRules, RungTerms, judge, ladder_rules
 from sciagent.campaign.people.find_candidate import resolve
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.candidate_and_value_answers import CandidateName, PropertyValue
 from sciagent.domain.answers.explanation import (
     AttemptStory,
@@ -34,13 +34,13 @@ from sciagent.domain.answers.explanation import (
     RefusedText,
     RungStory,
 )
-from sciagent.domain.candidate_and_names import Names
+from sciagent.domain.candidate_and_its_names_in_files import Names
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION
 from sciagent.domain.display_units import in_chosen_unit, window_text
-from sciagent.domain.evidence import Finding
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
 from sciagent.domain.objectives import Window
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
-from sciagent.domain.rung_calibration import Fits, calibrated
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
+from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated
 from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.domain.worth import Worth
 from sciagent.errors import UsageError

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from sciagent.chemistry.subjects.base import Words
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.candidate_and_value_answers import EvidenceValue, PropertyValue
 from sciagent.domain.answers.explanation import (
     CampaignStory,
@@ -22,7 +22,7 @@ from sciagent.domain.answers.explanation import (
     RefusedText,
     RungStory,
 )
-from sciagent.domain.candidate_and_names import name_rows
+from sciagent.domain.candidate_and_its_names_in_files import name_rows
 from sciagent.domain.quantities import named_value_text
 from sciagent.domain.safe_text_and_durations import Paragraph, one_line
 from sciagent.report.parts.wording import diagnostics_line

@@ -10,11 +10,11 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, ImportedValue, LimitMargin, RungValue
 from sciagent.domain.answers.status_and_comparison import Status
-from sciagent.domain.evidence import at_highest_rung
+from sciagent.domain.evidence_keys_and_pooled_replicates import at_highest_rung
 from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.errors import UnknownNameError
-from sciagent.report.analysis import proposers_compared
-from sciagent.report.parts import margins_and_method_errors, rung_agreement
+from sciagent.report.analysis import proposers_and_prediction_scores
+from sciagent.report.parts import margins_and_method_errors, rung_and_judge_agreement
 from sciagent.report.parts.margins_and_method_errors import contradiction
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -46,13 +46,13 @@ def status(connection: Connection, row: CampaignRow) -> Status:
     is_priced = row.spec["scheduler"]["kind"] == "priced"
     if is_priced:
         from sciagent.report.analysis import audit_results  # slow to import
-        from sciagent.report.analysis import ladder_figures as ladder
+        from sciagent.report.analysis import rung_spending_comparisons_and_worth as ladder
     return Status(
         **dict(counts),
         audit=audit_results.audit(connection, row) if is_priced else None,
         value=ladder.value_of_rungs(connection, row) if is_priced else None,
-        proposers=proposers_compared.results(connection, row),
-        opinions=rung_agreement.judge_agreements(connection, row),
+        proposers=proposers_and_prediction_scores.results(connection, row),
+        opinions=rung_and_judge_agreement.judge_agreements(connection, row),
     )
 
 

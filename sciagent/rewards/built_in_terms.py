@@ -16,16 +16,16 @@ import sqlalchemy as sa
 from pydantic import Field
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.proposing.prediction_scores import crps, read_predictions
 from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.chemistry.subjects.base import Subject
-from sciagent.domain.evidence import at_highest_rung
-from sciagent.rewards.candidate_states import answers_as_of, beginnings
+from sciagent.domain.evidence_keys_and_pooled_replicates import at_highest_rung
+from sciagent.rewards.candidate_states_lots_and_episode_starts import answers_as_of, beginnings
 from sciagent.rewards.reward_term_contract import RewardTerm, Settlement, TermInputs, TermSettings, TurnOfEpisode
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
-from sciagent.store.database.candidates_by_sequence_number import CandidatePart
+from sciagent.store.database.condition_for_part_of_candidates import CandidatePart
 from sciagent.store.learning import rollout_groups
 from sciagent.store.learning.reward_inputs import EpisodeTurn
 from sciagent.store.results import candidates

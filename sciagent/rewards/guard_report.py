@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built, control_score, is_drawn
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, control_score, is_drawn
 from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.domain.answers.reward_guards import (
     ControlCheck,
@@ -29,8 +29,8 @@ from sciagent.domain.answers.reward_guards import (
     RewardGuards,
     ShownGuards,
 )
-from sciagent.domain.candidate_and_names import Candidate
-from sciagent.rewards.candidate_states import Lot, Lots, states
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.rewards.candidate_states_lots_and_episode_starts import Lot, Lots, states
 from sciagent.rewards.guard_statistics import (
     Array,
     ClusteredMean,

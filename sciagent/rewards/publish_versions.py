@@ -10,17 +10,17 @@ from collections.abc import Sequence
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.answers.candidate_and_value_answers import AnswerModel
 from sciagent.errors import UsageError
-from sciagent.rewards.episode_rewards import reward_rows
+from sciagent.rewards.candidate_worths_and_episode_rewards import reward_rows
 from sciagent.rewards.guard_report import guards
 from sciagent.rewards.reward_law import RewardLaw, fit_law, restored_law
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.show_and_compare_versions import ChangedReward, changes
 from sciagent.scheduling.rules import SCHEDULERS
-from sciagent.store.campaign_state import evidence_watermarks
+from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_versions
 from sciagent.store.learning import rollout_groups as groups
@@ -70,7 +70,7 @@ def publish_groups(built: Built, spec: RewardSpec, group_ids: Sequence[int]) -> 
     campaign_id = built.row.id
     with built.ledger.begin() as connection:
         previous = reward_versions.last_of_any_scope(connection, campaign_id, spec.hash)
-        as_of = evidence_watermarks.take(connection, [campaign_id])
+        as_of = note_and_take_watermarks.take(connection, [campaign_id])
     return _new_version(built, spec, as_of, previous, group_ids)
 
 
@@ -94,7 +94,7 @@ def _new_version(
     campaign_id = built.row.id
     scope = None if group_ids is None else reward_versions.scope_of(group_ids)
     with built.ledger.begin() as connection:
-        evidence_watermarks.lock(connection, campaign_id)
+        note_and_take_watermarks.lock(connection, campaign_id)
         newest = reward_versions.last(connection, campaign_id, spec.hash, scope)
         if newest is not None and newest.watermark == as_of:
             return newest
@@ -137,7 +137,7 @@ def _requested_version(
     future.
     """
     # writers that have noted a lower watermark for their rows commit first
-    evidence_watermarks.wait_for_earlier_writers(connection, [campaign_id])
+    note_and_take_watermarks.wait_for_earlier_writers(connection, [campaign_id])
     now = read_watermark(connection)
     previous = reward_versions.last(connection, campaign_id, spec.hash)
     if spec.watermark is not None:
@@ -146,9 +146,9 @@ def _requested_version(
         return spec.watermark, previous
     is_newest = previous is not None and previous.watermark == now
     # turns and decisions may have been written at the same watermark, since they do not raise it
-    if is_newest and not evidence_watermarks.has_grown(connection, campaign_id, now):
+    if is_newest and not note_and_take_watermarks.has_grown(connection, campaign_id, now):
         return now, previous
-    return evidence_watermarks.take(connection, [campaign_id]), previous
+    return note_and_take_watermarks.take(connection, [campaign_id]), previous
 
 
 def law_of(

@@ -16,21 +16,21 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import (
     CENSORING_SIGNS,
     ObservationSchema,
     observation_schema,
 )
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.rung_positions_and_tiers import PaidIndex
-from sciagent.rewards.candidate_states import IDS_PER_READ, answers_as_of
+from sciagent.rewards.candidate_states_lots_and_episode_starts import IDS_PER_READ, answers_as_of
 from sciagent.scheduling.aims_and_payoff import Aims, Bounds, Errors, data_for_law, expected_answers
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.dynamic_programme import FLOOR
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.similarity import GrowingStructures, Order, Similarity, order_of, smallest_hashes
-from sciagent.scheduling.law.stacked_law import Law, Stack, mixture
+from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Law, Stack, mixture
 from sciagent.store.database import tables as t
 from sciagent.store.results import candidates
 

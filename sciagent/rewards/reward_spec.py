@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.errors import UnknownNameError, UsageError, did_you_mean
 from sciagent.inputs.yaml_document import Loc, read, read_text

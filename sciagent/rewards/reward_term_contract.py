@@ -23,7 +23,7 @@ from sciagent.verification.verifier_registry import OURS, installed
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from sciagent.campaign.core.built_campaign import Built
+    from sciagent.campaign.core.built_campaign_and_derived_values import Built
     from sciagent.store.learning.reward_inputs import EpisodeRow, EpisodeTurn
 
 GROUP = "sciagent.reward_terms"

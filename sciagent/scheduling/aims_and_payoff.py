@@ -39,7 +39,7 @@ from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.answer_transforms import TruthTransform, between
 from sciagent.scheduling.law.binary_answers import truncated_moments
 from sciagent.scheduling.law.rung_hints import Hint
-from sciagent.scheduling.law.stacked_law import Law, Question, mixture
+from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Law, Question, mixture
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(41)  # of Gauss and Legendre, on the interval (-1, 1)
 NODES = (_NODES + 1) / 2  # on the interval (0, 1)

@@ -24,13 +24,13 @@ from sciagent import __version__
 from sciagent.errors import UsageError
 from sciagent.report.export.parquet_tables import ArrowRows, evidence_rows, table_metadata
 from sciagent.store.campaign_state import campaigns as campaign_rows
-from sciagent.store.campaign_state import evidence_watermarks
+from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_versions
 from sciagent.store.learning.reward_inputs import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
-from sciagent.training import judged_answer_rows
+from sciagent.training import verified_hindsight_and_pair_rows
 from sciagent.training.command_answers import BuiltDataset, check_empty
 from sciagent.training.dataset_columns import (
     EPISODE,
@@ -41,10 +41,10 @@ from sciagent.training.dataset_columns import (
     rows_of,
     schema,
 )
-from sciagent.training.judged_answer_rows import Selection
 from sciagent.training.read_turns import EVALUATION, RecordedEpisode, TrainingCampaign
 from sciagent.training.settings import DatasetKind, DatasetSettings
 from sciagent.training.task_splits_and_scaffold_limit import SPLITS, ScaffoldLimit, Split, held_out_tasks
+from sciagent.training.verified_hindsight_and_pair_rows import Selection
 
 JSON_COLUMNS = ("message", "calls", "observations", "sampling", "cost")
 """Columns of a turn in the ledger that the table has as JSON texts."""
@@ -289,11 +289,11 @@ MAX_LICENCE_LENGTH = 60  # characters of a licence on the card
 
 COLUMNS: Mapping[DatasetKind, Sequence[TableColumn]] = {
     "rows": TOKEN_COLUMNS,
-    "sft": judged_answer_rows.SFT,
-    "hindsight": judged_answer_rows.HINDSIGHT,
-    "preference": judged_answer_rows.PREFERENCE,
-    "unpaired": judged_answer_rows.UNPAIRED,
-    "skill": judged_answer_rows.HINDSIGHT,
+    "sft": verified_hindsight_and_pair_rows.SFT,
+    "hindsight": verified_hindsight_and_pair_rows.HINDSIGHT,
+    "preference": verified_hindsight_and_pair_rows.PREFERENCE,
+    "unpaired": verified_hindsight_and_pair_rows.UNPAIRED,
+    "skill": verified_hindsight_and_pair_rows.HINDSIGHT,
 }
 ANSWER_GROUP_ROWS = 200  # rows of a row group of a data set of answers, which are in memory together
 
@@ -333,9 +333,9 @@ def _watermark(ledger: Ledger, settings: DatasetSettings) -> int:
     with ledger.begin() as connection:
         ids = [campaign_rows.get(connection, name).id for name in settings.campaigns]
         if settings.as_of is None:
-            return evidence_watermarks.take(connection, ids)
+            return note_and_take_watermarks.take(connection, ids)
         # transactions that write turns below the present watermark commit first
-        evidence_watermarks.wait_for_earlier_writers(connection, ids)
+        note_and_take_watermarks.wait_for_earlier_writers(connection, ids)
         now = read_watermark(connection)
     if settings.as_of > now:
         raise UsageError(f"watermark {settings.as_of} lies in the future; the ledger is at {now}")
@@ -453,20 +453,20 @@ class _Builder:
                 raw_turns = campaign.raw_turns(connection, episode)
                 yield from rows_of(connection, episode, raw_turns, version, self._left_out)
             return
-        turns: list[judged_answer_rows.JudgedTurn] = []
+        turns: list[verified_hindsight_and_pair_rows.JudgedTurn] = []
         for episode in episodes:
-            turns += judged_answer_rows.judged(connection, campaign, episode)
+            turns += verified_hindsight_and_pair_rows.judged(connection, campaign, episode)
         match self._settings.kind:
             case "sft":
-                yield from judged_answer_rows.verified(turns, selection, limit)
+                yield from verified_hindsight_and_pair_rows.verified(turns, selection, limit)
             case "hindsight":
-                yield from judged_answer_rows.hindsight(campaign, turns, selection, limit)
+                yield from verified_hindsight_and_pair_rows.hindsight(campaign, turns, selection, limit)
             case "preference":
-                yield from judged_answer_rows.pairs(campaign, turns, selection, limit)
+                yield from verified_hindsight_and_pair_rows.pairs(campaign, turns, selection, limit)
             case "skill":
-                yield from judged_answer_rows.taught(campaign, turns, selection)
+                yield from verified_hindsight_and_pair_rows.taught(campaign, turns, selection)
             case "unpaired":
-                yield from judged_answer_rows.labelled(turns, selection, limit)
+                yield from verified_hindsight_and_pair_rows.labelled(turns, selection, limit)
 
 
 def _group_key(row: EpisodeRow) -> tuple[str, int]:

@@ -14,9 +14,9 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages_sampling_and_policy_client import Message
 from sciagent.agent.turns_to_token_rows import CONTEXT, Row, calls_of, linearise
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.store.learning import reward_versions
-from sciagent.training.hindsight_lessons import CandidateVerdict
+from sciagent.training.hindsight_goals_and_hints import CandidateVerdict
 from sciagent.training.read_turns import AnsweredTurn, RecordedEpisode, SampledAnswers
 
 Cells = dict[str, object]

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent import installed_models
-from sciagent.agent.installed_models import HERMES_TEMPLATE, Model
+from sciagent.agent import install_and_find_models
+from sciagent.agent.install_and_find_models import HERMES_TEMPLATE, Model
 from sciagent.errors import UsageError
 from sciagent.training.learner.learner_rows_and_rendered_conversations import Conversations
 from sciagent.training.learner.row_selection import FILE, KINDS
@@ -48,7 +48,7 @@ class ModelShape:
 
 
 def add_random_model(
-    name: str, folders: Sequence[Path], shape: ModelShape, seed: int, tell: installed_models.Tell
+    name: str, folders: Sequence[Path], shape: ModelShape, seed: int, tell: install_and_find_models.Tell
 ) -> Model:
     """Makes a model and adds it to the models of this machine. The same texts, shape and seed make the same weights.
 
@@ -60,28 +60,28 @@ def add_random_model(
         raise UsageError("the data sets are empty; a tokenizer is trained on their conversations")
     tokenizer = trained_tokenizer(texts, shape.vocabulary)
     tokenizer_text = tokenizer.backend_tokenizer.to_str() + tokenizer.chat_template
-    source = f"random weights, seed {seed}, {shape}, tokenizer {installed_models.sha256(tokenizer_text)}"
+    source = f"random weights, seed {seed}, {shape}, tokenizer {install_and_find_models.sha256(tokenizer_text)}"
 
     def has_same_source(model: Model) -> bool:
         return model.source == source
 
-    known = installed_models.same_as(name, has_same_source, tell)
+    known = install_and_find_models.same_as(name, has_same_source, tell)
     if known is not None:
         return known
-    with installed_models.making(name) as folder:
+    with install_and_find_models.making(name) as folder:
         _network(tokenizer, shape, source).save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         model = Model(
             name=name,
             source=source,
             licence="as that of its texts",
-            weights=installed_models.fingerprints(sorted(folder.glob("*.safetensors"))),
+            weights=install_and_find_models.fingerprints(sorted(folder.glob("*.safetensors"))),
             template="sciagent",
-            template_sha256=installed_models.sha256(installed_models.own_template(folder)),
+            template_sha256=install_and_find_models.sha256(install_and_find_models.own_template(folder)),
             versions={package: importlib.metadata.version(package) for package in ("transformers", "torch")},
             added=datetime.now(UTC),
         )
-        installed_models.write(folder, model)
+        install_and_find_models.write(folder, model)
     return model
 
 

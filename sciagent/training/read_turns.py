@@ -19,9 +19,9 @@ from sciagent.agent.conversation_and_asking import Episode, EpisodeLimits
 from sciagent.agent.messages_sampling_and_policy_client import Message, from_json, to_json
 from sciagent.agent.skills import labels
 from sciagent.agent.turns_to_token_rows import CONTEXT, Row, calls_of, schema_of
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

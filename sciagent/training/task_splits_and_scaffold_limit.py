@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from sciagent.training.hindsight_lessons import CandidateVerdict
+from sciagent.training.hindsight_goals_and_hints import CandidateVerdict
 
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)

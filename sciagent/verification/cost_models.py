@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import MAX_AMOUNT, MEASURED, Cost
 from sciagent.verification.verifier_contract import BaseVerifier
 

@@ -30,8 +30,8 @@ import cloudpickle
 from pydantic import create_model
 
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import Measured, text_hash
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, text_hash
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level, Property, PropertyAtLevel, at, properties
 from sciagent.domain.quantities import Quantity, to_canonical
 from sciagent.domain.rung_positions_and_tiers import Tier

@@ -26,7 +26,7 @@ from pydantic import (
     model_validator,
 )
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
 
 WITH_PATHS = {"paths": True}  # serialisation context that includes paths

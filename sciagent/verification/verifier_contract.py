@@ -17,11 +17,18 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from sciagent.domain.candidate_and_names import MOLECULE_KIND, Candidate
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, Candidate
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import ArtifactFile, Computation, EvidenceKey, Finding, Measured, content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import (
+    ArtifactFile,
+    Computation,
+    EvidenceKey,
+    Finding,
+    Measured,
+    content_hash,
+)
 from sciagent.domain.lab_messages_and_codes import LabAnswer, LabForm
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_positions_and_tiers import Tier

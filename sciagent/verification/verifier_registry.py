@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from sciagent.chemistry.subjects.registry import subject_names
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_names
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import UnknownNameError, UsageError

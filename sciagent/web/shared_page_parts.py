@@ -28,7 +28,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from sciagent import __version__
-from sciagent.chemistry.subjects.registry import drawn, subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
 from sciagent.domain.people import Right
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.units import unit_words

@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds
-from sciagent_simulators.implicit_solvents import Solvation
+from sciagent_simulators.geometry_and_its_checks import Geometry, bonds_of, check_bonds
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation
 from sciagent_simulators.starting_geometry import embed
 from sciagent_simulators.tblite_engine import XtbResult, energies, relax
 

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from sciagent.domain.outcomes_and_verdicts import Reason
-from sciagent_simulators.geometry import failure
-from sciagent_simulators.implicit_solvents import set_optical_permittivity
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent_simulators.geometry_and_its_checks import failure
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import set_optical_permittivity
 from sciagent_simulators.tblite_engine import HARTREE
 
 NANOMETRE_EV = 1239.841984  # hc: wavelength in nm = this over the energy in eV (exact in the SI of 2019)

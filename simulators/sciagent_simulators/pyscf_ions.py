@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry, check_bonds, failure, spin_fault
-from sciagent_simulators.pyscf_engine import DftResult, DftSettings, ground_state
+from sciagent_simulators.geometry_and_its_checks import Geometry, check_bonds, failure, spin_fault
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import DftResult, DftSettings, ground_state
 from sciagent_simulators.pyscf_relax import relax
 
 

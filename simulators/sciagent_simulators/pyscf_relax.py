@@ -24,13 +24,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry, check, failure
-from sciagent_simulators.pyscf_engine import DftSettings, build, gradient, hessian, mean_field
+from sciagent_simulators.geometry_and_its_checks import Geometry, check, failure
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import (
+    DftSettings,
+    build,
+    gradient,
+    hessian,
+    mean_field,
+)
 from sciagent_simulators.scf_recovery import converge
 from sciagent_simulators.tblite_engine import BOHR, HARTREE
-from sciagent_simulators.thermochemistry.normal_modes import numerical_hessian
+from sciagent_simulators.thermochemistry.normal_modes_and_minimum_search import numerical_hessian
 from sciagent_simulators.thermochemistry.tblite_hessian import tblite_hessian
 
 Matrix = NDArray[np.float64]

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from sciagent.domain.outcomes_and_verdicts import Reason
-from sciagent_simulators.geometry import failure
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent_simulators.geometry_and_its_checks import failure
 from sciagent_simulators.tblite_engine import HARTREE
 
 STEPS = ("diis", "damped", "newton", "smeared")

@@ -7,11 +7,11 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from sciagent.domain.evidence import seed_of
+from sciagent.domain.evidence_keys_and_pooled_replicates import seed_of
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.outcomes_and_verdicts import Reason
-from sciagent_simulators.geometry import Geometry, Positions, bonds_of, check, check_bonds, failure
-from sciagent_simulators.implicit_solvents import Solvation, Solvent
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent_simulators.geometry_and_its_checks import Geometry, Positions, bonds_of, check, check_bonds, failure
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation, Solvent
 
 
 class GeometryProtocol(BaseModel):

@@ -23,10 +23,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry, check, check_bonds, failure
-from sciagent_simulators.implicit_solvents import Solvation, unparametrised
+from sciagent_simulators.geometry_and_its_checks import Geometry, check, check_bonds, failure
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation, unparametrised
 
 Method = Literal["GFN2-xTB", "GFN1-xTB", "IPEA1-xTB"]
 

@@ -10,8 +10,8 @@ import pytest
 
 from sciagent.agent.messages_sampling_and_policy_client import Sampling
 from sciagent.agent.policies.local_model import LocalPolicy
-from sciagent.agent.tools.subject_tools import tools_of
-from sciagent.agent.tools.tool_registry import Tool, call_schema
+from sciagent.agent.tools.showing_tools_and_tools_of_subject import tools_of
+from sciagent.agent.tools.tool_contract_and_calls import Tool, call_schema
 from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.agent.turns_to_token_rows import RecordedCall, behaviour_of, in_order
 from tests.agent.policies.local_policy import TALK, TOOL, policy

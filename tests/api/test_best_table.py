@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sciagent.api.best_table import BestTable, caveat_lines, certainty_lines
-from sciagent.api.terminal_and_signals import text_of
-from sciagent.chemistry.crystals.notation import read_crystal
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.api.terminal_tables_and_signals import text_of
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.candidate_and_value_answers import (
     BestCandidate,
     ImportedValue,

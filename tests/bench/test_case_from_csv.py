@@ -10,8 +10,8 @@ import pytest
 
 from sciagent.errors import UsageError
 from sciagent_bench.case_from_csv import TableRung, parse_rungs, read_case
-from sciagent_bench.prior_knowledge_of_rungs import KnownRungs
 from sciagent_bench.replay_cases import Case
+from sciagent_bench.rungs_of_same_property_and_good_ends import KnownRungs
 
 TEXT = """smiles,cheap,gap,kind,size
 CCO,1.0,5.0,a,1

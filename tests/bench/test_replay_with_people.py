@@ -11,7 +11,7 @@ from sciagent.scheduling.rules.priced import Priced
 from sciagent_bench.lab.replay_with_people import WEEK_DAYS, InFlight, Laboratory, LabReplay, replay_lab
 from sciagent_bench.replay_cases import Case
 from sciagent_bench.replay_once import Truth
-from sciagent_bench.rivals.campaign_rules_as_buyers import Ordered
+from sciagent_bench.rivals.campaign_rules_and_fitted_ones import Ordered
 from sciagent_bench.synthetic_ladders import family
 
 

@@ -24,7 +24,7 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.editing.mutate_and_crossover import ANY
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.proposer_interfaces import MeasuredCandidate
 from sciagent.errors import UsageError
@@ -131,7 +131,7 @@ def test_lessons_are_the_verified_edits_of_a_ledger(tmp_path: Path) -> None:
 
     from sciagent.campaign.proposing.start_and_combine_sources import source_of
     from sciagent.training.evaluation.campaign_runs import OneByOne
-    from sciagent.training.rollouts.random_edits import ScriptedPolicy
+    from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 
     (tmp_path / "seeds.csv").write_text("smiles\nCO\nC=O\nCN\n", encoding="utf-8")
     ledger = Ledger(str(tmp_path / "sciagent.db"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.rollouts import lockstep, sampling
-from sciagent.agent.installed_models import add_folder
+from sciagent.agent.install_and_find_models import add_folder
 from tests.support.tiny_model import write_tiny_model
 
 SAMPLED = json.loads((Path(lockstep.__file__).parent / "sampling.json").read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.scheduling.calibration import HERE
-from sciagent_bench.case_changes import Changed
+from sciagent_bench.draw_candidates_and_alter_rungs import Changed
 from sciagent_bench.replay_cases import OfTable
 from sciagent_bench.replay_score import MARKS
 from sciagent_bench.run_trials import HINDSIGHT, Trial, run

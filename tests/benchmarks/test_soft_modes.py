@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.soft_modes import run
-from sciagent_simulators.thermochemistry.normal_modes import NOISE
+from sciagent_simulators.thermochemistry.normal_modes_and_minimum_search import NOISE
 
 RESULT = Path(__file__).parents[2] / "benchmarks" / "soft_modes" / "result.json"
 

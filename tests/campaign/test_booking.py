@@ -15,7 +15,7 @@ from sciagent.domain.states_and_needs import CampaignState
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.cost_models import CostModel, unmeasured
-from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
+from sciagent_verifiers.high_fidelity.pyscf_orbitals_dipole_energy import PyscfScf
 from tests.support.campaigns import write_campaign
 
 DECLARED = Cost(core_seconds=10, lab_slots=1, money=4)

@@ -14,9 +14,9 @@ import pytest
 from pymatgen.core import Lattice, Structure
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
-from sciagent.chemistry.subjects.registry import candidate_from_payload
-from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import candidate_from_payload
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError, UsageError
 
 build = partial(partial, Structure.from_spacegroup)  # made when a test asks: some take half a second

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from rdkit import Chem
 
 from sciagent.chemistry.molecule import MAX_CHARACTERS, Molecule, parse_molecule
-from sciagent.chemistry.subjects.registry import candidate_from_payload
-from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import candidate_from_payload
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError
 
 PINNED = json.loads((Path(__file__).parent / "pinned_keys.json").read_text())

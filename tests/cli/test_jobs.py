@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, JobState, Standing
 from sciagent.store.campaign_state import standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, spend
+from sciagent.store.job_queue import attempts, reservations_and_bookings
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from tests.support import rows
@@ -96,6 +96,8 @@ def test_what_gave_up_in_a_campaign_is_tried_again(ledger: Ledger, six_jobs: Bui
     with ledger.read() as connection:
         row = connection.execute(sa.select(t.job).where(t.job.c.id == 6)).mappings().one()
         assert (row["state"], row["priority"], row["queue"], row["kills"]) == ("queued", 5.0, None, 0)
-        assert spend.reserved(connection, six_jobs.row.id) == {"core_seconds": 8.0}  # made when a driver takes it up
+        assert reservations_and_bookings.reserved(connection, six_jobs.row.id) == {
+            "core_seconds": 8.0
+        }  # made when a driver takes it up
     assert 'unknown state "done"' in typed.refused("retry", "--campaign", "elsewhere", "--state", "done")
     assert "--state goes with --campaign" in typed.refused("retry", "5", "--state", "failed")

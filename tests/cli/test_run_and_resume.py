@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.campaign.driving.start_driver_processes import ENDS
-from sciagent.cli.command_helpers import Exit
+from sciagent.campaign.driving.dispatcher_of_driver_processes import ENDS
+from sciagent.cli.output_logging_and_given_structures import Exit
 from tests.support.campaigns import sciagent, write_campaign
 from tests.support.chat_server import ChatServer
 from tests.support.typed import call

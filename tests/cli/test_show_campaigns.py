@@ -12,7 +12,11 @@ from tests.support.typed import data, told
 
 SLOW = {
     *("numpy", "scipy", "rdkit", "pyscf", "tblite", "ase", "matplotlib", "pint", "alembic"),
-    *("sciagent.api.campaign", "sciagent.campaign.core.built_campaign", "sciagent.campaign.file.campaign_spec"),
+    *(
+        "sciagent.api.campaign",
+        "sciagent.campaign.core.built_campaign_and_derived_values",
+        "sciagent.campaign.file.campaign_spec",
+    ),
 }
 """Modules that take long to import, and which a question about a campaign does not need."""
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from sciagent.cli.command_helpers import JsonLines, TextLines
+from sciagent.cli.output_logging_and_given_structures import JsonLines, TextLines
 from sciagent.cli.top import display
 from sciagent.report.campaigns_at_work import CachedQueries, read_snapshot
 from sciagent.store.database.ledger import Ledger

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.agent.installed_models import add_folder
+from sciagent.agent.install_and_find_models import add_folder
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.dataset_building import build
 from sciagent.training.settings import DatasetSettings

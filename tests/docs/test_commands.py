@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from sciagent.cli.command_helpers import Exit
 from sciagent.cli.main import LATE, PLUGINS, app, loaded
+from sciagent.cli.output_logging_and_given_structures import Exit
 from tests.docs.pages import ROOT, commands, mentioned
 
 CLI_PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")

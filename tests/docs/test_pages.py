@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.domain.outcomes_and_verdicts import OUTCOME_RULES, Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import OUTCOME_RULES, Outcome, Reason
 from sciagent.store.database.tables import metadata
 from sciagent.verification.verifier_registry import provider, verifier_names
 from tests.docs.pages import PAGES, ROOT

@@ -12,7 +12,7 @@ import pytest
 
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.verification.sandbox.host import Request, Worker
 from sciagent.verification.verifier_registry import provider, verifier_class
 from tests.docs.pages import ROOT, blocks, campaigns

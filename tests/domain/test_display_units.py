@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.domain.display_units import as_imported, in_chosen_unit, spec_in_chosen_units, window_text
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.properties_and_levels import Level, properties
 from sciagent.domain.quantities import Quantity, to_canonical

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sciagent.domain.objectives import UTILITY_FLOOR, Direction, Objective, Window, utility
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.quantities import Censoring, Quantity
 
 GAP = Objective("gap", Direction.WINDOW, Window(2.0, 3.0), scale=0.5)

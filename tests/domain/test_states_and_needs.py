@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import pytest
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import (
     ATTEMPT_TRANSITIONS,
     CAMPAIGN_TRANSITIONS,

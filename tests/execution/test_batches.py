@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.driving.driver import Driver
-from sciagent.execution.executors import CeleryExecutor
+from sciagent.execution.celery_executor_and_choice_by_name import CeleryExecutor
 from sciagent.execution.slurm.controller import SlurmController
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -17,7 +17,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.driving.driver import Driver
-from sciagent.execution.executors import CeleryExecutor
+from sciagent.execution.celery_executor_and_choice_by_name import CeleryExecutor
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers_and_capacity

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.execution.celery.wakeups import Wakeups
 from sciagent.execution.worker.end_attempts import reap_expired

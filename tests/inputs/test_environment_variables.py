@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.errors import UsageError
-from sciagent.execution.executors import broker_url
+from sciagent.execution.celery_executor_and_choice_by_name import broker_url
 from sciagent.inputs.environment_variables import ledger_address
 
 NAMES = ("SCIAGENT_LEDGER", "SCIAGENT_LEDGER_FILE", "SCIAGENT_BROKER", "SCIAGENT_BROKER_FILE")

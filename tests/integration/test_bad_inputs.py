@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

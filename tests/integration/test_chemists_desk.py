@@ -11,8 +11,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from sciagent.agent.tools.subject_tools import budget, inspect
-from sciagent.agent.tools.tool_registry import ToolContext
+from sciagent.agent.tools.showing_tools_and_tools_of_subject import budget, inspect
+from sciagent.agent.tools.tool_contract_and_calls import ToolContext
 from sciagent.api.campaign import Campaign
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.proposing.briefing import AgentWorkbench

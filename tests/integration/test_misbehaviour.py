@@ -19,7 +19,7 @@ from sciagent.domain.states_and_needs import CampaignState
 from sciagent.store.campaign_state.campaigns import get
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import spend
+from sciagent.store.job_queue import reservations_and_bookings
 from sciagent.store.views import campaign_counts
 from sciagent.verification.sandbox.links_to_processes import nurseries
 
@@ -135,7 +135,7 @@ def test_a_cost_that_is_none_is_an_error_of_the_candidate_and_the_campaign_goes_
     with ledger.read() as connection:
         query = sa.select(t.campaign_candidate.c.detail).where(t.campaign_candidate.c.verdict == "error")
         assert how == "exit" or "bad.cost in cost: " in str(connection.execute(query).scalar_one())
-        assert spend.reserved(connection, get(connection, "bad").id) == {}
+        assert reservations_and_bookings.reserved(connection, get(connection, "bad").id) == {}
     ledger.close()
 
 

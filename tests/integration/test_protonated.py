@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent.serving.served_models_and_adapters import adapter_sha256
+from sciagent.agent.serving.load_adapters_and_served_model_cards import adapter_sha256
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support import vllm

@@ -8,12 +8,12 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.campaign.pricing.rung_schedulers_and_choice import purchasing_of
+from sciagent.campaign.pricing.rung_by_rung_purchasing_and_choice import purchasing_of
 from sciagent.lab import claims_and_vials, record_and_review_answers
-from sciagent.rewards.candidate_states import states
+from sciagent.rewards.candidate_states_lots_and_episode_starts import states
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

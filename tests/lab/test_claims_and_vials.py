@@ -8,16 +8,16 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.lab_messages_and_codes import LabAnswer
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import CampaignState, JobState
 from sciagent.errors import UsageError
 from sciagent.lab import claims_and_vials, record_and_review_answers
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
-from sciagent.store.job_queue import leases, offers, spend
+from sciagent.store.job_queue import leases, offers, reservations_and_bookings
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
@@ -133,7 +133,9 @@ def test_a_finished_measurement_is_booked_beyond_a_stock(make: Make) -> None:
     built = make(budget="{lab_slots: 3}", lab="{ahead: 3}")
     first, *_ = listed(built)
     with built.ledger.begin() as connection:  # as an amendment leaves it
-        spend.book_many(connection, [spend.Bill(built.row.id, built.asked[0].id, None, Cost(lab_slots=3))])
+        reservations_and_bookings.book_many(
+            connection, [reservations_and_bookings.Bill(built.row.id, built.asked[0].id, None, Cost(lab_slots=3))]
+        )
     with pytest.raises(UsageError, match="the budget does not hold task"):
         claims_and_vials.claim(built, first.id, "anna")
     done = record_and_review_answers.enter(built, first.id, NOT_OBTAINED)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.people.verify_and_calculate import add
 from sciagent.domain.display_units import Column
 from sciagent.domain.proposer_interfaces import ProposalIn

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.states_and_needs import CampaignState, JobState
 from sciagent.errors import EvidenceConflictError, UsageError
 from sciagent.lab import claims_and_vials, record_and_review_answers
 from sciagent.lab.record_and_review_answers import LabEntry
 from sciagent.lab.typed_answers import typed_answer
-from sciagent.store.campaign_state import campaigns, evidence_watermarks, standings
+from sciagent.store.campaign_state import campaigns, note_and_take_watermarks, standings
 from sciagent.store.database import tables as t
 from sciagent.store.lab import tasks
 from sciagent.store.results import evidence
@@ -114,7 +114,7 @@ def test_an_answer_to_a_task_that_is_not_wanted_any_more_counts(make: Make) -> N
     first, second, _ = task_ids(built)
     claims_and_vials.claim(built, first, "anna")
     with built.ledger.begin() as connection:
-        evidence_watermarks.lock(connection, built.row.id)
+        note_and_take_watermarks.lock(connection, built.row.id)
         connection.execute(sa.update(t.job).where(t.job.c.id == first).values(cancel_requested=True))
         connection.execute(sa.update(t.job).where(t.job.c.id == second).values(state="cancelled"))
     record_and_review_answers.enter(built, first, entry())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.people import Actor
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, UsageError
 from sciagent.lab import claims_and_vials, record_and_review_answers
-from sciagent.lab.read_lab_tasks import TaskReader
+from sciagent.lab.displayed_lab_tasks_claims_and_samples import TaskReader
 from sciagent.store.lab import submissions, tasks
 from sciagent.store.people import audit, persons
 from tests.lab.conftest import Make

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.errors import SpecError, UsageError
 from sciagent.lab import claims_and_vials, record_and_review_answers
 from sciagent.store.lab import tasks

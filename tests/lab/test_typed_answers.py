@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sciagent.cli.lab import _pairs
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Censoring, check_possible, to_canonical
 from sciagent.errors import UsageError
-from sciagent.lab.pages.answer_form import TypedForm
+from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabAsked
+from sciagent.lab.pages.answer_form_and_attachments import TypedForm
+from sciagent.lab.pages.csv_answer_sheets_and_vial_labels import read_sheet
 from sciagent.lab.pages.instrument_routes import ResultIn
-from sciagent.lab.pages.sheets_and_labels import read_sheet
-from sciagent.lab.read_lab_tasks import LabAsked
 from sciagent.lab.typed_answers import mean_of, typed, typed_answer
 
 

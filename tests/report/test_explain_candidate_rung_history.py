@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.report import candidate_history
 from sciagent.report.explain_candidate import rung_stories
 from sciagent.store.campaign_state import campaigns

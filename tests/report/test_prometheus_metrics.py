@@ -7,7 +7,7 @@ import re
 import pytest
 import sqlalchemy as sa
 
-from sciagent.cli.workers_dispatcher_metrics import serve_metrics
+from sciagent.cli.workers_campaign_dispatcher_metrics import serve_metrics
 from sciagent.report.prometheus_metrics import LedgerCollector, WorkerCollector
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.rewards.candidate_states import Lot
+from sciagent.rewards.candidate_states_lots_and_episode_starts import Lot
 from sciagent.rewards.guard_report import PolicyTally, guards_of_tallies
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.store.learning.policies_and_roles import NamedPolicy

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.rewards.episode_rewards import reward_rows
+from sciagent.rewards.candidate_worths_and_episode_rewards import reward_rows
 from sciagent.rewards.guard_report import EpisodeReader
 from sciagent.rewards.reward_spec import RewardSpec
-from sciagent.store.campaign_state import evidence_watermarks
+from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database.ledger import Ledger
 from tests.support.watched import BETTER, opened, roll_out
 
@@ -17,7 +17,7 @@ def test_the_control_has_answered_for_those_that_its_lot_drew(ledger: Ledger, tm
     roll_out(built, "better@1", BETTER, 1, 2, 4)
     spec = RewardSpec(prices={"core_seconds": 1e-6}, unsettled="settled")
     with built.ledger.begin() as connection:
-        as_of = evidence_watermarks.take(connection, [built.row.id])
+        as_of = note_and_take_watermarks.take(connection, [built.row.id])
         rows = reward_rows(built, connection, spec, None, as_of)
         reader = EpisodeReader(built, connection, rows, spec, as_of)
         checked = reader.read(sorted(reader.rewards))

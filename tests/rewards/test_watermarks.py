@@ -9,11 +9,11 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.rung_calibration import Fit, FitKind
+from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.show_and_compare_versions import ShownRewards, show
-from sciagent.store.campaign_state import evidence_watermarks, proposer_trajectories, standings
+from sciagent.store.campaign_state import note_and_take_watermarks, proposer_trajectories, standings
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -67,7 +67,7 @@ def later(made: Rewarded) -> int:
     with made.ledger.begin() as connection:  # a person adds what the ledger knows already
         ids = candidates.enter(connection, [parse_molecule(name) for name in OTHERS]).values()
         standings.add(connection, made.built.row.id, [{"candidate_id": id_, "in_seeds": True} for id_ in ids])
-        evidence_watermarks.write_fits(connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: FIT}})
+        note_and_take_watermarks.write_fits(connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: FIT}})
     for smiles in (*OTHERS, EARLY[20], EARLY[21]):
         made.order(smiles, DFT)
     return len(answers)
@@ -123,7 +123,7 @@ def test_what_was_being_written_when_a_watermark_was_taken_is_below_it_at_once_o
     writes = {
         "turn": lambda connection: proposer_trajectories.write_turn(connection, 1, NewTurn(1, {}, [], [], {}, "tiny")),
         "decision": lambda connection: standings.decide(connection, made.built.row.id, [DECISION]),
-        "calibration": lambda connection: evidence_watermarks.write_fits(
+        "calibration": lambda connection: note_and_take_watermarks.write_fits(
             connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: FIT}}
         ),
     }
@@ -134,7 +134,7 @@ def test_what_was_being_written_when_a_watermark_was_taken_is_below_it_at_once_o
 
     def version() -> tuple[int, set[int]]:
         with ledger.begin() as connection:
-            watermark = evidence_watermarks.take(connection, [made.built.row.id])
+            watermark = note_and_take_watermarks.take(connection, [made.built.row.id])
         return watermark, below(watermark)
 
     with ThreadPoolExecutor(1) as pool:

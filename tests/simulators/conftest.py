@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.geometry_and_its_checks import Geometry
 
 ATOMIC = {"H": 1, "C": 6, "N": 7, "O": 8, "I": 53}
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.geometry_and_its_checks import Geometry
 from sciagent_simulators.programs import program_scf
 from sciagent_simulators.programs.gaussian import GAUSSIAN_SCF
 from sciagent_simulators.programs.orca import ORCA_SCF
 from sciagent_simulators.programs.program_scf import ProgramResult
-from sciagent_simulators.programs.run_program import ProgramOutput
+from sciagent_simulators.programs.run_program_and_name_failure import ProgramOutput
 
 FOLDER = Path(__file__).parent / "recorded_programs"
 HARTREE = 27.211386245988

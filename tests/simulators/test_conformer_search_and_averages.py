@@ -21,7 +21,7 @@ from sciagent_simulators.conformer_search_and_averages import (
     symmetry,
     with_defined_stereo,
 )
-from sciagent_simulators.implicit_solvents import Solvation
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation
 from sciagent_simulators.starting_geometry import embed
 from sciagent_simulators.tblite_engine import HARTREE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.programs import interpreter
 from sciagent_simulators.periodic.gpaw_calculation import GPAW

@@ -12,7 +12,7 @@ from ase import Atoms
 from ase.build import bulk
 from ase.eos import EquationOfState
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.periodic.gpaw_calculation import PROTOCOLS, Bands, Protocol, bands_of, check_cell, compute
 from tests.support.gpaw_cells import perovskite

@@ -20,7 +20,7 @@ from sciagent_simulators.powder.powder_fit import (
     peaks_of,
     rendered,
 )
-from sciagent_simulators.powder.reflections import Reflections, lines_of, reflections_of
+from sciagent_simulators.powder.reflections_and_spectral_lines import Reflections, lines_of, reflections_of
 
 TUBE = lines_of("CuKa")
 LIMITS = FitLimits(0.02, 0.1)

@@ -7,7 +7,7 @@ import pytest
 from pymatgen.core import Lattice, Structure
 
 from sciagent_simulators.powder.powder_fit import ProfileParameters, peaks_of, rendered, with_derivatives
-from sciagent_simulators.powder.reflections import lines_of, reflections_of
+from sciagent_simulators.powder.reflections_and_spectral_lines import lines_of, reflections_of
 
 EXACT = ProfileParameters(1.0, 0.0, 0.1, 0.05, 0.5, 0.3)
 

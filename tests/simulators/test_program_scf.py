@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.geometry_and_its_checks import Geometry
 from tests.simulators.recorded import CATION, HARTREE, PLACES, PROGRAMS, WATER, read, text_of
 
 

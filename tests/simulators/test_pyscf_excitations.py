@@ -17,9 +17,8 @@ import pytest
 from pyscf import dft, gto
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.implicit_solvents import in_solvent
-from sciagent_simulators.pyscf_engine import DftSettings, ground_state
+from sciagent_simulators.geometry_and_its_checks import Geometry
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import DftSettings, ground_state
 from sciagent_simulators.pyscf_excitations import (
     Excitation,
     _OccupiedExchange,
@@ -28,6 +27,7 @@ from sciagent_simulators.pyscf_excitations import (
     overlap,
     run_lowest,
 )
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import in_solvent
 
 CAM = DftSettings(functional="cam-b3lyp", spin_check="off", grid_level=1)
 NWCHEM = [(4.0133, 0.0), (8.6714, 0.1720), (9.2503, 0.0020), (10.0153, 0.0001)]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.pyscf_engine import DftSettings, ground_state
+from sciagent_simulators.geometry_and_its_checks import Geometry
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import DftSettings, ground_state
 from sciagent_simulators.pyscf_ions import Relaxation, ion
 
 PBE0 = DftSettings(basis="def2-svpd", grid_level=1, spin_check="off")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.pyscf_engine import DftSettings
+from sciagent_simulators.geometry_and_its_checks import Geometry
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import DftSettings
 from sciagent_simulators.pyscf_relax import (
     LARGEST_STEP,
     Gradients,

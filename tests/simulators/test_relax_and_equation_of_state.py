@@ -12,7 +12,7 @@ from ase.calculators.lj import LennardJones
 from ase.filters import FrechetCellFilter
 from ase.optimize import FIRE
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent_simulators.potentials.ase_potential import AsePotential
 from sciagent_simulators.potentials.potential_base_and_registry import EnergyScale

@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.errors import SimulatorError
 from sciagent_simulators import scf_recovery
-from sciagent_simulators.pyscf_engine import DftSettings, build, mean_field, single_point
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import DftSettings, build, mean_field, single_point
 from sciagent_simulators.scf_recovery import STEPS, converge
 
 PLAIN = DftSettings(functional="pbe", grid_level=0, spin_check="off")

@@ -12,8 +12,8 @@ import pytest
 
 from sciagent.errors import SimulatorError
 from sciagent_simulators import tblite_engine
-from sciagent_simulators.geometry import Geometry, bonds_of
-from sciagent_simulators.implicit_solvents import Solvation
+from sciagent_simulators.geometry_and_its_checks import Geometry, bonds_of
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_simulators.tblite_engine import (
     DEBYE,

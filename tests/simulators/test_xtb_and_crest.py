@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.implicit_solvents import Solvation
+from sciagent_simulators.geometry_and_its_checks import Geometry
 from sciagent_simulators.programs.xtb_and_crest import ProgramOutput, read, run, xtb
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_simulators.tblite_engine import HARTREE, single_point
 from tests.support.fake_programs import needs_xtb

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.domain.evidence import Computation
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import JobState
 from sciagent.report import candidate_history
@@ -16,10 +16,10 @@ from sciagent.store.campaign_state import campaigns, directives, same_structures
 from sciagent.store.campaign_state.same_structures import RelaxedStructure, ValueWindow
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import job_lists, jobs, leases, offers, spend, workers_and_capacity
+from sciagent.store.job_queue import job_lists, jobs, leases, offers, reservations_and_bookings, workers_and_capacity
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from sciagent.store.results import candidates, evidence
-from sciagent.store.views import campaign_counts, ledger_overview
+from sciagent.store.views import campaign_counts, queues_campaigns_and_latest_attempts
 from sciagent.store.views.report_candidates import best_candidates, imported_answers
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
@@ -47,14 +47,14 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     ),
     "measured_of": lambda c, i: evidence.measured_of(c, [1, 2]),
     "queued": lambda c, i: jobs.queued(c, i),
-    "reserved": lambda c, i: spend.reserved(c, i),
+    "reserved": lambda c, i: reservations_and_bookings.reserved(c, i),
     "orphans": lambda c, i: leases.orphans(c, i, "me"),
-    "cost_ratios": lambda c, i: spend.cost_ratios(c, "toy", "1", rows.SETTINGS),
+    "cost_ratios": lambda c, i: reservations_and_bookings.cost_ratios(c, "toy", "1", rows.SETTINGS),
     "best": lambda c, i: best_candidates(c, campaigns.get(c, "toys"), 10),
     "hits": lambda c, i: campaign_counts.hits(c, i),
     "spent": lambda c, i: campaign_counts.spent(c, i),
     "spent lately": lambda c, i: campaign_counts.spent_since(c, i, ["core_seconds", "money"], 0.0),
-    "held": lambda c, i: spend.reserved_by_job(c, i),
+    "held": lambda c, i: reservations_and_bookings.reserved_by_job(c, i),
     "find a candidate": lambda c, i: candidates.find(c, "abcdef12"),
     "scaffolds that are known": lambda c, i: candidates.known_families(c, ["a" * 64]),
     "candidates without a scaffold": lambda c, i: candidates.candidates_without_family(c, 10),
@@ -82,11 +82,11 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "jobs in a state": lambda c, i: job_lists.in_states(c, i, [JobState.FAILED], 10),
     "jobs as they stand": lambda c, i: job_lists.job_standings(c, [1, 2]),
     "jobs that are not over": lambda c, i: jobs.keys_of_unfinished_jobs(c, {"a" * 64}),
-    "queues": lambda c, i: ledger_overview.queues(c),
+    "queues": lambda c, i: queues_campaigns_and_latest_attempts.queues(c),
     "workers of late": lambda c, i: workers_and_capacity.reported_since(c, db_now(c) - timedelta(days=1)),
-    "what came of the newest attempts": lambda c, i: ledger_overview.latest_results(c),
-    "campaigns that run": lambda c, i: ledger_overview.driven_campaigns(c),
-    "what a campaign has come to": lambda c, i: ledger_overview.totals(c, i),
+    "what came of the newest attempts": lambda c, i: queues_campaigns_and_latest_attempts.latest_results(c),
+    "campaigns that run": lambda c, i: queues_campaigns_and_latest_attempts.driven_campaigns(c),
+    "what a campaign has come to": lambda c, i: queues_campaigns_and_latest_attempts.totals(c, i),
     "what workers run": lambda c, i: workers_and_capacity.running_jobs(c),
     "free resources of a worker": lambda c, i: workers_and_capacity.free_resources(c, WORKER),
     "needs of unfinished jobs": lambda c, i: workers_and_capacity.distinct_needs(c, ["simulation"], jobs.UNFINISHED),
@@ -113,7 +113,7 @@ WRITES: dict[str, Callable[[Any, int], object]] = {
     "claim_many": lambda c, i: leases.claim_many(c, [1, 2], "me"),
     "heartbeat": lambda c, i: leases.heartbeat(c, [CLAIM]),
     "finish_many": lambda c, i: rows.finish_many(c, [leases.JobEnd(CLAIM, JobState.DONE, "ok")]),
-    "release_many": lambda c, i: spend.release_many(c, [1, 2]),
+    "release_many": lambda c, i: reservations_and_bookings.release_many(c, [1, 2]),
     "update_many": lambda c, i: standings.update_many(c, i, {1: {"standing": "open"}, 2: {"standing": "open"}}),
     "update_alike": lambda c, i: standings.update_alike(c, i, [1, 2], standing="open"),
 }

@@ -7,7 +7,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from sciagent.agent import installed_models
+from sciagent.agent import install_and_find_models
 from sciagent.agent.messages_sampling_and_policy_client import (
     EpisodeQuestion,
     Message,
@@ -17,7 +17,7 @@ from sciagent.agent.messages_sampling_and_policy_client import (
     ToolCall,
 )
 from sciagent.agent.policies.local_model import LocalPolicy
-from sciagent.agent.serving.served_models_and_adapters import ServedCard, keep_card
+from sciagent.agent.serving.load_adapters_and_served_model_cards import ServedCard, keep_card
 
 
 class AdapterServer:
@@ -25,7 +25,7 @@ class AdapterServer:
 
     def __init__(self, model: str, *, is_trainable: bool = True) -> None:
         """is_trainable: returns log-probabilities after temperature and grammar, as `serve-model --trainable` does."""
-        card = installed_models.find(model)
+        card = install_and_find_models.find(model)
         self.model, self.is_trainable = model, is_trainable
         self.name = card.policy
         self.adapters: dict[str, str] = {}

@@ -7,17 +7,17 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, CampaignState, JobState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, jobs, leases, offers, spend, workers_and_capacity
+from sciagent.store.job_queue import attempts, jobs, leases, offers, reservations_and_bookings, workers_and_capacity
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd
-from sciagent.store.job_queue.spend import Bill
+from sciagent.store.job_queue.reservations_and_bookings import Bill
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from tests.support import rows
 
@@ -69,7 +69,7 @@ def _end(connection: sa.Connection, one: Claim, i: int) -> None:
     outcome, reason = (Outcome.TIMEOUT, Reason.WORKER_DIED) if bad else (Outcome.OK, None)
     state = AttemptState.FAILED if bad else AttemptState.DONE
     attempts.end_many(connection, [AttemptEnd(one.attempt_id, state, cost, 3.5, outcome, reason, "")])
-    spend.book_many(connection, [Bill(row.campaign_id, row.rung_id, one.attempt_id, cost)])
+    reservations_and_bookings.book_many(connection, [Bill(row.campaign_id, row.rung_id, one.attempt_id, cost)])
     rows.finish_many(connection, [JobEnd(one, JobState.FAILED if bad else JobState.DONE, outcome)])
     started = db_now(connection) - timedelta(seconds=40 - i)
     connection.execute(sa.update(t.attempt).where(t.attempt.c.id == one.attempt_id).values(started_at=started))

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec

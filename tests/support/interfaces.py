@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.errors import SciagentError
 from sciagent.verification import verifier_registry
 from tests.support.typed import invoked

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sciagent.agent.tools.tool_registry import Past
+from sciagent.agent.tools.tool_contract_and_calls import Past
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.proposer_interfaces import KnownCandidate, ProposalIn, ProposalOut
 from sciagent.errors import InvalidCandidateError
 from tests.support.worths import worth

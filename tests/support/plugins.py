@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.chemistry.subjects.registry import subject_names, subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_names, subject_of
 from sciagent.domain.properties_and_levels import properties
 from sciagent.verification import verifier_registry
 from sciagent.verification.sandbox import isolated_declarations

@@ -10,9 +10,9 @@ from rdkit import Chem
 from rdkit.Chem import AllChem
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.evidence import Measured
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states_and_needs import AttemptState, CampaignState, Standing
@@ -23,7 +23,7 @@ from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, spend
+from sciagent.store.job_queue import attempts, reservations_and_bookings
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.results import candidates, evidence
 from tests.support import rows
@@ -189,7 +189,9 @@ class Maker:
         cost = {"core_seconds": seconds}
         attempts.end_many(connection, [AttemptEnd(attempt, state, cost, seconds, outcome)])
         attempts.mark_end(connection, [attempt])
-        spend.book_many(connection, [spend.Bill(self.row.id, rung_id, attempt, cost)])
+        reservations_and_bookings.book_many(
+            connection, [reservations_and_bookings.Bill(self.row.id, rung_id, attempt, cost)]
+        )
         return attempt
 
     def place(self, i: int, standing: Standing, position: int, *, expected: float | None = None, **more: Any) -> None:

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states_and_needs import AttemptState

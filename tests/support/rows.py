@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.domain.evidence import EvidenceKey, Finding, Measured
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
+from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey, Finding, Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states_and_needs import Standing
@@ -20,7 +20,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import jobs, leases, spend
+from sciagent.store.job_queue import jobs, leases, reservations_and_bookings
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
@@ -159,7 +159,9 @@ def campaign_at_every_place(ledger: Ledger) -> CampaignRow:
             ],
         )
         rung_id = campaigns.rungs(connection, made.id)[1].id
-        spend.book_many(connection, [spend.Bill(made.id, rung_id, None, {"core_seconds": 12.3456})])
+        reservations_and_bookings.book_many(
+            connection, [reservations_and_bookings.Bill(made.id, rung_id, None, {"core_seconds": 12.3456})]
+        )
         connection.execute(
             t.decision.insert().values(
                 campaign_id=made.id,

@@ -10,8 +10,8 @@ from fastapi import FastAPI
 from httpx2 import Response
 from starlette.testclient import TestClient
 
-from sciagent.campaign.core.built_campaign import Built
-from sciagent.cockpit import pages_and_cached_figures as cockpit
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.cockpit import pages_steering_and_cached_figures as cockpit
 from sciagent.domain.people import Right, Role
 from sciagent.lab import pages as lab_pages
 from sciagent.store.database.ledger import Ledger

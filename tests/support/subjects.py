@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 
 MOLECULES = subject_of("molecule")

@@ -12,7 +12,7 @@ from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn, SampledRow
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import spend
+from sciagent.store.job_queue import reservations_and_bookings
 from tests.support.reported import GFN2, PBE0, Maker, gap
 
 LIMITS = {"kind": "llm", "turns": 8, "tokens": 4096, "context": 8192}
@@ -61,7 +61,9 @@ class Talker(Maker):
             why = None if tokens else NO_TOKENS
             new = NewTurn(number, {}, calls, said, cost, policy, row, untrainable=why)
             self.turn = proposer_trajectories.write_turn(connection, trajectory, new)
-            spend.book_many(connection, [spend.Bill(self.row.id, None, None, cost)])
+            reservations_and_bookings.book_many(
+                connection, [reservations_and_bookings.Bill(self.row.id, None, None, cost)]
+            )
 
     def propose_text(self, text: str) -> None:
         """A proposal of the last turn that no rung has seen."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.agent.installed_models import HERMES_TEMPLATE
+from sciagent.agent.install_and_find_models import HERMES_TEMPLATE
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 TEXT = [

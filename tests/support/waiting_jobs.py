@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import jobs, offers, spend, workers_and_capacity
+from sciagent.store.job_queue import jobs, offers, reservations_and_bookings, workers_and_capacity
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
@@ -37,7 +37,9 @@ def six_jobs(ledger: Ledger, tmp_path: Path, misbehaving: Path) -> Built:
             for i, m in enumerate(made)
         ]
         made_ids = jobs.create_many(connection, new)
-        spend.reserve_many(connection, found.row.id, {one: {"core_seconds": 2.0} for one in made_ids})
+        reservations_and_bookings.reserve_many(
+            connection, found.row.id, {one: {"core_seconds": 2.0} for one in made_ids}
+        )
         offers.offer_many(connection, dict.fromkeys(made_ids, Offer("simulation", None, None)))
         workers_and_capacity.register(
             connection, NewWorker("node7:1:ab", "node7", 1, "ledger", ("simulation",), 2, 8000)

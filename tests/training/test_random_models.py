@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sciagent.agent import installed_models
+from sciagent.agent import install_and_find_models
 from sciagent.agent.messages_sampling_and_policy_client import Message, ToolCall
 from sciagent.errors import UsageError
 from sciagent.training.dataset_columns import TableColumn, chat, schema
@@ -42,7 +42,7 @@ def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return data_set(tmp_path / "sft")
 
 
-def made(name: str, *folders: Path, seed: int = 0) -> installed_models.Model:
+def made(name: str, *folders: Path, seed: int = 0) -> install_and_find_models.Model:
     return add_random_model(name, folders, SHAPE, seed, lambda text: None)
 
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sciagent import Campaign
-from sciagent.agent.installed_models import add_folder
+from sciagent.agent.install_and_find_models import add_folder
 from sciagent.agent.messages_sampling_and_policy_client import from_json
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.errors import SpecError

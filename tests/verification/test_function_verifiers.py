@@ -12,7 +12,7 @@ import pytest
 
 import sciagent
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import properties
 from sciagent.errors import UsageError
 from sciagent.verification import verifier_registry

@@ -10,7 +10,7 @@ import pytest
 
 import sciagent
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import UsageError
 from sciagent.verification.function_verifiers import VerifierFunction, code_of, restore
 from sciagent.verification.verifier_contract import Refusal

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.chemistry.subjects.registry import subject_names
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_names
 from sciagent.domain.properties_and_levels import DIPOLE, HOMO, Property, properties
 from sciagent.errors import SpecError, UnknownNameError, UsageError
 from sciagent.verification import verifier_registry

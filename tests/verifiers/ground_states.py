@@ -6,7 +6,7 @@ import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.verification.verifier_contract import Context
-from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
+from sciagent_verifiers.high_fidelity.pyscf_orbitals_dipole_energy import PyscfScf
 
 QUICK = {"grid": 1}
 

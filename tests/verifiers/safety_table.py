@@ -6,7 +6,7 @@ import csv
 from pathlib import Path
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent_verifiers.fast.hazards.molecule_hazards import rule_names
 from sciagent_verifiers.fast.molecule_safety import MoleculeSafety
 

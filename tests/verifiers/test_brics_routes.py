@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent_verifiers.fast.brics_routes import BricsRoutes, _Search
 from tests.verifiers.references import shelf
 from tests.verifiers.synthesised import PARACETAMOL, values, verify

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from sciagent.domain.evidence import Measured
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.verification.verifier_contract import Finding, Level
-from sciagent_simulators.low_conformers import low_conformers
+from sciagent_simulators.low_conformers_and_search_spread import low_conformers
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_verifiers.high_fidelity.conformer_average import ComputedConformer, conformer_average
 

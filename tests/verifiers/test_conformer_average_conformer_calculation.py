@@ -9,12 +9,12 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
-from sciagent_simulators.low_conformers import low_conformers
-from sciagent_simulators.pyscf_engine import DftSettings, single_point
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
+from sciagent_simulators.low_conformers_and_search_spread import low_conformers
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import DftSettings, single_point
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_verifiers.high_fidelity.pyscf_ip_ea import PyscfIpEa
-from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
+from sciagent_verifiers.high_fidelity.pyscf_orbitals_dipole_energy import PyscfScf
 from sciagent_verifiers.high_fidelity.pyscf_solvation import PyscfSolvation
 from sciagent_verifiers.high_fidelity.pyscf_tda import PyscfTda
 from sciagent_verifiers.high_fidelity.pyscf_thermo import PyscfThermo

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_verifiers.programs.crest_conformers import CrestConformers
 from sciagent_verifiers.simulation.xtb_conformers import XtbConformers

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from pymatgen.core import Lattice, Structure
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
-from sciagent.chemistry.crystals.notation import read_crystal
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_verifiers.fast.crystal_checks import CrystalChecks
 

@@ -6,7 +6,7 @@ import pytest
 from pymatgen.core import Lattice, Structure
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
-from sciagent.chemistry.crystals.notation import read_crystal
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent_verifiers.fast.hazards.crystal_hazards import CONDITIONS, GROUPS, crystal_rules, screen_crystal
 
 cubic = Lattice.cubic

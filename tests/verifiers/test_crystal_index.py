@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.chemistry.crystals.crystal_similarity import nearest
-from sciagent.chemistry.crystals.notation import read_crystal
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent_verifiers.fast.compounds.crystal_index import CrystalFile, CrystalIndex
 
 TEXTS = [

@@ -11,15 +11,15 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
-from sciagent.chemistry.crystals.notation import read_crystal
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.series import MEDIA_TYPE, read_series
 from sciagent.errors import SimulatorError
 from sciagent.verification.sandbox.host import Request, Worker
 from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_simulators.powder.powder_fit import ProfileParameters, peaks_of, rendered
-from sciagent_simulators.powder.reflections import lines_of, reflections_of
+from sciagent_simulators.powder.reflections_and_spectral_lines import lines_of, reflections_of
 from sciagent_verifiers.fast.crystal_xrd import CrystalXrd
 
 GRID = np.arange(15.0, 90.0, 0.02)

@@ -9,7 +9,7 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.verification.verifier_contract import Outcome, Reason
 from sciagent_verifiers.high_fidelity.density_functional_base import DensityFunctionalSettings
 from sciagent_verifiers.high_fidelity.pyscf_ip_ea import PyscfIpEa
-from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
+from sciagent_verifiers.high_fidelity.pyscf_orbitals_dipole_energy import PyscfScf
 from sciagent_verifiers.high_fidelity.pyscf_solvation import PyscfSolvation
 from sciagent_verifiers.high_fidelity.pyscf_tda import PyscfTda
 from sciagent_verifiers.high_fidelity.pyscf_thermo import PyscfThermo

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.lab_messages_and_codes import LabAnswer
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import UsageError
 from sciagent_verifiers.world.expert_review import ExpertReview, ExpertReviewSettings
 

@@ -9,7 +9,7 @@ import pytest
 from ase.build import bulk
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import UsageError
 from sciagent.verification.verifier_contract import Context
 from sciagent.verification.verifier_registry import verifier_class

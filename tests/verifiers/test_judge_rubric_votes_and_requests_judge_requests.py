@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.verification.sandbox.host import Worker
 from sciagent_verifiers.simulation.lm_judge import LmJudge

@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.verification.sandbox.host import Request, Worker
 from sciagent.verification.verifier_contract import Context
@@ -172,7 +172,7 @@ def test_the_declared_tokens_are_near_what_is_asked(server: ChatServer) -> None:
 
 @pytest.fixture(scope="module", name="tiny")
 def make_tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    from sciagent.agent.installed_models import add_folder
+    from sciagent.agent.install_and_find_models import add_folder
 
     folder = write_tiny_model(tmp_path_factory.mktemp("tiny") / "tiny", context=8192)
     with pytest.MonkeyPatch.context() as patch:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
 from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_verifiers.simulation.force_field_base import START_SECONDS

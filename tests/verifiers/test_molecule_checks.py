@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.verification.verifier_contract import Context, Finding

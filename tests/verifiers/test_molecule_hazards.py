@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent_verifiers.fast.hazards.molecule_hazards import RULES, SUBSTANCES, rule_names
-from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
+from sciagent_verifiers.fast.hazards.normalised_molecule_and_cached_matches import Drawing
 from tests.verifiers.safety_table import HAZARDS, SCREEN, TABLE
 
 

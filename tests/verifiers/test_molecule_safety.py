@@ -12,7 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import Molecule, parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.fast.hazards.molecule_hazards import GROUPS
 from sciagent_verifiers.fast.molecule_safety import MoleculeSafety

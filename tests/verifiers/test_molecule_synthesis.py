@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.verification.sandbox.host import Limits, Request, Worker
 from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.fast.molecule_descriptor_functions import sa_score

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.crystal import crystal_from_structure
-from sciagent.chemistry.crystals.notation import read_crystal
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.verification.verifier_contract import Context, Finding, SimulatorError
 from sciagent_verifiers.fast.compounds.crystal_index import CrystalIndex
 from sciagent_verifiers.fast.novelty_verifiers import CrystalNovelty

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from sciagent.execution.worker.read_claimed_jobs import CannotError, Tasks
 from sciagent.verification.declarations_and_availability import declared_programs
 from sciagent_simulators.programs.orca import ORCA
-from sciagent_verifiers.high_fidelity.pyscf_scf import PyscfScf
-from sciagent_verifiers.programs.orca_and_gaussian import GaussianScf, OrcaScf
+from sciagent_verifiers.high_fidelity.pyscf_orbitals_dipole_energy import PyscfScf
+from sciagent_verifiers.programs.orca_and_gaussian_scf import GaussianScf, OrcaScf
 from sciagent_verifiers.programs.xtb_program import XtbProgram
 from sciagent_verifiers.simulation.xtb_singlepoint import XtbSinglepoint
 from tests.simulators.recorded import FOLDER

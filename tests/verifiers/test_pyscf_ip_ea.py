@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sciagent.campaign.core.verdicts_and_places import RungRules, judge
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.objectives import Window
-from sciagent.domain.outcomes_and_verdicts import Verdict
+from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.quantities import Censoring
 from sciagent.verification.verifier_contract import Context, Outcome, Reason
 from sciagent_verifiers.high_fidelity.pyscf_ip_ea import PyscfIpEa

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.verification.verifier_contract import Context, Outcome
-from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.pyscf_engine import DftSettings, ground_state
+from sciagent_simulators.geometry_and_its_checks import Geometry
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import DftSettings, ground_state
 from sciagent_simulators.pyscf_relax import needs_numerical_hessian, pyscf_hessian
-from sciagent_simulators.thermochemistry.normal_modes import normal_modes
+from sciagent_simulators.thermochemistry.normal_modes_and_minimum_search import normal_modes
 from sciagent_verifiers.high_fidelity.pyscf_thermo import PyscfThermo
 from tests.support.fundamentals import AMMONIA, WATER
 

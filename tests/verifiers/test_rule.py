@@ -8,7 +8,7 @@ import pytest
 from rdkit import Chem
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent_verifiers.fast.hazards.molecule_hazards import GROUPS
 from tests.verifiers.safety_table import SCREEN, of_group, refused_as_expected
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.properties_and_levels import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context, Outcome, Reason

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import (
     CONFORMATIONAL_FREE_ENERGY,
     CONFORMER_WEIGHT,
@@ -19,7 +19,7 @@ from sciagent.domain.properties_and_levels import (
 )
 from sciagent.verification.verifier_contract import Context, Finding, Level, PropertyAtLevel, Refusal, Settings, at
 from sciagent_simulators.conformer_search_and_averages import Ensemble, with_defined_stereo
-from sciagent_simulators.implicit_solvents import Solvent
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvent
 from sciagent_verifiers.verifier_bases import Calculation
 
 # Standard deviations over the seeds of the search, in the properties' units: of a search that repeats exactly, and of

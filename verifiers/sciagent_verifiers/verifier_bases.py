@@ -12,12 +12,18 @@ from typing import Any, ClassVar, TypeVar
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.evidence import CLASS, MOLECULE, UNCERTAINTY_KIND, ArtifactFile, Measured
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.domain.evidence_keys_and_pooled_replicates import (
+    CLASS,
+    MOLECULE,
+    UNCERTAINTY_KIND,
+    ArtifactFile,
+    Measured,
+)
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.quantities import Quantity
 from sciagent.verification.verifier_contract import Context, Finding, Level, Property, Refusal, SimulatorError, Verifier
-from sciagent_simulators.geometry import Geometry, failure, spin_fault
+from sciagent_simulators.geometry_and_its_checks import Geometry, failure, spin_fault
 from sciagent_simulators.tblite_engine import HEAVIEST
 
 C = TypeVar("C", bound=Candidate)

@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
-from sciagent.api.terminal_and_signals import plain_table, show
-from sciagent.cli.command_helpers import put_json
+from sciagent.api.terminal_tables_and_signals import plain_table, show
+from sciagent.cli.output_logging_and_given_structures import put_json
 from sciagent.errors import UnknownNameError
 from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.law.rung_hints import Hint

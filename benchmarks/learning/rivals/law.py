@@ -17,7 +17,7 @@ from sciagent.domain.objectives import Objective
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.similarity import GrowingStructures
-from sciagent.scheduling.law.stacked_law import Question, Stack, mixture
+from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Question, Stack, mixture
 
 FEWEST = 16  # results from which a law is fitted: the board, and a first batch
 

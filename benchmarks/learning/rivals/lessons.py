@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS
-from sciagent.domain.evidence import Computation
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.store.database import tables as t
 from sciagent.store.results import pooled_replicates
 

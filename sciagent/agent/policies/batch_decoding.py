@@ -18,7 +18,14 @@ from typing import Any, NamedTuple
 import torch
 
 from sciagent.agent.messages_sampling_and_policy_client import PolicyError, Sampling, shared_prefix
-from sciagent.agent.policies.decoding import CHUNK, AnswerDraw, Drawn, ReservedLayer, reserved, take_all
+from sciagent.agent.policies.decoding_and_key_value_cache import (
+    CHUNK,
+    AnswerDraw,
+    Drawn,
+    ReservedLayer,
+    reserved,
+    take_all,
+)
 from sciagent.agent.policies.schema_tokens import ConstrainedAnswer
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.agent.messages_sampling_and_policy_client import CLOSE, OPEN, Message, ToolCall, split_thinking
-from sciagent.agent.serving.served_models_and_adapters import ServedCard
+from sciagent.agent.serving.load_adapters_and_served_model_cards import ServedCard
 from sciagent.agent.serving.vllm_server import template_of
 
 _CALL = re.compile(r"\s*<tool_call>(.*?)(?:</tool_call>|\Z)", re.DOTALL)

@@ -32,8 +32,8 @@ from sciagent.agent.messages_sampling_and_policy_client import (
 )
 from sciagent.agent.policies.chat_templates import is_rendering
 from sciagent.agent.policies.schema_tokens import LAYOUT
-from sciagent.agent.serving.served_models_and_adapters import ServedCard, served_card
-from sciagent.domain.evidence import content_hash
+from sciagent.agent.serving.load_adapters_and_served_model_cards import ServedCard, served_card
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.safe_text_and_durations import storable, without_secrets
 from sciagent.errors import UsageError

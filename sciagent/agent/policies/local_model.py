@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sciagent.agent import installed_models
-from sciagent.agent.installed_models import check_extra
+from sciagent.agent import install_and_find_models
+from sciagent.agent.install_and_find_models import check_extra
 from sciagent.agent.messages_sampling_and_policy_client import (
     NO_CHANCE,
     EpisodeQuestion,
@@ -21,7 +21,7 @@ from sciagent.agent.messages_sampling_and_policy_client import (
 from sciagent.agent.policies import chat_templates
 from sciagent.agent.policies.batch_decoding import BatchDecoder, WantedAnswer, batches, can_batch, limits_of
 from sciagent.agent.policies.chat_templates import extended_ids, prompt_ids
-from sciagent.agent.policies.decoding import Decoder, Drawn
+from sciagent.agent.policies.decoding_and_key_value_cache import Decoder, Drawn
 from sciagent.agent.policies.schema_tokens import ConstrainedAnswer
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UsageError
@@ -46,7 +46,7 @@ class InMemoryPolicy:
         self._lock = threading.Lock()
         self.tokenizer = tokenizer
         self.model = model
-        self.template_hash = installed_models.sha256(str(tokenizer.chat_template))
+        self.template_hash = install_and_find_models.sha256(str(tokenizer.chat_template))
         self.context = int(model.config.max_position_embeddings)
         model_ends = model.generation_config.eos_token_id  # one id, a list of ids, or None
         ends = set(model_ends) if isinstance(model_ends, list) else {model_ends}
@@ -217,7 +217,7 @@ class LocalPolicy(InMemoryPolicy):
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-        card = installed_models.find(model)
+        card = install_and_find_models.find(model)
         default_device = "cuda" if torch.cuda.is_available() else "cpu"
         where = device or default_device
         torch.set_num_threads(threads)

@@ -36,8 +36,8 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.subjects.base import EditSet, Subject
-from sciagent.chemistry.subjects.registry import needed_edits
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.proposer_interfaces import ProposalIn, Turn, Workbench
 from sciagent.errors import InvalidCandidateError
 

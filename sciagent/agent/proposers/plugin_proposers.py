@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sciagent.agent.proposers.list_proposers import Screen
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.objectives import Objective
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn, ScriptBench, Turn
 from sciagent.errors import CampaignError, UnknownNameError, UsageError

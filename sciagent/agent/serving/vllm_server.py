@@ -19,10 +19,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sciagent.agent import installed_models
-from sciagent.agent.installed_models import ModelError
+from sciagent.agent import install_and_find_models
+from sciagent.agent.install_and_find_models import ModelError
 from sciagent.agent.serving import process_guard
-from sciagent.agent.serving.served_models_and_adapters import KEY, ServedCard, check_adapter
+from sciagent.agent.serving.load_adapters_and_served_model_cards import KEY, ServedCard, check_adapter
 from sciagent.errors import UsageError
 
 _PAUSE = 0.25  # seconds between two checks of whether the server answers
@@ -98,7 +98,7 @@ def free_port(host: str, wanted: int) -> int:
 
 def template_of(folder: Path) -> Path | None:
     """Returns sciagent's template if a ChatML model's own has no tools; else None. Raises UsageError."""
-    own = installed_models.own_template(folder)
+    own = install_and_find_models.own_template(folder)
     if "tools" in own:
         return None
     if "<|im_start|>" not in own:
@@ -106,7 +106,7 @@ def template_of(folder: Path) -> Path | None:
             f"the chat template of {folder} takes no tools, and ours is for ChatML; give it another: "
             f"{folder / 'chat_template.jinja'}"
         )
-    return installed_models.HERMES_TEMPLATE
+    return install_and_find_models.HERMES_TEMPLATE
 
 
 VERSION = "0.32.0"  # version of vLLM whose options and answers are supported
@@ -215,17 +215,17 @@ def model_to_serve(what: str) -> ServedModel:
     if path.is_dir() and not (path / "config.json").is_file() and not _is_installed(what):
         raise UsageError(f"{what} is no model folder of Hugging Face: it has no config.json")
     if (path / "config.json").is_file():
-        name = installed_models.checked(path.resolve().name)
-        weights = installed_models.folder_sha256(path.resolve())
-        names = (name,) if weights is None else (installed_models.policy_name(name, weights), name)
+        name = install_and_find_models.checked(path.resolve().name)
+        weights = install_and_find_models.folder_sha256(path.resolve())
+        names = (name,) if weights is None else (install_and_find_models.policy_name(name, weights), name)
         return ServedModel(path.resolve(), names, weights)
-    card = installed_models.find(what)
+    card = install_and_find_models.find(what)
     return ServedModel(card.folder, (card.policy, card.name), card.sha256)
 
 
 def _is_installed(name: str) -> bool:
     """Returns whether a model has this name. The folder of its training run often has the same name."""
-    return any(model.name == name for model in installed_models.installed())
+    return any(model.name == name for model in install_and_find_models.installed())
 
 
 def base_card(served: ServedModel, more: Sequence[str]) -> ServedCard:
@@ -233,8 +233,8 @@ def base_card(served: ServedModel, more: Sequence[str]) -> ServedCard:
     template = None  # unknown, as a template that the user gives to vLLM
     if "--chat-template" not in more:
         path = template_of(served.folder)
-        text = installed_models.own_template(served.folder) if path is None else path.read_text(encoding="utf-8")
-        template = installed_models.sha256(text)
+        text = install_and_find_models.own_template(served.folder) if path is None else path.read_text(encoding="utf-8")
+        template = install_and_find_models.sha256(text)
     return ServedCard(
         name=served.names[0], base_sha256=served.sha256, template_sha256=template, tokenizer=served.folder
     )

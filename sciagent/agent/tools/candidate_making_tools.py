@@ -13,16 +13,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sciagent.agent.tools.references_and_predictions import (
+from sciagent.agent.tools.candidate_references_and_stated_predictions import (
     Predictions,
     checked_predictions,
     find,
     number_of,
     plain_notation,
 )
-from sciagent.agent.tools.tool_registry import CallError, Observation, ToolContext
+from sciagent.agent.tools.tool_contract_and_calls import CallError, Observation, ToolContext
 from sciagent.chemistry.subjects.base import EditByName, EditSite
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.safe_text_and_durations import escaped, short
 from sciagent.errors import InvalidCandidateError

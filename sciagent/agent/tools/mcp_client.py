@@ -37,9 +37,9 @@ from mcp.types import (
 
 from sciagent import __version__
 from sciagent.agent.http_answer_limit import IDENTITY, bound_body
-from sciagent.agent.tools import output_bounded_program
-from sciagent.agent.tools.foreign_tools import ForeignTool, plain
-from sciagent.agent.tools.tool_registry import CallError, Observation, read_arguments
+from sciagent.agent.tools import bound_mcp_server_output
+from sciagent.agent.tools.mcp_tool_and_reduced_schema import ForeignTool, plain
+from sciagent.agent.tools.tool_contract_and_calls import CallError, Observation, read_arguments
 from sciagent.domain.safe_text_and_durations import bounded, one_line, without_secrets
 from sciagent.errors import SciagentError, UsageError
 
@@ -198,7 +198,7 @@ class Link:
             ):
                 yield streams
             return
-        arguments = ["-I", output_bounded_program.__file__, str(MAX_MESSAGE), *server.command]
+        arguments = ["-I", bound_mcp_server_output.__file__, str(MAX_MESSAGE), *server.command]
         program = StdioServerParameters(
             command=sys.executable, args=arguments, env=dict(server.variables), cwd=server.folder
         )

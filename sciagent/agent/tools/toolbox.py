@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING, Any
 from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.agent.messages_sampling_and_policy_client import Message, Role, ToolCall
-from sciagent.agent.tools.subject_tools import predicting_tools_of, tools_of
-from sciagent.agent.tools.tool_registry import AgentBench, CallError, Observation, Registry, call_schema, read_arguments
+from sciagent.agent.tools.showing_tools_and_tools_of_subject import predicting_tools_of, tools_of
+from sciagent.agent.tools.tool_contract_and_calls import (
+    AgentBench,
+    CallError,
+    Observation,
+    Registry,
+    call_schema,
+    read_arguments,
+)
 from sciagent.chemistry.subjects.base import Subject
-from sciagent.chemistry.subjects.registry import needed_edits, subject_of
-from sciagent.domain.candidate_and_names import MOLECULE_KIND
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits, subject_of
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 
 if TYPE_CHECKING:
     from sciagent.agent.tools.mcp_client import Servers

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.domain.cost_and_budget import WEEK, Budget, BudgetLimits, Cost
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.store.campaign_state import standings
 from sciagent.store.database.engine import db_now
-from sciagent.store.job_queue import jobs, spend
+from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.store.results import candidates
 from sciagent.store.views import campaign_counts
 
@@ -36,7 +36,7 @@ class BudgetTracker(Budget):
         self.restate(
             limits,
             spent=campaign_counts.spent(connection, campaign_id),
-            reserved=spend.reserved(connection, campaign_id),
+            reserved=reservations_and_bookings.reserved(connection, campaign_id),
             jobs={r.rules.position: jobs_by_rung_id.get(r.id, 0) for r in built.all_rungs},
             recent=campaign_counts.spent_since(connection, campaign_id, sorted(limits.rates), since),
         )

@@ -16,7 +16,7 @@ from sciagent.campaign.file.derived_properties_and_calibrations import WantedCal
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Censoring
-from sciagent.domain.rung_calibration import FEWEST, Fit, FitKind, fitted
+from sciagent.domain.rung_calibration_on_measurements import FEWEST, Fit, FitKind, fitted
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.results import pooled_replicates
 from sciagent.store.views.property_value_pages import ImportedLevel, imported_levels

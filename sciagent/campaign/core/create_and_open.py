@@ -12,18 +12,18 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung, build_rungs, check_derived
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, build_rungs, check_derived
 from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits, fit_lines, fits_of
 from sciagent.campaign.core.product_libraries import unused_reactants
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import UsageError
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import jobs, spend
+from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.verification.verifier_registry import Defined, defined, is_function, verifier_names
 
 
@@ -163,7 +163,7 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
                 f"defaults than when the campaign began (version {stored.verifier_version}); "
                 "start a campaign of a new name"
             )
-    ratios = {r.name: spend.cost_ratios(connection, *r.computation) for r in rows.values()}
+    ratios = {r.name: reservations_and_bookings.cost_ratios(connection, *r.computation) for r in rows.values()}
     built = build_rungs(spec, {name: r.id for name, r in rows.items()}, ratios)
     for each in built:
         each.all_fits.update(rows[each.spec.rung].all_fits)

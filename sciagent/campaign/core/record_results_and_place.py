@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung, record_derived, with_derived
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, record_derived, with_derived
 from sciagent.campaign.core.relaxed_to_same_structure import find_likenesses, known_likenesses
 from sciagent.campaign.core.verdicts_and_places import Answer, Judgement, Place, judge, place, steered
-from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.evidence import Finding
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
-from sciagent.domain.rung_calibration import calibrated
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
+from sciagent.domain.rung_calibration_on_measurements import calibrated
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import DEATHS, JobState, Standing
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
-from sciagent.store.campaign_state import directives, evidence_watermarks, standings
+from sciagent.store.campaign_state import directives, note_and_take_watermarks, standings
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
@@ -63,7 +63,7 @@ def run_directly(
     files = store_files(ledger, [result])[0]
     with ledger.begin() as connection:
         if campaign_id is not None:
-            evidence_watermarks.lock(connection, campaign_id)
+            note_and_take_watermarks.lock(connection, campaign_id)
         record = DirectResult(verifier, candidate_id, key, result, files, rung.declared_cost(candidate))
         rung_id = None if campaign_id is None else rung.id
         complete_direct(connection, new_owner(), [record], campaign_id=campaign_id, rung_id=rung_id)

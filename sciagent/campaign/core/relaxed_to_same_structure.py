@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
-from sciagent.domain.evidence import Measured
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import E_ABOVE_HULL, E_ABOVE_KNOWN_PHASES, FORMATION_ENERGY, VOLUME_PER_ATOM
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.errors import LedgerError

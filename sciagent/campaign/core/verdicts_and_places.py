@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from sciagent.domain.directive_verbs_and_steering_state import SteeringState
 from sciagent.domain.display_units import Units, quantity_in_chosen_unit, window_text
-from sciagent.domain.evidence import Finding, Measured, at_highest_rung
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured, at_highest_rung
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED
 from sciagent.domain.objectives import Objective, Window, utility
-from sciagent.domain.outcomes_and_verdicts import Reason, Verdict
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
 from sciagent.domain.quantities import Quantity, named_value_text
 from sciagent.domain.rung_positions_and_tiers import Position, Tier
 from sciagent.domain.states_and_needs import Standing

@@ -12,17 +12,17 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.record_results_and_place import Settling, settle, settle_again
 from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSession
 from sciagent.campaign.driving.job_slots import AMPLE_JOBS, JobSlots, PlannedJob
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import directives, standings
-from sciagent.store.job_queue import jobs, spend
+from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.laws_and_audits import AUDIT
 
@@ -146,7 +146,7 @@ def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[P
     """Writes jobs and reservations to the ledger and sets their candidates to pending, unless the control runs."""
     ids = crew.start(connection, planned)
     held = {id_: job.reservation for id_, job in zip(ids, planned, strict=True)}
-    spend.reserve_many(connection, built.row.id, held)
+    reservations_and_bookings.reserve_many(connection, built.row.id, held)
     for position in sorted({job.position for job in planned if not job.rung.spec.control}):
         waiting = [job.candidate_id for job in planned if job.position == position]
         standings.update_alike(connection, built.row.id, waiting, standing=Standing.PENDING, position=position)
@@ -165,7 +165,7 @@ def resume_queued(
                 break
             continue
         if not is_held:  # the job had failed and lost its reservation
-            spend.reserve_many(connection, session.built.row.id, {job_id: job.reservation})
+            reservations_and_bookings.reserve_many(connection, session.built.row.id, {job_id: job.reservation})
             session.budget.hold(job.reservation)
         taken[job_id] = replace(job, call=call)
     if taken:
@@ -181,7 +181,9 @@ def _ready(
     budget = session.budget
     by_id = {rung.id: rung for rung in built.all_rungs}
     queued = jobs.queued(connection, built.row.id)
-    reserved: Mapping[int, Mapping[str, float]] = spend.reserved_by_job(connection, built.row.id) if queued else {}
+    reserved: Mapping[int, Mapping[str, float]] = (
+        reservations_and_bookings.reserved_by_job(connection, built.row.id) if queued else {}
+    )
     too_dear: set[int] = set()  # ids of rungs with a job that did not fit the budget
     for job_id, candidate_id, rung_id, _replicate, priority in queued:
         if preferred_only and priority < jobs.PREFERRED:

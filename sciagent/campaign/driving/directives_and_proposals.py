@@ -10,7 +10,7 @@ import time
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_stored
 from sciagent.campaign.driving.driver_state_and_heartbeat import TOKEN_RESOURCE, DriverSession, Heartbeat, ProposalsEnd
 from sciagent.campaign.proposing.source_contract_and_scripts import Source

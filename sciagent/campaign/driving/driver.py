@@ -18,7 +18,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built, check_engines, check_here, is_drawn, prepare
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, check_engines, check_here, is_drawn, prepare
 from sciagent.campaign.core.calibrate_to_imported_values import fits_of
 from sciagent.campaign.core.record_results_and_place import settle_again
 from sciagent.campaign.core.verdicts_and_places import Place
@@ -39,12 +39,12 @@ from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE
 from sciagent.campaign.pricing.purchasing_interface import BlockedBy
 from sciagent.campaign.proposing.start_and_combine_sources import MakeSource, source_of
 from sciagent.domain.proposer_interfaces import Choice
-from sciagent.domain.rung_calibration import Fit
+from sciagent.domain.rung_calibration_on_measurements import Fit
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.errors import CampaignError, LedgerAwayError, LedgerReplacedError, SciagentError, StaleLeaseError
 from sciagent.execution.executor_wakes_workers import Executor
-from sciagent.store.campaign_state import campaigns, directives, evidence_watermarks, standings
+from sciagent.store.campaign_state import campaigns, directives, note_and_take_watermarks, standings
 from sciagent.store.campaign_state.campaigns import log_event
 from sciagent.store.database import tables as t
 from sciagent.store.results import laws_and_audits
@@ -122,7 +122,7 @@ def refit(connection: Connection, built: Built) -> None:
                 line = fit.sentence(rung.spec.rung, built.row.units.get(name))
                 log_event(connection, built.row.id, "calibrated", {"fit": line})
     if changed:
-        evidence_watermarks.write_fits(connection, built.row.id, changed)
+        note_and_take_watermarks.write_fits(connection, built.row.id, changed)
         _place_again(connection, built, lowest)
 
 

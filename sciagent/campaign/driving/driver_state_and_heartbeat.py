@@ -17,10 +17,10 @@ from typing import Protocol
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.driving.job_slots import JobSlots, Pace, PlannedJob
 from sciagent.campaign.pricing.purchasing_interface import Purchasing
-from sciagent.campaign.pricing.rung_schedulers_and_choice import purchasing_of
+from sciagent.campaign.pricing.rung_by_rung_purchasing_and_choice import purchasing_of
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import NOTHING_LEFT, CampaignState, JobState
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, StaleLeaseError

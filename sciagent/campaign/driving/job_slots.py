@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from sciagent.campaign.core.built_campaign import BuiltRung
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.campaign.core.built_campaign_and_derived_values import BuiltRung
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import EvidenceKey
+from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.store.job_queue.jobs import NewJob, Offer
 

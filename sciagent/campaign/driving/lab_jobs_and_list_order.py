@@ -23,7 +23,7 @@ from datetime import timedelta
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.record_results_and_place import settle_again
 from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSession, Ending
 from sciagent.campaign.driving.job_slots import JobSlots, Pace, PlannedJob, Quota
@@ -35,7 +35,7 @@ from sciagent.domain.states_and_needs import CampaignState
 from sciagent.scheduling.candidate_pool import RECENT, tasks_for_missing_hits
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database.engine import db_now
-from sciagent.store.job_queue import jobs, offers, spend
+from sciagent.store.job_queue import jobs, offers, reservations_and_bookings
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import UntouchedTask
@@ -251,7 +251,9 @@ class WorldJobs(Crew):
         if further:
             ids = jobs.create_many(connection, [row for _, row in further])
             job_of_id = {id_: job for id_, (job, _) in zip(ids, further, strict=True)}
-            spend.reserve_many(connection, campaign_id, {id_: job.reservation for id_, job in job_of_id.items()})
+            reservations_and_bookings.reserve_many(
+                connection, campaign_id, {id_: job.reservation for id_, job in job_of_id.items()}
+            )
             self._add(connection, job_of_id)
 
     def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:

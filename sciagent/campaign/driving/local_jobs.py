@@ -14,8 +14,8 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.record_results_and_place import Settling, settle, settle_again, settling_of
 from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSession
 from sciagent.campaign.driving.job_slots import LocalSlots, Pace, PlannedJob
-from sciagent.domain.evidence import Finding
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.execution.worker.end_attempts import (

@@ -14,17 +14,17 @@ from dataclasses import asdict, dataclass, replace
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.record_results_and_place import Settling, is_verdict_due, settle, settling_of
 from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSession
 from sciagent.campaign.driving.job_slots import Pace, PlannedJob, Quota
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import Finding
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import CORES, JobState, Standing, needs_text
 from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.store.campaign_state import campaigns, standings
-from sciagent.store.job_queue import jobs, offers, spend, workers_and_capacity
+from sciagent.store.job_queue import jobs, offers, reservations_and_bookings, workers_and_capacity
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.offers import EndedJob, OutstandingJob
 from sciagent.store.job_queue.workers_and_capacity import capacity, impossible_request_text
@@ -46,7 +46,7 @@ class OfferedJob:
 def offered_jobs(connection: Connection, built: Built, rungs: Sequence[BuiltRung]) -> dict[int, OfferedJob]:
     """Returns the jobs of these rungs that are offered or running, by id."""
     positions = {rung.id: rung.rules.position for rung in rungs}
-    held = spend.reserved_by_job(connection, built.row.id)
+    held = reservations_and_bookings.reserved_by_job(connection, built.row.id)
     offered = {}
     for out in offers.outstanding(connection, built.row.id):
         if out.rung_id in positions:
@@ -258,7 +258,7 @@ class RemoteJobs(Crew):
         if not self._jobs_out:
             return
         last_attempts = offers.last_attempts(connection, list(self._jobs_out))
-        held = spend.reserved_by_job(connection, self.session.built.row.id)
+        held = reservations_and_bookings.reserved_by_job(connection, self.session.built.row.id)
         for id_, job in self._jobs_out.items():
             # the budget counts the attempts so far, so their cost is not booked again when the job has ended
             last_counted = last_attempts.get(id_, job.out.last_counted)

@@ -34,8 +34,8 @@ from sciagent.campaign.file.subject_and_safety import (
     screened,
 )
 from sciagent.chemistry.subjects.base import Reading
-from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.evidence import content_hash
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.objectives import Direction, Objective, Window
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.rung_positions_and_tiers import Position

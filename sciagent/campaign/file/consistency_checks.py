@@ -16,7 +16,7 @@ from sciagent.campaign.file.derived_properties_and_calibrations import DerivedSp
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec, GoalSpec, ObjectiveSpec, fault_of
 from sciagent.campaign.file.rungs import RungSpec, check_control, default_label, find_verifier
 from sciagent.campaign.file.subject_and_safety import StandardiseSpec
-from sciagent.chemistry.subjects.registry import subject_names
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_names
 from sciagent.domain.derived_properties import DerivedProperty
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import UsageError, did_you_mean

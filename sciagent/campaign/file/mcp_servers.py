@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
-from sciagent.agent.tools.foreign_tools import function_name
+from sciagent.agent.tools.mcp_tool_and_reduced_schema import function_name
 from sciagent.domain.safe_text_and_durations import address_fault
 from sciagent.inputs.yaml_validation import Faults, Part, fault
 

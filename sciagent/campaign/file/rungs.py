@@ -24,7 +24,7 @@ from sciagent.campaign.file.objectives_and_budget import (
 )
 from sciagent.domain import states_and_needs
 from sciagent.domain.derived_properties import DerivedProperty, is_derived
-from sciagent.domain.evidence import canonical_json
+from sciagent.domain.evidence_keys_and_pooled_replicates import canonical_json
 from sciagent.domain.objectives import Window
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import PropertyAtLevel, properties

@@ -17,9 +17,9 @@ from pydantic_core import PydanticCustomError
 from sciagent.campaign.file.objectives_and_budget import Finite
 from sciagent.campaign.file.rungs import RungSpec, find_verifier
 from sciagent.chemistry.subjects.base import Reading, Subject
-from sciagent.chemistry.subjects.registry import subject_names, subject_of
-from sciagent.chemistry.subjects.standardisation import LIBRARY, MISSING
-from sciagent.domain.candidate_and_names import MOLECULE_KIND
+from sciagent.chemistry.subjects.fragments_and_protonation import LIBRARY, MISSING
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_names, subject_of
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.yaml_document import kind_of

@@ -13,12 +13,12 @@ from typing import NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.record_results_and_place import set_pending, settle_again
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import JobState, Standing
-from sciagent.store.campaign_state import campaigns, directives, evidence_watermarks, standings
+from sciagent.store.campaign_state import campaigns, directives, note_and_take_watermarks, standings
 from sciagent.store.job_queue import job_lists, jobs
 
 CANCELLABLE = (JobState.QUEUED, JobState.RUNNING)
@@ -56,7 +56,7 @@ class _Outcome(NamedTuple):
 def cancel(built: Built, job_ids: Sequence[int], who: str, why: str = "") -> list[JobChange]:
     """Cancels queued jobs at once and notifies the workers of running jobs. The jobs' candidates are held."""
     with built.ledger.begin() as connection:
-        evidence_watermarks.lock(connection, built.row.id)
+        note_and_take_watermarks.lock(connection, built.row.id)
         listed = job_lists.job_standings(connection, job_ids)
         cancellable_ids = [job.id for job in listed if job.state in CANCELLABLE]
         queued, running = jobs.request_cancel(connection, cancellable_ids)
@@ -102,7 +102,7 @@ def retry(built: Built, job_ids: Sequence[int], who: str, named: bool = True) ->
     named each job; such jobs go to the front of the queue.
     """
     with built.ledger.begin() as connection:
-        evidence_watermarks.lock(connection, built.row.id)
+        note_and_take_watermarks.lock(connection, built.row.id)
         budget = BudgetTracker(built, connection)
         # room: remaining jobs by position of the rung; None: no limit
         room = {rung.rules.position: budget.remaining_jobs(rung.rules.position) for rung in built.bought}

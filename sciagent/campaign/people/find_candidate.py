@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.base import Subject
-from sciagent.chemistry.subjects.registry import subject_names, subject_of
-from sciagent.domain.candidate_and_names import MOLECULE_KIND, Candidate
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_names, subject_of
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, Candidate
 from sciagent.domain.safe_text_and_durations import short
 from sciagent.errors import InvalidCandidateError, UsageError
 from sciagent.store.campaign_state import standings

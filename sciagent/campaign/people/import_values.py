@@ -14,15 +14,15 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.people import import_corrections
+from sciagent.campaign.people import import_corrections_or_replicates
 from sciagent.chemistry.molecule_files import check_columns, csv_fault, names_in
 from sciagent.chemistry.subjects.base import Reading
-from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.candidate_and_names import MOLECULE_KIND, Candidate, identifier_columns
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, Candidate, identifier_columns
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS, Cost
 from sciagent.domain.display_units import Column
-from sciagent.domain.evidence import EvidenceKey, Finding, Measured, content_hash
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey, Finding, Measured, content_hash
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, check_possible, to_canonical
 from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
@@ -41,6 +41,7 @@ MAX_FAULTS = 50  # faults that an error lists
 MAX_ROWS = 2_000_000  # rows of a file
 ROWS_PER_WRITE = 500
 MAX_NAME = 120  # characters of a file's name in the source of a value
+FILLED = "cells that were empty before were filled"  # why evidence with more values supersedes an earlier row
 HASH_DIGITS = 16  # digits of a file's hash in the source of a value
 
 
@@ -99,8 +100,8 @@ def import_file(
     """Records each row of a file as evidence of the verifier `import` at the stated level.
 
     A candidate with two rows gets two replicates. Values that are in the ledger already are not written again, even if
-    they came from a file of another name. If the ledger has another value for the same molecule, property and level,
-    from whichever file, UsageError is raised.
+    they came from a file of another name, or together with values of other columns. If the ledger has another value for
+    the same molecule, property and level, from whichever file, UsageError is raised.
 
     subject: kind of candidate that a row is about. structure: the column with the structures; None: the column that the
     subject usually has. revise: reason for which a differing value supersedes the old value. replicate: whether a value
@@ -309,8 +310,8 @@ class _Writer:
     replicate: bool
     """Whether a value that differs from the value of another file is kept beside it."""
     report: ImportReport
-    in_other_files: Counter[Any] = field(default_factory=Counter)
-    """{(candidate id, values): count} of evidence from files of other names."""
+    in_other_evidence: Counter[Any] = field(default_factory=Counter)
+    """{(candidate id, value): count} of values in evidence from other files, or from other columns of this one."""
     superseded_ids: set[int] = field(default_factory=set)
     """Ids of evidence of other files that this import supersedes."""
 
@@ -318,39 +319,89 @@ class _Writer:
         """Writes the rows whose values are not in the ledger yet. ids: ledger ids of the candidates, by key."""
         known_keys = evidence.ids_by_key(self.connection, [row.key.hash for row in chunk])
         first_replicates = [(ids[row.candidate.key], row.key) for row in chunk if row.key.replicate == 0]
-        self.in_other_files.update(_in_other_files(self.connection, first_replicates))
-        ids_in_other_files = {id_ for id_, *_ in self.in_other_files}
+        self.in_other_evidence.update(_in_other_evidence(self.connection, first_replicates))
+        ids_with_others = {id_ for id_, _ in self.in_other_evidence}
         new: list[NewEvidence] = []
         costs: list[Cost] = []
         for row in chunk:
             id_ = ids[row.candidate.key]
-            values = _values(row.measured)
-            current = None  # the latest evidence under this key, from a file of the same name
+            current = None  # the latest evidence under this key: from a file of the same name, and the same columns
             key = row.key
             if row.key.hash in known_keys:
                 current, key = _latest(self.connection, row.key)
-            if current is None and self.in_other_files[id_, *values] > 0:
-                # each earlier row with these values accounts for one row of this file
-                self.in_other_files[id_, *values] -= 1
+            may_differ = self.replicate or id_ not in ids_with_others
+            entry = self._new_evidence(row, id_, current, may_differ)
+            if entry is None:
                 self.report.known += 1
                 continue
-            if current is not None and _values(current.measured) == values:
-                self.report.known += 1
-                continue
-            old_id = None
-            if current is not None:
-                self._check_may_revise(row.candidate.text)
-                old_id = current.id
-            elif not self.replicate and id_ in ids_in_other_files:
-                old_id = self._id_in_other_file(row, id_)
-            if old_id is not None:
+            if entry.supersedes is not None:
                 self.report.revised += 1
-            finding = Finding(row.candidate.key, Outcome.OK, measured=row.measured)
             costs.append(row.cost)
-            new.append(
-                NewEvidence(finding, key, id_, source=self.source, who=self.who, why=self.revise, supersedes=old_id)
-            )
+            new.append(replace(entry, key=key))
         self._record(new, costs)
+
+    def _new_evidence(
+        self, row: _Row, id_: int, current: evidence.RecordedEvidence | None, may_differ: bool
+    ) -> NewEvidence | None:
+        """Returns the evidence to record for a row, under the row's key; None if the ledger has all of its values.
+
+        id_: ledger id of the candidate. current: the latest evidence under the row's key. may_differ: whether the
+        values are not compared with those of other evidence.
+        """
+        held = () if current is None else current.measured
+        measured = self._not_in_other_evidence(row, id_, held)
+        if current is not None and not may_differ:
+            measured = self._corrected_elsewhere(row, measured, id_, held)
+        if {_value(m) for m in measured} == {_value(m) for m in held}:
+            return None
+        why = self.revise
+        old_id = None
+        if current is not None:
+            if why is None and _only_adds(measured, held):
+                why = FILLED
+            self._check_may_revise(row.candidate.text, why)
+            old_id = current.id
+        elif not may_differ:
+            old_id = self._id_in_other_file(row, measured, id_)
+        finding = Finding(row.candidate.key, Outcome.OK, measured=measured)
+        return NewEvidence(finding, row.key, id_, source=self.source, who=self.who, why=why, supersedes=old_id)
+
+    def _corrected_elsewhere(
+        self, row: _Row, measured: tuple[Measured, ...], id_: int, held: Sequence[Measured]
+    ) -> tuple[Measured, ...]:
+        """Writes the corrections of values that other evidence holds, and returns the other values.
+
+        measured, id_, held: as in `_not_in_other_evidence`.
+        """
+        held_properties = {(m.property, m.level) for m in held}
+        added = [m for m in measured if (m.property, m.level) not in held_properties]
+        others = import_corrections_or_replicates.differing(self.connection, id_, row.key.settings_hash, added)
+        if not others:
+            return measured
+        text = row.candidate.text
+        name = self.path.name
+        import_corrections_or_replicates.correct_in_place(
+            self.connection, others, text, name, self.source, self.revise, self.who
+        )
+        self.report.recorded += 1
+        self.report.revised += 1
+        corrected = others[0].new
+        return tuple(m for m in measured if m not in corrected)
+
+    def _not_in_other_evidence(self, row: _Row, id_: int, held: Sequence[Measured]) -> tuple[Measured, ...]:
+        """Returns the values of a row that no other evidence has. Each earlier value accounts for one row of this file.
+
+        id_: ledger id of the candidate. held: values of the current evidence under the row's key, which are kept.
+        """
+        held_values = {_value(m) for m in held}
+        measured = []
+        for m in row.measured:
+            is_elsewhere = _value(m) not in held_values and self.in_other_evidence[id_, _value(m)] > 0
+            if is_elsewhere:
+                self.in_other_evidence[id_, _value(m)] -= 1
+            else:
+                measured.append(m)
+        return tuple(measured)
 
     def _record(self, new: Sequence[NewEvidence], costs: Sequence[Cost]) -> None:
         """Records evidence. costs: one for each; evidence without a cost gets no attempt."""
@@ -361,25 +412,27 @@ class _Writer:
         self.report.recorded += len(evidence.record(self.connection, entries))
         attempts.mark_end(self.connection, ids, evidence.read_watermark(self.connection))
 
-    def _check_may_revise(self, smiles: str) -> None:
+    def _check_may_revise(self, smiles: str, why: str | None) -> None:
         """Raises UsageError if there is no reason for which a value supersedes an earlier value of this file."""
-        if self.revise is None:
+        if why is None:
             raise UsageError(
                 f"{smiles}: the ledger has another value from {self.path.name}; "
                 'supersede it with --revise "why it changed" (nothing was imported)'
             )
 
-    def _id_in_other_file(self, row: _Row, id_: int) -> int | None:
+    def _id_in_other_file(self, row: _Row, measured: Sequence[Measured], id_: int) -> int | None:
         """Returns the id of the evidence of another file that the row supersedes; None if it supersedes none.
 
-        id_: ledger id of the candidate.
+        measured: values of the row that no other evidence has. id_: ledger id of the candidate.
         """
-        others = import_corrections.differing(self.connection, id_, row.key.settings_hash, row.measured)
+        others = import_corrections_or_replicates.differing(self.connection, id_, row.key.settings_hash, measured)
         others = [other for other in others if other.id not in self.superseded_ids]
         self.superseded_ids.update(other.id for other in others)
         smiles = row.candidate.text
         name = self.path.name
-        return import_corrections.id_to_supersede(self.connection, others, smiles, name, self.revise, self.who)
+        return import_corrections_or_replicates.id_to_supersede(
+            self.connection, others, smiles, name, self.revise, self.who
+        )
 
 
 def _write(
@@ -416,10 +469,11 @@ def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.Recorded
         key = replace(key, revision=key.revision + 1)
 
 
-def _in_other_files(connection: Connection, pairs: Sequence[tuple[int, EvidenceKey]]) -> Counter[Any]:
-    """Returns {(candidate id, values): count} of current evidence from files of other names.
+def _in_other_evidence(connection: Connection, pairs: Sequence[tuple[int, EvidenceKey]]) -> Counter[Any]:
+    """Returns {(candidate id, value): count} of values in current evidence from other files or other columns.
 
-    pairs: candidate ids and keys of the rows of this file. The name of a file is part of the settings of its keys.
+    pairs: candidate ids and keys of the rows of this file. The name of a file and its columns are part of the settings
+    of its keys.
     """
     settings_of_this_file = {key.settings_hash for _, key in pairs}
     e = t.current_evidence.c
@@ -429,12 +483,19 @@ def _in_other_files(connection: Connection, pairs: Sequence[tuple[int, EvidenceK
     )
     rows = [row for row in connection.execute(query) if row.settings_hash not in settings_of_this_file]
     measured = evidence.measured_of(connection, [row.id for row in rows])
-    return Counter((row.candidate_id, *_values(measured.get(row.id, ()))) for row in rows)
+    return Counter((row.candidate_id, _value(m)) for row in rows for m in measured.get(row.id, ()))
 
 
-def _values(measured: Sequence[Measured]) -> list[tuple[Any, ...]]:
-    """Returns the fields by which two rows are compared: property, level, value, uncertainty and censoring."""
-    return sorted(
-        (m.property, m.level.hash, m.quantity.value, m.quantity.uncertainty, str(m.quantity.censoring))
-        for m in measured
-    )
+def _value(measured: Measured) -> tuple[Any, ...]:
+    """Returns the fields by which two values are compared: property, level, value, uncertainty and censoring."""
+    quantity = measured.quantity
+    return measured.property, measured.level.hash, quantity.value, quantity.uncertainty, str(quantity.censoring)
+
+
+def _only_adds(measured: Sequence[Measured], held: Sequence[Measured]) -> bool:
+    """Whether values add properties to those that are held, and change or remove none."""
+    held_values = {_value(m) for m in held}
+    held_properties = {(m.property, m.level) for m in held}
+    added = [m for m in measured if _value(m) not in held_values]
+    keeps_all = held_values <= {_value(m) for m in measured}
+    return keeps_all and all((m.property, m.level) not in held_properties for m in added)

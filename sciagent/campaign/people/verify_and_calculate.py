@@ -19,7 +19,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung, built_ladder, built_rungs, check_engines, prepare
+from sciagent.campaign.core.built_campaign_and_derived_values import (
+    Built,
+    BuiltRung,
+    built_ladder,
+    built_rungs,
+    check_engines,
+    prepare,
+)
 from sciagent.campaign.core.calibrate_to_imported_values import fits_of
 from sciagent.campaign.core.record_results_and_place import answer_of, known_or_run, log_blocked, run_directly
 from sciagent.campaign.core.verdicts_and_places import Answer, place
@@ -29,7 +36,7 @@ from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import Subject
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.candidate_and_value_answers import (
     CalculatedCandidate,
     LadderAnswer,
@@ -37,19 +44,19 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     RungAnswer,
     ShownValue,
 )
-from sciagent.domain.candidate_and_names import MOLECULE_KIND, smiles_of
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, smiles_of
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.display_units import Units, in_chosen_units
-from sciagent.domain.evidence import Finding
-from sciagent.domain.outcomes_and_verdicts import Outcome, Verdict
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Verdict
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import conversion_factor
-from sciagent.domain.rung_calibration import calibrated
+from sciagent.domain.rung_calibration_on_measurements import calibrated
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 from sciagent.execution.worker.read_claimed_jobs import scratch_of
-from sciagent.store.campaign_state import directives, evidence_watermarks, standings
+from sciagent.store.campaign_state import directives, note_and_take_watermarks, standings
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, evidence
@@ -308,7 +315,7 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
             bench = CampaignWorkbench(built, worker, new_owner())
             answers = bench.propose(batch)
             with built.ledger.begin() as connection:
-                evidence_watermarks.lock(connection, built.row.id)
+                note_and_take_watermarks.lock(connection, built.row.id)
                 bench.commit(connection, None)
                 keys = [answer.key for answer in answers if answer.key]
                 ids = candidates.ids_of(connection, keys)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sciagent.campaign.core.built_campaign import BuiltLadder, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import BuiltLadder, BuiltRung
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.core.product_libraries import library_of
 from sciagent.campaign.core.verdicts_and_places import judge
@@ -25,11 +25,11 @@ from sciagent.campaign.file.proposers import EnumerateSpec, ScreenSpec
 from sciagent.campaign.file.subject_and_safety import stated_column
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import KNOWN, ObservationSchema
 from sciagent.campaign.pricing.pool_law_and_cost_unit import PricedCampaign, rebuild_with_law
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.plan import PlanSample, RungTells
-from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.evidence import Computation
-from sciagent.domain.outcomes_and_verdicts import Verdict
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
+from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.errors import InvalidCandidateError, SciagentError, UsageError
 from sciagent.scheduling.aims_and_payoff import Aim
@@ -38,7 +38,7 @@ from sciagent.scheduling.dynamic_programme import variances_left
 from sciagent.scheduling.law.gaussian_process_chain import Forecast
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import spend
+from sciagent.store.job_queue import reservations_and_bookings
 from sciagent.verification.cost_models import MIN_OBSERVATIONS, expected_ratio, ratio_90th_percentile
 from sciagent.verification.sandbox.host import Request, Worker
 from sciagent.verification.verifier_contract import Verifier
@@ -312,7 +312,9 @@ def learnt_from_ledger(
     # what identifies a rung in any campaign: its verifier, version and settings
     identity = {position: ladder.rungs[position].verifier.computation for position in schema.paid}
     with ledger.read() as connection:
-        ratios = {position: spend.cost_ratios(connection, *identity[position]) for position in schema.paid}
+        ratios = {
+            position: reservations_and_bookings.cost_ratios(connection, *identity[position]) for position in schema.paid
+        }
         for name in reversed(campaigns.names(connection)[-MAX_EARLIER_CAMPAIGNS:]):
             row = campaigns.get(connection, name)
             stored = {rung.computation for rung in campaigns.rungs(connection, row.id)}

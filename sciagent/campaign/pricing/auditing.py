@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import KNOWN, LedgerPool, ObservationSchema
 from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.array_types import Array, RowIndices

@@ -21,7 +21,7 @@ from sciagent.domain.objectives import Valuation
 from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.errors import SciagentError
 from sciagent.scheduling.candidate_indices import CandidateGroup
-from sciagent.scheduling.law.stacked_law import foretell
+from sciagent.scheduling.law.stacked_laws_with_and_without_structure import foretell
 from sciagent.scheduling.rules.warm_up import MIN_WARM_UP
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger

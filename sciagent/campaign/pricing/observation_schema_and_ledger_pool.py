@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.objectives import Objective, Window
 from sciagent.domain.quantities import Censoring
@@ -36,7 +36,7 @@ from sciagent.store.results import candidates, laws_and_audits, pooled_replicate
 from sciagent.verification.cost_models import cost_or_none
 
 if TYPE_CHECKING:
-    from sciagent.campaign.core.built_campaign import BuiltLadder, BuiltRung
+    from sciagent.campaign.core.built_campaign_and_derived_values import BuiltLadder, BuiltRung
     from sciagent.scheduling.aims_and_payoff import Aim, Aims
 
 

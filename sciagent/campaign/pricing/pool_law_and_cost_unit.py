@@ -23,7 +23,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import (
     LedgerPool,

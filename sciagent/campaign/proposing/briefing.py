@@ -15,17 +15,17 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.agent.tools.tool_registry import Past
+from sciagent.agent.tools.tool_contract_and_calls import Past
 from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.proposing.prediction_scores import in_canonical, latest_scores
 from sciagent.campaign.proposing.proposal_novelty import best_candidates
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.display_units import chosen_unit_of, in_chosen_units, window_text
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
 from sciagent.domain.quantities import value_text
 from sciagent.domain.worth import Worth
@@ -33,7 +33,7 @@ from sciagent.errors import InvalidCandidateError
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.campaign_state.standings import WORTH_COLUMNS
 from sciagent.store.database import tables as t
-from sciagent.store.database.candidates_by_sequence_number import WHOLE, CandidatePart
+from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled_replicates
 from sciagent.store.views import campaign_counts
 

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from sciagent.agent.messages_sampling_and_policy_client import Message, to_json
-from sciagent.agent.tools.subject_tools import tools_of
-from sciagent.agent.tools.tool_registry import Observation, Registry
+from sciagent.agent.tools.showing_tools_and_tools_of_subject import tools_of
+from sciagent.agent.tools.tool_contract_and_calls import Observation, Registry
 from sciagent.agent.tools.toolbox import Toolbox, call_record
-from sciagent.campaign.core.built_campaign import Built, prepare
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, prepare
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.campaign.proposing.source_contract_and_scripts import next_episode, turn_seed
-from sciagent.store.campaign_state import campaigns, evidence_watermarks, proposer_trajectories
+from sciagent.store.campaign_state import campaigns, note_and_take_watermarks, proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.learning import policies_and_roles
 from sciagent.verification.sandbox.host import Worker
@@ -45,7 +45,7 @@ class McpEpisode:
             f"{briefing.goal(built)}\n\nLeft to spend: {briefing.remaining_budget_text(left)}.\n\n{learned}"
         )
         with built.ledger.begin() as connection:
-            evidence_watermarks.lock(connection, built.row.id)
+            note_and_take_watermarks.lock(connection, built.row.id)
             self._number = next_episode(connection, built)
             seed = turn_seed(built, self._number, number=0)
             settings = {"client": self._client}
@@ -86,7 +86,7 @@ class McpEpisode:
             calls = [call_record(name, text, observation)]
             observations = [to_json(Message("tool", observation.text, name=name[:MAX_TOOL]))]
             with built.ledger.begin() as connection:
-                evidence_watermarks.lock(connection, built.row.id)
+                note_and_take_watermarks.lock(connection, built.row.id)
                 new = NewTurn(
                     number,
                     cursor={},  # the client keeps its own state

@@ -24,7 +24,7 @@ from sciagent.agent.messages_sampling_and_policy_client import (
     to_json,
 )
 from sciagent.agent.tools.toolbox import Toolbox
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
@@ -40,8 +40,8 @@ from sciagent.domain.safe_text_and_durations import storable
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn, SampledRow
-from sciagent.store.job_queue import spend
-from sciagent.store.job_queue.spend import Bill
+from sciagent.store.job_queue import reservations_and_bookings
+from sciagent.store.job_queue.reservations_and_bookings import Bill
 from sciagent.store.learning import policies_and_roles
 from sciagent.verification.sandbox.host import Worker
 
@@ -264,7 +264,9 @@ class ModelSource:
                 untrainable=sampled.untrainable,
             )
             turn_id = proposer_trajectories.write_turn(connection, self._trajectory_ids[episode.number], new)
-            spend.book_many(connection, [Bill(built.row.id, rung_id=None, attempt_id=None, cost=cost)])
+            reservations_and_bookings.book_many(
+                connection, [Bill(built.row.id, rung_id=None, attempt_id=None, cost=cost)]
+            )
             if ended is None:
                 self._idle.append(episode)
             else:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy.engine import Connection
 
-from sciagent.agent import installed_models
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.agent import install_and_find_models
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
@@ -56,7 +56,7 @@ def _resolved(connection: Connection, named: str) -> PolicyRow:
 
     A model of this machine is entered in the ledger. Raises UnknownNameError.
     """
-    here = {model.name: model for model in installed_models.installed()}
+    here = {model.name: model for model in install_and_find_models.installed()}
     roles = policies_and_roles.current(connection)
     if named in here and named not in roles:
         identity = PolicyIdentity(here[named].policy, IN_PROCESS, here[named].sha256)
@@ -77,4 +77,4 @@ def _local_model(policy: PolicyRow) -> str:
             f"{policy.name} is an adapter, which only a server can add to its base model: "
             "sciagent adapters NAME FOLDER, then `endpoint` in the campaign file"
         )
-    return installed_models.of_weights(policy.base_sha256, policy.name).name
+    return install_and_find_models.of_weights(policy.base_sha256, policy.name).name

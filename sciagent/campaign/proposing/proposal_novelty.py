@@ -10,14 +10,14 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.chemistry.subjects.base import Subject
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.proposer_interfaces import KnownCandidate, MeasuredCandidate
 from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state import standings
-from sciagent.store.database.candidates_by_sequence_number import WHOLE, CandidatePart
+from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled_replicates
 
 MAX_COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung, record_derived
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, record_derived
 from sciagent.campaign.core.record_results_and_place import log_blocked
 from sciagent.campaign.core.relaxed_to_same_structure import find_likenesses
 from sciagent.campaign.core.verdicts_and_places import place
@@ -21,9 +21,9 @@ from sciagent.campaign.proposing.proposal_novelty import (
 )
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs, answer_at_once
 from sciagent.chemistry.fingerprints_and_families import Features
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.outcomes_and_verdicts import Reason, Verdict
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
 from sciagent.domain.proposer_interfaces import KnownCandidate, MeasuredCandidate, ProposalIn, ProposalOut
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import InvalidCandidateError
@@ -31,7 +31,7 @@ from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.store.campaign_state import campaigns, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
-from sciagent.store.job_queue.spend import Bill, book_many
+from sciagent.store.job_queue.reservations_and_bookings import Bill, book_many
 from sciagent.store.results import candidates
 
 MAX_TEXT_LENGTH = 4000  # characters stored of a proposed text

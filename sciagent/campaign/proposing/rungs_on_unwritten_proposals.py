@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung, with_derived
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, with_derived
 from sciagent.campaign.core.record_results_and_place import answer_of
 from sciagent.campaign.core.verdicts_and_places import Answer, Place
 from sciagent.campaign.proposing.proposal_novelty import Note
 from sciagent.chemistry.subjects.base import Standardised
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
 from sciagent.domain.states_and_needs import MAX_LOSSES, Standing
 from sciagent.errors import CampaignError

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import OneProposerSpec
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.proposer_interfaces import Turn
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sciagent.agent.messages_sampling_and_policy_client import PolicyClient
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LlmSpec, OneProposerSpec, SeveralSpec
 from sciagent.campaign.proposing.named_policies import with_model_name
 from sciagent.domain.cost_and_budget import Cost

@@ -14,7 +14,7 @@ from typing import Any
 
 from sciagent.chemistry.crystal import SYMPREC, Crystal
 from sciagent.chemistry.crystals.bonds import contacts, electronegativity, is_metal, radius
-from sciagent.chemistry.crystals.cells_and_symmetry import NO_NEGATIVITY
+from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import NO_NEGATIVITY
 
 Point = tuple[float, float, float]
 """x to the right, y upwards, and the distance towards the eye, in angstrom."""

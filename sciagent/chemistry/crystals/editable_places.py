@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from sciagent.chemistry.crystal import SYMPREC, Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.bonds import shortest_contact
-from sciagent.chemistry.crystals.cells_and_symmetry import rescaled, symmetry_of
+from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import rescaled, symmetry_of
 from sciagent.errors import InvalidCandidateError
 
 PlaceKind = Literal["element", "orbit", "cell", "void"]

@@ -3,7 +3,8 @@
 A shorthand is a prototype and the elements on its places, in the order of its formula. Common prototypes are in
 `prototypes.csv`: the setting of the space group by its number in spglib, the cell relative to a, and one position for
 each orbit, with a letter for its element. Other prototypes are named by their AFLOW label, such as `AB3_oC8_65_a_bf: Cd
-Pt`; their elements are in the order of the letters. Cells have the volume of `cells_and_symmetry.rescaled`.
+Pt`; their elements are in the order of the letters. Cells have the volume of
+`cell_building_scaling_and_symmetry.rescaled`.
 
 Sources: Mehl et al., Comput. Mater. Sci. 136, S1 (2017), the AFLOW library, as pymatgen ships it. Not from there:
 Shannon, Rogers, Prewitt, Inorg. Chem. 10, 713 (1971), delafossite; Hill, Craig, Gibbs, Phys. Chem. Miner. 4, 317
@@ -30,14 +31,14 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.crystal import NO_PYMATGEN, Crystal, crystal_from_structure
-from sciagent.chemistry.crystals.cells_and_symmetry import (
+from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import (
     CrystalSymmetry,
     analysis_folder,
     expanded,
     rescaled,
     symmetry_of,
 )
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 
 MAX_SHORTHAND = 200

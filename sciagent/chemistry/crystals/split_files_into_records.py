@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sciagent.chemistry.crystals.cells_and_symmetry import MAX_CHARACTERS
-from sciagent.chemistry.crystals.notation import cif_blocks
+from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import MAX_CHARACTERS
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import cif_blocks
 from sciagent.chemistry.molecule_files import StructureRecord, names_in, read_structures
 from sciagent.errors import InputFileError
 from sciagent.inputs.open_input import open_input

@@ -20,7 +20,7 @@ from typing import Any
 from rdkit import Chem
 from rdkit.Chem import rdChemReactions
 
-from sciagent.chemistry.editing.molecule_parts import (
+from sciagent.chemistry.editing.join_and_exchange_molecule_parts import (
     NOT_A_CHILD,
     TEMPLATES,
     connected_atoms,

@@ -22,16 +22,20 @@ from typing import Any, Literal
 
 from rdkit import Chem
 
-from sciagent.chemistry.editing import molecule_parts
-from sciagent.chemistry.editing.molecule_parts import (
+from sciagent.chemistry.editing.join_and_exchange_molecule_parts import (
     ANNELATIONS,
     NAMED_ARYLS,
     NAMED_LINKERS,
     NAMED_RINGS,
     SUBSTITUENTS,
+    add_group,
+    change_element,
     connected_atoms,
     linker_paths,
     pattern,
+    replace_group,
+    replace_linker,
+    replace_ring,
     ring_systems,
 )
 from sciagent.chemistry.editing.mutate_and_crossover import ANY, MAX_PRODUCTS, EditLimits, accepted, canonical, reaction
@@ -47,7 +51,7 @@ _OPEN = "[$([cH]),$([CX3;H1,H2]=C),$([CX2H]#C),$([nH]),$([CX4;H1,H2,H3]),$([NX3;
 _AZA = "[n;H0;D2;+0]"
 _BRIDGE = "[$([CX4;H2;D2]),$([NX3;H1;D2;+0;!$(N-[!#6])]),$([OX2;H0;D2]),$([SX2;H0;D2]),$([o,s;r5]),$([nH;r5])]"
 ATOMS: dict[str, str] = {"CH2": "C", "NH": "N", "oxygen": "O", "sulfur": "S"}
-# patterns that a child may have only if its parent has them, in addition to `molecule_parts.NOT_A_CHILD`
+# patterns that a child may have only if its parent has them, in addition to NOT_A_CHILD of the parts
 NOT_BY_NAME: tuple[str, ...] = (
     "[#7]-[F,Cl,Br,I]",
     "n-[OX2,SX2]",
@@ -110,33 +114,33 @@ def _fuse(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
 def _link(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
     """Yields the children with the linker in both directions."""
     for turned in (False, True):
-        yield molecule_parts.replace_linker(mol, place[0], place[1:-1], place[-1], NAMED_LINKERS[what], turned=turned)
+        yield replace_linker(mol, place[0], place[1:-1], place[-1], NAMED_LINKERS[what], turned=turned)
 
 
 def _swap_atom(mol: Any, place: tuple[int, ...], what: str) -> Iterator[Any]:
     """Yields the child; nothing for CH2 in an aromatic ring, which it would break."""
     is_aromatic = mol.GetAtomWithIdx(place[0]).GetIsAromatic()
     if not (is_aromatic and ATOMS[what] == "C"):
-        yield molecule_parts.change_element(mol, place[0], ATOMS[what])
+        yield change_element(mol, place[0], ATOMS[what])
 
 
 _NEW_LINKERS = tuple(name for name in NAMED_LINKERS if name != "direct bond")
 _ALL = (
     NamedEdit(
         "add substituent", "hydrogen", tuple(GROUPS), "a group in place of a hydrogen",
-        lambda mol, place, what: [molecule_parts.add_group(mol, place[0], GROUPS[what])],
+        lambda mol, place, what: [add_group(mol, place[0], GROUPS[what])],
     ),
     NamedEdit(
         "replace substituent", "substituent", tuple(GROUPS), "another group in place of one that is there",
-        lambda mol, place, what: [molecule_parts.replace_group(mol, place[0], place[1], GROUPS[what])],
+        lambda mol, place, what: [replace_group(mol, place[0], place[1], GROUPS[what])],
     ),
     NamedEdit(
         "remove substituent", "substituent", (*GROUPS, "iodo"), "a hydrogen in place of a group; what: that group",
-        lambda mol, place, what: [molecule_parts.replace_group(mol, place[0], place[1])], by_group=True,
+        lambda mol, place, what: [replace_group(mol, place[0], place[1])], by_group=True,
     ),
     NamedEdit(
         "swap ring", "ring", tuple(NAMED_RINGS), "another ring in place of a whole ring system",
-        lambda mol, place, what: molecule_parts.replace_ring(mol, place, NAMED_RINGS[what]),
+        lambda mol, place, what: replace_ring(mol, place, NAMED_RINGS[what]),
     ),
     NamedEdit(
         "fuse ring", "ring edge", tuple(ANNELATIONS), "an aromatic ring fused to an edge with two CH", _fuse
@@ -145,11 +149,11 @@ _ALL = (
     NamedEdit("replace linker", "linker", tuple(NAMED_LINKERS), "another linker between two parts", _link),
     NamedEdit(
         "swap CH for N", "hydrogen", (), "a ring nitrogen in place of an aromatic CH",
-        lambda mol, place, what: [molecule_parts.change_element(mol, place[0], "N")],
+        lambda mol, place, what: [change_element(mol, place[0], "N")],
     ),
     NamedEdit(
         "swap N for CH", "aromatic nitrogen", (), "an aromatic CH in place of a ring nitrogen",
-        lambda mol, place, what: [molecule_parts.change_element(mol, place[0], "C")],
+        lambda mol, place, what: [change_element(mol, place[0], "C")],
     ),
     NamedEdit(
         "swap atom", "bridge", tuple(ATOMS), "CH2, NH, O or S in place of one of them between two atoms",

@@ -13,8 +13,8 @@ from typing import Any
 
 from rdkit import Chem
 
-from sciagent.chemistry.editing import molecule_parts
-from sciagent.chemistry.editing.molecule_parts import LINKERS, RINGS
+from sciagent.chemistry.editing import join_and_exchange_molecule_parts
+from sciagent.chemistry.editing.join_and_exchange_molecule_parts import LINKERS, RINGS
 
 Edit = Callable[[Any, random.Random, Sequence[str]], Any]
 
@@ -46,7 +46,7 @@ def append_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     element = draw(rng, elements, order)
     if element is None:
         return None
-    child = molecule_parts.kekule(mol)
+    child = join_and_exchange_molecule_parts.kekule(mol)
     new = child.AddAtom(Chem.Atom(element))
     child.AddBond(place, new, ORDERS[order - 1])
     return child
@@ -58,7 +58,7 @@ def insert_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     element = draw(rng, elements, valence=2)
     if not bonds or element is None:
         return None
-    child = molecule_parts.kekule(mol)
+    child = join_and_exchange_molecule_parts.kekule(mol)
     bond = child.GetBondWithIdx(rng.choice(bonds))
     first = bond.GetBeginAtomIdx()
     second = bond.GetEndAtomIdx()
@@ -76,7 +76,7 @@ def take_out_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     removable = [a.GetIdx() for a in mol.GetAtoms() if a.GetDegree() <= 3 and a.GetFormalCharge() == 0]
     if len(removable) < 2:  # a single one may be the whole molecule
         return None
-    child = molecule_parts.kekule(mol)
+    child = join_and_exchange_molecule_parts.kekule(mol)
     atom = child.GetAtomWithIdx(rng.choice(removable))
     around = [n.GetIdx() for n in atom.GetNeighbors()]
     rng.shuffle(around)
@@ -90,7 +90,7 @@ def take_out_atom(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
 
 def change_element(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Changes the element of an atom and keeps its bonds."""
-    child = molecule_parts.kekule(mol)
+    child = join_and_exchange_molecule_parts.kekule(mol)
     neutral = [a for a in child.GetAtoms() if a.GetFormalCharge() == 0 and not a.GetNumRadicalElectrons()]
     atoms = [a for a in neutral if a.GetSymbol() in VALENCE]
     if not atoms:
@@ -99,12 +99,12 @@ def change_element(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any
     n_bonds = round(sum(b.GetBondTypeAsDouble() for b in atom.GetBonds()))
     other_elements = [e for e in elements if e != atom.GetSymbol()]
     element = draw(rng, other_elements, n_bonds)
-    return None if element is None else molecule_parts.change_element(mol, atom.GetIdx(), element)
+    return None if element is None else join_and_exchange_molecule_parts.change_element(mol, atom.GetIdx(), element)
 
 
 def change_bond_order(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Raises the order of a bond, if there are hydrogens for it, or lowers it."""
-    child = molecule_parts.kekule(mol)
+    child = join_and_exchange_molecule_parts.kekule(mol)
     hydrogens = [a.GetTotalNumHs() for a in mol.GetAtoms()]
     changes = []
     for bond in child.GetBonds():
@@ -124,30 +124,30 @@ def change_bond_order(mol: Any, rng: random.Random, elements: Sequence[str]) -> 
 
 def replace_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Replaces a ring system by a ring of the table. Its substituents move to random free places of the new ring."""
-    systems = molecule_parts.ring_systems(mol)
+    systems = join_and_exchange_molecule_parts.ring_systems(mol)
     if not systems:
         return None
     system = rng.choice(systems)
-    arms_and_removed = molecule_parts.ring_arms(mol, system)
+    arms_and_removed = join_and_exchange_molecule_parts.ring_arms(mol, system)
     if arms_and_removed is None:
         return None
     arms, removed = arms_and_removed  # an arm: the ring atom and the atom outside that it bears
     ring = rng.choice(RINGS)
     free_places = list[int]()  # atoms of the new ring, each as often as it has hydrogens
-    for atom in molecule_parts.fragment(ring).GetAtoms():
+    for atom in join_and_exchange_molecule_parts.fragment(ring).GetAtoms():
         free_places += [atom.GetIdx()] * atom.GetTotalNumHs()
     rng.shuffle(free_places)
     if len(free_places) < len(arms):
         return None
-    child, offset = molecule_parts.with_loose_fragment(mol, ring)
+    child, offset = join_and_exchange_molecule_parts.with_loose_fragment(mol, ring)
     for (_, outer), place in zip(arms, free_places, strict=False):
         child.AddBond(outer, offset + place, Chem.BondType.SINGLE)
-    return molecule_parts.without_atoms(child, [*system, *removed])
+    return join_and_exchange_molecule_parts.without_atoms(child, [*system, *removed])
 
 
 def open_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Removes a single bond of a ring, in the Kekulé structure."""
-    child = molecule_parts.kekule(mol)
+    child = join_and_exchange_molecule_parts.kekule(mol)
     bonds = [b for b in child.GetBonds() if b.IsInRing() and b.GetBondType() == Chem.BondType.SINGLE]
     if not bonds:
         return None
@@ -176,14 +176,14 @@ def close_ring(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
                 pairs.append((i, j))
     if not pairs:
         return None
-    child = molecule_parts.kekule(mol)
+    child = join_and_exchange_molecule_parts.kekule(mol)
     child.AddBond(*rng.choice(pairs), Chem.BondType.SINGLE)
     return child
 
 
 def replace_linker(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any:
     """Replaces a bond between two parts, or a chain of up to three atoms, by a linker of the table."""
-    paths = molecule_parts.linker_paths(mol)
+    paths = join_and_exchange_molecule_parts.linker_paths(mol)
     if not paths:
         return None
     left, inner, right = rng.choice(paths)
@@ -191,7 +191,7 @@ def replace_linker(mol: Any, rng: random.Random, elements: Sequence[str]) -> Any
     order_of_ends = [0, 1]  # either end may come first
     rng.shuffle(order_of_ends)
     is_turned = order_of_ends != [0, 1]
-    return molecule_parts.replace_linker(mol, left, inner, right, linker, turned=is_turned)
+    return join_and_exchange_molecule_parts.replace_linker(mol, left, inner, right, linker, turned=is_turned)
 
 
 def end_atoms(bond: Any) -> tuple[Any, Any]:

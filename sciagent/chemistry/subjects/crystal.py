@@ -18,9 +18,9 @@ from sciagent.chemistry.crystals.edits import CrystalLimits, CrystalPlace
 from sciagent.chemistry.crystals.prototypes_and_same_structures import family
 from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import CandidateColumns, EditSet, LibraryVersions, Standardised, Subject, Words
-from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.evidence import content_hash
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class CrystalSubject(Subject):
         return f"{candidate.n_atoms} atoms in the primitive cell"
 
     def caveat(self, notation: str) -> str:
-        from sciagent.chemistry.crystals.cells_and_symmetry import MEAN_LENGTH_ERROR, is_estimated
+        from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import MEAN_LENGTH_ERROR, is_estimated
 
         crystal = _read(notation)
         if crystal is None or not is_estimated(crystal.structure):
@@ -193,7 +193,7 @@ class CrystalReading:
             raise InvalidCandidateError(Reason.NOT_TEXT, f"a structure is a text, not {type(text).__name__}")
         if multiplicity is not None:
             raise InvalidCandidateError(Reason.MULTIPLICITY, "a crystal has no multiplicity of its own")
-        from sciagent.chemistry.crystals.notation import read_crystal
+        from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 
         crystal = _KNOWN.get(text)
         if crystal is None:

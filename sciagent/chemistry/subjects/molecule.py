@@ -16,8 +16,8 @@ from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.chemistry.molecule_files import StructureRecord, read_structures
 from sciagent.chemistry.molecule_normal_form import STANDARDISER_VERSION
 from sciagent.chemistry.subjects.base import CandidateColumns, EditSet, LibraryVersions, Subject, Words
-from sciagent.chemistry.subjects.standardisation import Standardisation
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.chemistry.subjects.fragments_and_protonation import Standardisation
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.safe_text_and_durations import shown
 from sciagent.errors import InvalidCandidateError
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from rdkit import Chem
 
-from sciagent.chemistry.editing import molecule_parts, mutate_and_crossover, named_edits
+from sciagent.chemistry.editing import join_and_exchange_molecule_parts, mutate_and_crossover, named_edits
 from sciagent.chemistry.editing.mutate_and_crossover import EditLimits, canonical
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS, Site
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.subjects.base import EditSet
-from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 
 MAX_LISTED_ATOMS = 100  # largest number of heavy atoms of a molecule whose sites are listed
 
@@ -41,7 +41,7 @@ class MoleculeEdits(EditSet):
 
     @cached_property
     def tables_hash(self) -> str:
-        tables = {name: value for name, value in vars(molecule_parts).items() if name.isupper()}
+        tables = {name: value for name, value in vars(join_and_exchange_molecule_parts).items() if name.isupper()}
         return content_hash(tables)
 
     def limits(self, checks: Sequence[Any] = (), size: int | None = None) -> EditLimits:

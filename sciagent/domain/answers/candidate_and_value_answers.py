@@ -24,9 +24,9 @@ from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAda
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from sciagent.domain.candidate_and_names import Names, identifier_text, smiles_of, structure_heading
+from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text, smiles_of, structure_heading
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
-from sciagent.domain.evidence import Measured, file_of
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, file_of
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.quantities import Censoring, named_value_text, value_text
 

@@ -14,8 +14,14 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as NotInTime
 from typing import TYPE_CHECKING, Any
 
-from sciagent.execution.celery import broker_messages
-from sciagent.execution.celery.broker_messages import FIRST_PAUSE, LONGEST_PAUSE, PREFIX, Broker, close_quietly
+from sciagent.execution.celery import broker_address_and_work_tokens
+from sciagent.execution.celery.broker_address_and_work_tokens import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    PREFIX,
+    Broker,
+    close_quietly,
+)
 
 if TYPE_CHECKING:
     from kombu import Connection, Exchange, Message
@@ -71,9 +77,9 @@ class Wakeups:
             producer = Producer(channel, serializer="json")
             for _ in range(min(n, MOST_TOKENS)):
                 producer.publish(
-                    broker_messages.body(name),
+                    broker_address_and_work_tokens.body(name),
                     routing_key=token_queue.routing_key,
-                    headers=broker_messages.headers(name),
+                    headers=broker_address_and_work_tokens.headers(name),
                     retry=False,
                 )
 

@@ -24,7 +24,7 @@ from celery.concurrency.thread import TaskPool
 
 from sciagent.domain.states_and_needs import JobState
 from sciagent.errors import UsageError
-from sciagent.execution.celery.broker_messages import PREFIX, TASK, Broker
+from sciagent.execution.celery.broker_address_and_work_tokens import PREFIX, TASK, Broker
 from sciagent.execution.celery.wakeups import HEARTBEAT_SECONDS, Wakeups
 from sciagent.execution.worker.presence_and_leases import Presence
 from sciagent.execution.worker.worker_slot import Runner
@@ -257,7 +257,9 @@ def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
         broker_connection_max_retries=None,
         broker_connection_retry_on_startup=True,
         broker_heartbeat=HEARTBEAT_SECONDS,
-        broker_transport="sciagent.execution.celery.hardened_transport.Transport" if broker.is_redis else None,
+        broker_transport="sciagent.execution.celery.hardened_consumer_and_transport.Transport"
+        if broker.is_redis
+        else None,
         broker_transport_options=broker.transport_options(ANSWER_SECONDS),
         broker_url=broker.url,
         broker_use_ssl=broker.encryption().get("ssl"),
@@ -266,7 +268,7 @@ def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
         task_ignore_result=True,
         task_publish_retry=False,
         task_queues=[broker.queue(name) for name in queues],
-        worker_consumer="sciagent.execution.celery.hardened_transport.Consumer",
+        worker_consumer="sciagent.execution.celery.hardened_consumer_and_transport.Consumer",
         worker_disable_prefetch=broker.is_redis,  # on RabbitMQ the consumer prefetches one message
         worker_enable_prefetch_count_reduction=False,
         worker_enable_remote_control=False,

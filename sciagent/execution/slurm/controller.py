@@ -17,13 +17,13 @@ from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import JobState, parse_needs
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.execution.slurm.array_element import LINGER_SECONDS, ElementTask, parse_task
-from sciagent.execution.slurm.job_arrays import ElementState, ElementStatus, Slurm, Spool, spools
 from sciagent.execution.slurm.site_profile import ResourceRequest, SiteProfile, choose_partition, need_of
+from sciagent.execution.slurm.submit_and_poll_arrays import ElementState, ElementStatus, Slurm, Spool, spools
 from sciagent.execution.worker import end_attempts
 from sciagent.execution.worker.presence_and_leases import Presence
 from sciagent.store.campaign_state import campaigns

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import EvidenceKey, Finding
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey, Finding
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import (
     AfterAttempt,
     AttemptState,
@@ -32,10 +32,10 @@ from sciagent.domain.states_and_needs import (
 from sciagent.execution.worker.read_claimed_jobs import ClaimedJob, checkpoints_home
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, leases, offers, spend
+from sciagent.store.job_queue import attempts, leases, offers, reservations_and_bookings
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, HeldJob, JobEnd, LiveAttempt
-from sciagent.store.job_queue.spend import Bill, CostSeen
+from sciagent.store.job_queue.reservations_and_bookings import Bill, CostSeen
 from sciagent.store.results import evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from sciagent.verification.cost_models import unmeasured
@@ -212,7 +212,7 @@ def complete_direct(
         end = AttemptEnd(attempt_id, AttemptState.FAILED, cost, wall, finding.outcome, finding.reason, finding.detail)
     attempts.end_many(connection, [end])
     if campaign_id is not None:
-        spend.book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
+        reservations_and_bookings.book_many(connection, [Bill(campaign_id, rung_id, attempt_id, cost)])
     written = _record_evidence(connection, with_evidence, [attempt_id] * len(with_evidence))
     _mark_ends(connection, [attempt_id], written)
     remaining = iter(written)  # in the order of `with_evidence`
@@ -375,7 +375,7 @@ def _close(connection: Connection, closings: Sequence[_Closing]) -> None:
         for closing in closings
         if closing.campaign_id is not None
     ]
-    spend.book_many(connection, bills)
+    reservations_and_bookings.book_many(connection, bills)
 
 
 def _record_evidence(
@@ -413,7 +413,7 @@ def _record_evidence(
             )
             costs_seen.append(cost_seen)
     recorded = evidence.record_once(connection, new)
-    spend.observe_costs(connection, costs_seen)
+    reservations_and_bookings.observe_costs(connection, costs_seen)
     answers: list[RecordedEvidence | None] = []
     for entry, row in zip(new, recorded, strict=True):
         if isinstance(row, RecordedEvidence) and entry.key.replicate == 0:
@@ -457,5 +457,5 @@ def _book_late(connection: Connection, late: Sequence[JobResult]) -> dict[int, M
         unbooked_cost = Cost({name: amount - booked.get(name, 0.0) for name, amount in whole_cost.items()})
         bills.append(Bill(result.job.task.campaign_id, result.job.task.rung_id, attempt_id, unbooked_cost))
     attempts.end_many(connection, ends)
-    spend.book_many(connection, bills)
+    reservations_and_bookings.book_many(connection, bills)
     return costs_before

@@ -18,9 +18,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import EvidenceKey
+from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey
 from sciagent.errors import LedgerError, SciagentError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from sciagent.lab.pages import answer_form, instrument_routes, sheets_and_labels, task_pages
+from sciagent.lab.pages import (
+    answer_form_and_attachments,
+    csv_answer_sheets_and_vial_labels,
+    instrument_routes,
+    task_pages,
+)
 from sciagent.web.app import Feature
 
-FEATURE = Feature((task_pages.pages, instrument_routes.pages, answer_form.pages, sheets_and_labels.pages))
+FEATURE = Feature(
+    (
+        task_pages.pages,
+        instrument_routes.pages,
+        answer_form_and_attachments.pages,
+        csv_answer_sheets_and_vial_labels.pages,
+    )
+)

@@ -12,7 +12,7 @@ from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.domain.people import Right
 from sciagent.lab import claims_and_vials, record_and_review_answers
-from sciagent.lab.read_lab_tasks import LabClaimed, LabEntered, TaskReader, TaskState
+from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabClaimed, LabEntered, TaskReader, TaskState
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.lab import tasks
 from sciagent.web.route_rules_and_request_guards import Pages, RouteRule

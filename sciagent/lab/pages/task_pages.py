@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, read_code
 from sciagent.domain.people import Right
@@ -24,8 +24,8 @@ from sciagent.domain.safe_text_and_durations import read_id
 from sciagent.domain.states_and_needs import JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
 from sciagent.lab import claims_and_vials, record_and_review_answers
-from sciagent.lab.pages.answer_form import LIMITS, TypedForm, keep_files
-from sciagent.lab.read_lab_tasks import LabTaskAnswer, TaskReader
+from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
+from sciagent.lab.pages.answer_form_and_attachments import LIMITS, TypedForm, keep_files
 from sciagent.lab.typed_answers import read_number, typed_answer
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger

@@ -27,7 +27,7 @@ from sciagent.domain.display_units import Units, chosen_unit_of
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import conversion_factor
 from sciagent.domain.states_and_needs import Standing
-from sciagent.report.parts.rung_agreement import MAX_CANDIDATES, PROPERTIES_ON_METHOD_SCALE, exact_values
+from sciagent.report.parts.rung_and_judge_agreement import MAX_CANDIDATES, PROPERTIES_ON_METHOD_SCALE, exact_values
 from sciagent.report.parts.wording import many
 from sciagent.scheduling.array_types import Array, Mask
 from sciagent.scheduling.audit_of_dropped import agreements, guard

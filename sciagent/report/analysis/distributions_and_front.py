@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.display_units import chosen_unit_of
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.safe_text_and_durations import cut
-from sciagent.report.analysis.ladder_figures import limits
+from sciagent.report.analysis.rung_spending_comparisons_and_worth import limits
 from sciagent.report.parts.campaign_charts import COLOURS, Window, draw_limits, figure, svg, with_chart_settings
 from sciagent.report.parts.wording import with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.subjects.registry import drawn
-from sciagent.domain.candidate_and_names import Names, identifier_text
-from sciagent.report.parts.best_candidates import properties_of_spec
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn
+from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text
+from sciagent.report.parts.best_candidate_cards_and_table import properties_of_spec
 from sciagent.report.parts.wording import words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results.candidates import names_of

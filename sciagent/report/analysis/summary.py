@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, JudgeAgreement
 from sciagent.domain.properties_and_levels import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS, Property
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.report.analysis.rejections_and_sessions import Rejection
 from sciagent.report.campaigns_at_work import time_left
-from sciagent.report.parts.best_candidates import KIND_PLACE, Card, Table
-from sciagent.report.parts.rung_agreement import decided_by_opinion
+from sciagent.report.parts.best_candidate_cards_and_table import KIND_PLACE, Card, Table
+from sciagent.report.parts.rung_and_judge_agreement import decided_by_opinion
 from sciagent.report.parts.wording import after_number, cost, duration, many, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views.report_queries import Passage
 
 if TYPE_CHECKING:
-    from sciagent.report.analysis.ladder_figures import Compared, Spending
+    from sciagent.report.analysis.rung_spending_comparisons_and_worth import Compared, Spending
 
 
 MAX_REASONS = 3  # reasons of rejections that are listed

@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.domain.candidate_and_names import MOLECULE_KIND
-from sciagent.domain.evidence import Measured
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.report.parts.export_rows import (

@@ -19,8 +19,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent import __version__
 from sciagent.chemistry.molecule import Molecule
-from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.candidate_and_names import MOLECULE_KIND
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.quantities import Censoring, value_text
 from sciagent.errors import SciagentError, UsageError
 from sciagent.report.parts.export_rows import FIXED_COLUMNS, Entry, MeasuredColumn, columns, entries, geometry, nested

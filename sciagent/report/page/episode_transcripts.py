@@ -18,8 +18,8 @@ from sciagent.campaign.proposing.prediction_scores import crps, read_predictions
 from sciagent.domain.display_units import Units, chosen_unit_of, quantity_in_chosen_unit
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.rung_positions_and_tiers import Tier
-from sciagent.report.analysis.proposers_compared import in_words
-from sciagent.report.parts.best_candidates import depicted, status
+from sciagent.report.analysis.proposers_and_prediction_scores import in_words
+from sciagent.report.parts.best_candidate_cards_and_table import depicted, status
 from sciagent.report.parts.wording import after_number, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.views.progress_and_comparisons import kind_of

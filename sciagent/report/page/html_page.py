@@ -26,20 +26,20 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.domain.candidate_and_names import name_rows
-from sciagent.domain.evidence import file_of
+from sciagent.domain.candidate_and_its_names_in_files import name_rows
+from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
 from sciagent.errors import UsageError
 from sciagent.report.analysis import (
     audit_results,
     distributions_and_front,
-    guard_charts,
-    ladder_figures,
-    proposers_compared,
+    policy_guard_charts,
+    proposers_and_prediction_scores,
     rejections_and_sessions,
+    rung_spending_comparisons_and_worth,
     summary,
 )
 from sciagent.report.page import episode_transcripts
-from sciagent.report.parts import best_candidates, campaign_charts, rung_agreement, wording
+from sciagent.report.parts import best_candidate_cards_and_table, campaign_charts, rung_and_judge_agreement, wording
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, all_rungs, rungs
 from sciagent.store.database.ledger import ArtifactStore, Ledger
@@ -56,7 +56,10 @@ VIEWER = "3Dmol-min.js"  # the script that shows molecules in three dimensions
 
 
 def page(
-    connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int = best_candidates.MAX_CARDS
+    connection: Connection,
+    row: CampaignRow,
+    artifacts: ArtifactStore,
+    top: int = best_candidate_cards_and_table.MAX_CARDS,
 ) -> str:
     """Returns the report of a campaign as HTML. top: number of best candidates that get a card."""
     register_ledger_properties(connection)
@@ -69,18 +72,22 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     status = campaign_counts.counts(connection, row)
     passages = funnel(connection, row)
     rungs_with_controls = all_rungs(connection, row.id)
-    spent = ladder_figures.spending(connection, row, rungs_with_controls)
+    spent = rung_spending_comparisons_and_worth.spending(connection, row, rungs_with_controls)
     unit, factor = wording.cost_unit(spent.total)
-    cards = best_candidates.cards(connection, row, decisive_rungs, artifacts, top)
-    table = best_candidates.table(connection, row, decisive_rungs)
-    rung_pairs = ladder_figures.compared(connection, row, decisive_rungs)
-    import_pairs = ladder_figures.compared_with_imports(connection, row, decisive_rungs)
+    cards = best_candidate_cards_and_table.cards(connection, row, decisive_rungs, artifacts, top)
+    table = best_candidate_cards_and_table.table(connection, row, decisive_rungs)
+    rung_pairs = rung_spending_comparisons_and_worth.compared(connection, row, decisive_rungs)
+    import_pairs = rung_spending_comparisons_and_worth.compared_with_imports(connection, row, decisive_rungs)
     rejected = rejections_and_sessions.rejections(connection, row, decisive_rungs)
     unread = rejections_and_sessions.fruitless_proposals(connection, row)
-    active_proposers = [p for p in proposers_compared.results(connection, row) if p.proposals or p.turns]
+    active_proposers = [p for p in proposers_and_prediction_scores.results(connection, row) if p.proposals or p.turns]
     terminal = summary.terminal(row, passages)
-    scores = proposers_compared.prediction_scores(connection, row)
-    geometries = {card.candidate.key[: best_candidates.KEY_DIGITS]: card.geometry for card in cards if card.geometry}
+    scores = proposers_and_prediction_scores.prediction_scores(connection, row)
+    geometries = {
+        card.candidate.key[: best_candidate_cards_and_table.KEY_DIGITS]: card.geometry
+        for card in cards
+        if card.geometry
+    }
     answers = summary.answers(
         row,
         status,
@@ -91,7 +98,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         pairs=rung_pairs,
         rejections=rejected,
         unread=unread,
-        judged=rung_agreement.judge_agreements(connection, row),
+        judged=rung_and_judge_agreement.judge_agreements(connection, row),
         measured=import_pairs,
     )
     only_proposer = active_proposers[0] if len(active_proposers) == 1 else None
@@ -105,13 +112,17 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "spending": spent,
         "cost_unit": unit,
         "cost_factor": factor,
-        "finders": active_proposers[: proposers_compared.LISTED],
-        "finders_left_out": len(active_proposers[proposers_compared.LISTED :]),
-        "finder_words": "" if only_proposer is None else proposers_compared.summary_sentence(only_proposer, row),
+        "finders": active_proposers[: proposers_and_prediction_scores.LISTED],
+        "finders_left_out": len(active_proposers[proposers_and_prediction_scores.LISTED :]),
+        "finder_words": ""
+        if only_proposer is None
+        else proposers_and_prediction_scores.summary_sentence(only_proposer, row),
         "predicted": scores,
-        "predictions": {c.candidate.key: proposers_compared.listed(c.origin.predicted, row.units) for c in cards},
+        "predictions": {
+            c.candidate.key: proposers_and_prediction_scores.listed(c.origin.predicted, row.units) for c in cards
+        },
         "shown_episodes": episode_transcripts.selection(connection, row),
-        "policies": guard_charts.policies(connection, row),
+        "policies": policy_guard_charts.policies(connection, row),
         "cards": cards,
         "glossary": wording.WORDS,
         "table": table,
@@ -120,8 +131,8 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "rejections": rejected,
         "unread": unread,
         "blocks": events(connection, row, "safety_blocked", limit=50),
-        "rungs": ladder_figures.rung_provenance(connection, row, rungs_with_controls),
-        "reused": ladder_figures.reused_by_rung(connection, row, rungs_with_controls),
+        "rungs": rung_spending_comparisons_and_worth.rung_provenance(connection, row, rungs_with_controls),
+        "reused": rung_spending_comparisons_and_worth.reused_by_rung(connection, row, rungs_with_controls),
         "amendments": amendments(connection, row),
         "directives": [d for d in directives(connection, row) if d["verb"] != "amend"],
         "sessions": rejections_and_sessions.sessions(connection, row),
@@ -134,7 +145,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
             {"": progress_and_comparisons.progress(connection, row, terminal.rung)}, row.has_limits
         ),
         "finders_chart": campaign_charts.progress(
-            proposers_compared.progress(connection, row, active_proposers), row.has_limits
+            proposers_and_prediction_scores.progress(connection, row, active_proposers), row.has_limits
         ),
         "prediction_charts": _learning(scores),
     }
@@ -144,7 +155,7 @@ MAX_LEARNING = 4  # number of charts of prediction scores by episode
 MIN_ANSWERS = 10  # answers from which a proposer has a line
 
 
-def _learning(scores: list[proposers_compared.PredictionAccuracy]) -> list[tuple[str, str, str]]:
+def _learning(scores: list[proposers_and_prediction_scores.PredictionAccuracy]) -> list[tuple[str, str, str]]:
     """Returns (rung, property, chart) where a proposer has enough answers in more than one bin of its episodes."""
     # {(rung, property, unit): {proposer: points (number of the episode, CRPS)}}
     groups: dict[tuple[str, str, str], dict[str, list[tuple[float, float]]]] = {}
@@ -215,7 +226,7 @@ def write_report(ledger: Ledger, name: str, path: Path, top: int | None = None) 
     """Writes the report of the campaign in its current state. Raises UnknownNameError."""
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
-        text = page(connection, row, ledger.artifacts, top=top or best_candidates.MAX_CARDS)
+        text = page(connection, row, ledger.artifacts, top=top or best_candidate_cards_and_table.MAX_CARDS)
     replace_text(path, text)
 
 

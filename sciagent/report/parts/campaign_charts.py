@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from sciagent.domain.safe_text_and_durations import cut
-from sciagent.report.parts.rung_agreement import Pair
+from sciagent.report.parts.rung_and_judge_agreement import Pair
 from sciagent.report.parts.wording import cost_unit
 from sciagent.store.views.progress_and_comparisons import ProgressStep
 from sciagent.store.views.report_queries import Passage

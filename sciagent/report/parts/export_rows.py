@@ -17,8 +17,8 @@ from typing import IO, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.candidate_and_names import identifier_text, name_cells, smiles_of
-from sciagent.domain.evidence import Measured
+from sciagent.domain.candidate_and_its_names_in_files import identifier_text, name_cells, smiles_of
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs

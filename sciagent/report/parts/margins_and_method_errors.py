@@ -16,14 +16,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.candidate_and_value_answers import MEASURED, LimitMargin, MethodFigures
 from sciagent.domain.display_units import chosen_unit_of
-from sciagent.domain.evidence import Measured, file_of, pooled, pooled_measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, file_of, pooled, pooled_measured
 from sciagent.domain.objectives import Window
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, from_canonical, spread_in_canonical_unit, to_canonical
-from sciagent.domain.rung_calibration import Fit, Fits
+from sciagent.domain.rung_calibration_on_measurements import Fit, Fits
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.report.parts.rung_agreement import MIN_PAIRS, PROPERTIES_ON_METHOD_SCALE
+from sciagent.report.parts.rung_and_judge_agreement import MIN_PAIRS, PROPERTIES_ON_METHOD_SCALE
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import progress_and_comparisons

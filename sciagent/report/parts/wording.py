@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
-from sciagent.domain.evidence import UNCERTAINTY_KIND, Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import UNCERTAINTY_KIND, Measured
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import value_text
 from sciagent.domain.safe_text_and_durations import one_line

@@ -43,7 +43,7 @@ from sciagent.scheduling.indices_to_recompute import (
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.rung_hints import Padded, hint_rows, with_hint_rows
 from sciagent.scheduling.law.similarity import Order, Similarity
-from sciagent.scheduling.law.stacked_law import Law, Stack
+from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Law, Stack
 from sciagent.scheduling.rules.warm_up import MIN_WARM_UP, first_candidates, whole_ladders, with_unfinished_ladders
 
 # largest fraction of the spend for lessons: on a rung with few common answers, and on other rungs; common answers are

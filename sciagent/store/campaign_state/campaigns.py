@@ -18,13 +18,13 @@ from sqlalchemy.engine import Connection
 from sciagent.domain import derived_properties as derived
 from sciagent.domain.answers.status_and_comparison import DriverState
 from sciagent.domain.display_units import Units, spec_in_chosen_units
-from sciagent.domain.evidence import Computation
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.properties_and_levels import properties
-from sciagent.domain.rung_calibration import Fits, in_use
+from sciagent.domain.rung_calibration_on_measurements import Fits, in_use
 from sciagent.domain.states_and_needs import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import DriverHeldError, StaleLeaseError, UnknownNameError
 from sciagent.inputs.environment_variables import lease_seconds
-from sciagent.store.campaign_state import evidence_watermarks
+from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 
@@ -167,7 +167,7 @@ def all_rungs(connection: Connection, campaign_id: int) -> list[RungRow]:
     column_names = [name for name in RungRow.__dataclass_fields__ if name not in ("derived", "all_fits")]
     query = sa.select(*(c[name] for name in column_names), t.campaign.c.spec["derived"]).join(t.campaign)
     rows = connection.execute(query.where(c.campaign_id == campaign_id).order_by(c.position)).all()
-    fits = evidence_watermarks.current_fits(connection, campaign_id)
+    fits = note_and_take_watermarks.current_fits(connection, campaign_id)
     ladder = []
     stated_properties: Sequence[Mapping[str, Any]] = ()
     for *values, stated_in_spec in rows:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.directive_verbs_and_steering_state import SteeringState, Verb, fold_directives
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns, evidence_watermarks
+from sciagent.store.campaign_state import campaigns, note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.engine import db_now
@@ -65,7 +65,7 @@ def write(
     payload: Mapping[str, Any] | None = None,
 ) -> int:
     """Append a directive; returns its id. The lock of the campaign makes its directives visible in the order of ids."""
-    evidence_watermarks.lock(connection, campaign_id)
+    note_and_take_watermarks.lock(connection, campaign_id)
     new = sa.insert(t.directive).values(campaign_id=campaign_id, candidate_id=candidate_id, rung_id=rung_id, verb=verb)
     new = new.values(payload=dict(payload or {}), who=who[:200], why=why[:MAX_REASON_LENGTH], at=db_now(connection))
     campaigns.wake(connection, campaign_id)

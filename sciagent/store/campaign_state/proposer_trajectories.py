@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.inputs.environment_variables import code_version
-from sciagent.store.campaign_state import evidence_watermarks
+from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.results.evidence import read_watermark
@@ -177,11 +177,11 @@ def turns(connection: Connection, trajectory_id: int) -> list[Any]:
 def write_turn(connection: Connection, trajectory_id: int, new: NewTurn, watermark: int | None = None) -> int:
     """Write a turn; returns its id.
 
-    watermark: as `evidence_watermarks.note` returned it in this transaction; None: it is noted here, which takes longer
+    watermark: as `note_and_take_watermarks.note` returned it in this transaction; None: it is noted here, which takes longer
     for many turns.
     """
     if watermark is None:
-        watermark = evidence_watermarks.note_of_trajectory(connection, trajectory_id)
+        watermark = note_and_take_watermarks.note_of_trajectory(connection, trajectory_id)
     values: dict[str, Any] = {"trajectory_id": trajectory_id, "at": db_now(connection), "watermark": watermark}
     values |= vars(new) | {"policy_version": new.policy_version[:200]}
     del values["sampled"], values["asked"]  # they are no columns; their fields are

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.candidate_and_names import identifier_text
-from sciagent.domain.evidence import Computation
-from sciagent.domain.outcomes_and_verdicts import Outcome, Verdict
+from sciagent.domain.candidate_and_its_names_in_files import identifier_text
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Verdict
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import Standing
-from sciagent.store.campaign_state import evidence_watermarks, standings
+from sciagent.store.campaign_state import note_and_take_watermarks, standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.engine import db_now
@@ -174,7 +174,7 @@ def write(
         "evidence_id": structure.evidence_id,
         "of_evidence_id": of.evidence_id,
         "distance": distance,
-        "watermark": evidence_watermarks.note(connection, campaign_id),
+        "watermark": note_and_take_watermarks.note(connection, campaign_id),
         "at": db_now(connection),
     }
     connection.execute(sa.insert(t.likeness), new)

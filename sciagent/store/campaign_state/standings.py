@@ -10,10 +10,10 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Worth
-from sciagent.store.campaign_state import evidence_watermarks
+from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many
-from sciagent.store.database.candidates_by_sequence_number import WHOLE, CandidatePart
+from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
 
 _CC = t.campaign_candidate.c
@@ -79,7 +79,7 @@ def decide(connection: Connection, campaign_id: int, decisions: Sequence[Mapping
     """Record decisions. decisions: rows of the decision table without campaign_id, watermark and at."""
     shared = {
         "campaign_id": campaign_id,
-        "watermark": evidence_watermarks.note(connection, campaign_id),
+        "watermark": note_and_take_watermarks.note(connection, campaign_id),
         "at": db_now(connection),
     }
     execute_many(connection, t.decision, decisions, shared)

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection, Engine
 from sciagent.errors import LedgerError
 from sciagent.store.database import migrate_and_back_up
 from sciagent.store.database.engine import connect, ledger_url, read_only, sqlite_path
-from sciagent.store.database.sqlite_file_guard import LedgerFile
+from sciagent.store.database.rescue_deleted_sqlite_file import LedgerFile
 
 
 class ArtifactStore:

@@ -1,7 +1,7 @@
 """The tables of the ledger. Times are UTC.
 
-The tables of learning, the laboratory and people are defined in `lab_and_learning_tables`, and can be imported from
-here, too. A watermark is a number of the ledger's counter; it tells which rows were written before which others.
+The tables of learning, the laboratory and people are defined in `lab_learning_and_people_tables`, and can be imported
+from here, too. A watermark is a number of the ledger's counter; it tells which rows were written before which others.
 Triggers in the database guard the append-only tables, such as evidence, turn and spend.
 """
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import ATTEMPT_TRANSITIONS, AttemptState, check_transition
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many, insert_many

@@ -17,7 +17,7 @@ from sciagent.errors import LedgerError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many, insert_many
 from sciagent.store.database.engine import db_now
-from sciagent.store.job_queue import spend
+from sciagent.store.job_queue import reservations_and_bookings
 
 PREFERRED = 1e6  # priority of jobs that a person promoted; above all priorities of a scheduler
 UNFINISHED = (JobState.QUEUED, JobState.RUNNING)
@@ -153,7 +153,7 @@ def cancel_queued(connection: Connection, job_ids: Sequence[int]) -> list[int]:
     update = sa.update(t.job).where(among(connection, j.id, job_ids), j.state == JobState.QUEUED)
     update = update.values(state=JobState.CANCELLED, updated_at=db_now(connection)).returning(j.id)
     cancelled = list(connection.execute(update).scalars())
-    spend.release_many(connection, cancelled)
+    reservations_and_bookings.release_many(connection, cancelled)
     return cancelled
 
 

@@ -17,7 +17,7 @@ from sciagent.inputs import environment_variables
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, insert_many
 from sciagent.store.database.engine import db_now
-from sciagent.store.job_queue import jobs, spend
+from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.store.job_queue.jobs import NewJob
 
 LEASE_SECONDS = environment_variables.lease_seconds()
@@ -195,7 +195,9 @@ def end_held(connection: Connection, ends: Sequence[JobEnd]) -> None:
             values["losses"] = j.losses + losses
         no_lease = {"lease_owner": None, "lease_until": None, "external": None, "cancel_requested": False}
         connection.execute(sa.update(t.job).where(among(connection, j.id, ids)).values(**values, **no_lease))
-    spend.release_many(connection, [end.claim.job_id for end in ends if end.state is not JobState.QUEUED])
+    reservations_and_bookings.release_many(
+        connection, [end.claim.job_id for end in ends if end.state is not JobState.QUEUED]
+    )
 
 
 class LiveAttempt(NamedTuple):

@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain import lab_messages_and_codes
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import CORES, GPU, JobState, Standing, parse_needs
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.errors import UnknownNameError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, enter_by_hash, insert_or_ignore

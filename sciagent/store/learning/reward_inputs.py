@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS, Cost
-from sciagent.domain.evidence import Computation, content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, content_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.evidence import IMPORT_VERIFIER, evidence_as_of

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.errors import UnknownNameError
 from sciagent.inputs.environment_variables import code_version
 from sciagent.store.database import tables as t

@@ -8,11 +8,11 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.inputs.environment_variables import code_version
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
-from sciagent.store.database.candidates_by_sequence_number import CandidatePart
+from sciagent.store.database.condition_for_part_of_candidates import CandidatePart
 from sciagent.store.database.engine import db_now
 
 _G = t.rollout_group.c

@@ -14,13 +14,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.base import CandidateColumns, Subject
-from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.candidate_and_names import IMPORTED_PREFIX, Candidate, Names, names_from_rows
-from sciagent.domain.evidence import content_hash
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.domain.candidate_and_its_names_in_files import IMPORTED_PREFIX, Candidate, Names, names_from_rows
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.safe_text_and_durations import storable
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, insert_or_ignore
-from sciagent.store.database.candidates_by_sequence_number import WHOLE, CandidatePart
+from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
 
 MAX_ALIAS = 4096  # characters of a text that is stored as an alias

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION
-from sciagent.domain.evidence import (
+from sciagent.domain.evidence_keys_and_pooled_replicates import (
     UNCERTAINTY_KIND,
     Computation,
     EvidenceKey,
@@ -22,7 +22,7 @@ from sciagent.domain.evidence import (
     Measured,
     with_uncertainty_kinds,
 )
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Kind, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, to_canonical
 from sciagent.domain.safe_text_and_durations import storable

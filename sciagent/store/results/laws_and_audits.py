@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.engine import db_now

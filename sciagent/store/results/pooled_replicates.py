@@ -8,11 +8,11 @@ from dataclasses import replace
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.evidence import Computation, pooled_measured, pooled_quantity
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, pooled_measured, pooled_quantity
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.rung_calibration import Fits, calibrated_quantities
+from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated_quantities
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.evidence import (

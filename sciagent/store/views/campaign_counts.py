@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, ControlCounts, LabCounts, RateUse, RungCounts
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS, WEEK
-from sciagent.domain.outcomes_and_verdicts import Verdict
+from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.domain.safe_text_and_durations import one_line
 from sciagent.domain.states_and_needs import CampaignState, JobState, Standing
@@ -31,7 +31,7 @@ from sciagent.store.campaign_state.campaigns import (
     slurm_warning,
 )
 from sciagent.store.database import tables as t
-from sciagent.store.database.candidates_by_sequence_number import WHOLE, CandidatePart
+from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
 from sciagent.store.lab import tasks
 

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.candidate_and_value_answers import CandidateName
 from sciagent.domain.answers.status_and_comparison import SharedCandidates, ValueSpread
 from sciagent.domain.display_units import Units, quantity_in_chosen_unit
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.display_units import Units, quantity_in_chosen_unit
-from sciagent.domain.evidence import file_of, pooled_quantity
+from sciagent.domain.evidence_keys_and_pooled_replicates import file_of, pooled_quantity
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.errors import UnknownNameError

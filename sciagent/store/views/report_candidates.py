@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.candidate_and_names import Names, identifier_text
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text
 from sciagent.domain.display_units import Units, as_imported, in_chosen_unit
-from sciagent.domain.evidence import Measured, pooled_measured
-from sciagent.domain.rung_calibration import Fits, calibrated
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, pooled_measured
+from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Verdict
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Verdict
 from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t

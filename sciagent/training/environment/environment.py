@@ -20,12 +20,12 @@ from typing import Any, TypedDict, TypeVar, Unpack
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing import briefing
 from sciagent.errors import EpisodeError, UsageError
-from sciagent.rewards.episode_rewards import reward_rows
+from sciagent.rewards.candidate_worths_and_episode_rewards import reward_rows
 from sciagent.rewards.publish_versions import check_scheduler, law_of
 from sciagent.rewards.reward_law import RewardLaw
 from sciagent.rewards.reward_spec import RewardSpec, load_rewards

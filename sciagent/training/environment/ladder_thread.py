@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.proposing.source_contract_and_scripts import Source, TurnResult
 from sciagent.domain.cost_and_budget import Cost

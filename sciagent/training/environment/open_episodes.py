@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sciagent.agent.messages_sampling_and_policy_client import Sampled, to_openai
 from sciagent.campaign.driving.driver import Driver
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.errors import EpisodeError
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import Asked

@@ -28,14 +28,14 @@ from sciagent.agent.messages_sampling_and_policy_client import (
     Sampling,
 )
 from sciagent.agent.policies.batched_policies import BatchPolicy
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.start_and_combine_sources import source_of, start_policy
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import UsageError
@@ -49,7 +49,7 @@ from sciagent.store.results import evidence
 from sciagent.store.views.campaign_counts import is_asked_about
 from sciagent.training.evaluation.evaluation_command_answers import EvaluatedCampaign
 from sciagent.training.evaluation.evaluation_spec import SCRIPTED, ArmSpec, EvaluateSpec
-from sciagent.training.rollouts.random_edits import ScriptedPolicy
+from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 
 MAX_PROPOSALS = 50  # for each verification; an arm that needs more ends before its verifications are used
 MAX_NAME_LENGTH = 64  # characters of a campaign's name

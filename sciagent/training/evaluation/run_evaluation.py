@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent import installed_models
-from sciagent.agent.installed_models import Model
+from sciagent.agent import install_and_find_models
+from sciagent.agent.install_and_find_models import Model
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import SciagentError
 from sciagent.inputs.environment_variables import user
@@ -233,13 +233,13 @@ class Evaluation:
         if stated.policy is not None:
             with self._ledger.read() as connection:
                 policy = policies_and_roles.resolved(connection, stated.policy)
-            return installed_models.of_weights(policy.base_sha256, policy.name)
+            return install_and_find_models.of_weights(policy.base_sha256, policy.name)
         proposer = stated.proposer or {}
         asks_local_model = proposer.get("kind") == "llm" and "model" in proposer and proposer.get("endpoint") is None
         name = stated.model
         if not name and asks_local_model:
             name = proposer["model"]
-        return None if name is None else installed_models.find(str(name))
+        return None if name is None else install_and_find_models.find(str(name))
 
     def _answer(self, evaluated: list[EvaluatedCampaign], is_stopped: bool) -> EvaluationAnswer:
         """Returns the answer; a complete evaluation is written into the ledger."""

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.agent import installed_models
+from sciagent.agent import install_and_find_models
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database import tables as t
@@ -91,7 +91,7 @@ def _entered(connection: Connection, name: str) -> int:
     try:
         return policies_and_roles.find(connection, name).id
     except UnknownNameError:
-        installed = {model.name: model for model in installed_models.installed()}
+        installed = {model.name: model for model in install_and_find_models.installed()}
         if name not in installed:
             raise
         model = installed[name]
@@ -132,7 +132,7 @@ def _listed(connection: Connection) -> dict[int, ListedPolicy]:
     roles_by_policy: dict[int, list[str]] = {}
     for role, change in policies_and_roles.current(connection).items():
         roles_by_policy.setdefault(change.policy_id, []).append(role)
-    model_names = {model.sha256: model.name for model in installed_models.installed()}
+    model_names = {model.sha256: model.name for model in install_and_find_models.installed()}
     listed_policies = {}
     for row in rows.values():
         # name of the model of this machine; a policy with an adapter is no model by itself

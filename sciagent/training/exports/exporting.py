@@ -16,12 +16,12 @@ from sciagent import __version__
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.training.command_answers import ExportedDataset, check_empty
 from sciagent.training.dataset_building import table
-from sciagent.training.exports.dataset_folder import UNKNOWN_LICENCE, DatasetFolder
+from sciagent.training.exports.dataset_folder_and_trainer_rows import UNKNOWN_LICENCE, DatasetFolder
 from sciagent.training.exports.formats import (
     huggingface,
     sft_conversations,
-    trl_grpo,
-    trl_preferences,
+    trl_async_grpo_token_rows,
+    trl_dpo_pairs_and_kto_labels,
     verl_and_skyrl_token_rows,
 )
 from sciagent.training.settings import DATASET_KINDS, DatasetKind
@@ -49,9 +49,9 @@ SKYRL_ROWS = Exporter(verl_and_skyrl_token_rows.write_skyrl, verl_and_skyrl_toke
 
 FORMATS: Mapping[str, Mapping[DatasetKind, Exporter]] = {
     "trl-sft": {"sft": SFT, "hindsight": SFT},
-    "trl-dpo": {"preference": Exporter(trl_preferences.write, trl_preferences.DPO_USAGE)},
-    "trl-kto": {"unpaired": Exporter(trl_preferences.write, trl_preferences.KTO_USAGE)},
-    "trl-grpo": {"rows": Exporter(trl_grpo.write, trl_grpo.USAGE)},
+    "trl-dpo": {"preference": Exporter(trl_dpo_pairs_and_kto_labels.write, trl_dpo_pairs_and_kto_labels.DPO_USAGE)},
+    "trl-kto": {"unpaired": Exporter(trl_dpo_pairs_and_kto_labels.write, trl_dpo_pairs_and_kto_labels.KTO_USAGE)},
+    "trl-grpo": {"rows": Exporter(trl_async_grpo_token_rows.write, trl_async_grpo_token_rows.USAGE)},
     "verl": {"rows": VERL_ROWS, "sft": VERL_SFT, "hindsight": VERL_SFT},
     "skyrl": {"rows": SKYRL_ROWS, "sft": SKYRL_SFT, "hindsight": SKYRL_SFT},
     "huggingface": {kind: Exporter(huggingface.write, huggingface.USAGE) for kind in DATASET_KINDS},

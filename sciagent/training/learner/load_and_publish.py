@@ -16,9 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sciagent.agent import installed_models
-from sciagent.agent.installed_models import Model
-from sciagent.agent.serving.served_models_and_adapters import CONFIG, WEIGHTS, ServedCard, adapter_card
+from sciagent.agent import install_and_find_models
+from sciagent.agent.install_and_find_models import Model
+from sciagent.agent.serving.load_adapters_and_served_model_cards import CONFIG, WEIGHTS, ServedCard, adapter_card
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
@@ -92,7 +92,7 @@ def load(name: str, rank: int = 0, seed: int = 0) -> LoadedModel:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    card = installed_models.find(name)
+    card = install_and_find_models.find(name)
     tokenizer = AutoTokenizer.from_pretrained(card.folder, local_files_only=True)
     if not tokenizer.chat_template:
         raise UsageError(f"{name} has no chat template")
@@ -150,7 +150,7 @@ STEPS_FILE = "training.json"  # in the folder of the policy: the number of steps
 
 def check_name(name: str, folder: Path) -> None:
     """Raises UsageError for a wrong name, or if another model has the name. folder: of the training run."""
-    installed_models.checked(name)
+    install_and_find_models.checked(name)
     installed = _installed(name)
     if installed is not None and installed.folder != (folder / POLICY).resolve():
         raise UsageError(f"there is a model {name} already; choose another name with --name")
@@ -158,7 +158,7 @@ def check_name(name: str, folder: Path) -> None:
 
 def _installed(name: str) -> Model | None:
     """Returns the model of this machine with a name; None if there is none."""
-    for model in installed_models.installed():
+    for model in install_and_find_models.installed():
         if model.name == name:
             return model
     return None
@@ -196,8 +196,8 @@ def publish(loaded: LoadedModel, folder: Path, name: str, recipe: Mapping[str, A
     installed = _installed(name)
     # the run has published the model after fewer steps: its files do not have the hash any more that was entered then
     if installed is not None and installed.fault():
-        installed_models.remove(name)
-    model = installed_models.add_folder(folder / POLICY, name, tell=lambda _: None)
+        install_and_find_models.remove(name)
+    model = install_and_find_models.add_folder(folder / POLICY, name, tell=lambda _: None)
     if ledger is not None:
         base = loaded.card
         identities = [PolicyIdentity(model.policy, IN_PROCESS, base_sha256=model.sha256)]

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sciagent.agent import installed_models
+from sciagent.agent import install_and_find_models
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.command_answers import StepSeconds, TrainedPolicy, TrainedStep
@@ -188,7 +188,7 @@ class _Run:
         if self._is_main:
             load_and_publish.publish(self._loaded, self._settings.out, self._settings.new_name, self._recipe, ledger)
         self._learner.accelerator.wait_for_everyone()
-        return installed_models.find(self._settings.new_name).policy
+        return install_and_find_models.find(self._settings.new_name).policy
 
     def answer(self, policy: str | None, steps: int, stopped_by: str) -> TrainedPolicy:
         return TrainedPolicy(

@@ -20,12 +20,12 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages_sampling_and_policy_client import PolicyError, Sampled
 from sciagent.agent.policies.batched_policies import BatchPolicy
-from sciagent.campaign.core.built_campaign import Built
-from sciagent.domain.evidence import content_hash
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.errors import UsageError
 from sciagent.rewards.publish_versions import publish_groups
 from sciagent.rewards.reward_spec import RewardSpec
-from sciagent.store.campaign_state import evidence_watermarks, proposer_trajectories
+from sciagent.store.campaign_state import note_and_take_watermarks, proposer_trajectories
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies_and_roles, reward_versions
 from sciagent.store.learning import rollout_groups as group_rows
@@ -137,7 +137,7 @@ class _Rollout:
         self.wait_seconds += time.monotonic() - begun_at
         with self._ledger.begin() as connection:
             # locks the campaigns in the order of all other writers, so that no two writers wait for each other
-            evidence_watermarks.wait_for_earlier_writers(connection, [each.task.built.row.id for each, _ in done])
+            note_and_take_watermarks.wait_for_earlier_writers(connection, [each.task.built.row.id for each, _ in done])
             for each, carried_out in done:
                 each.runner.write(connection, carried_out)
         for each, carried_out in done:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.policies.batched_policies import BatchPolicy
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.rewards.publish_versions import publish_groups
 from sciagent.rewards.reward_spec import RewardSpec

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.policies.batched_policies import BatchPolicy
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.policy_identity import PolicyIdentity
@@ -31,7 +31,7 @@ from sciagent.store.learning.reward_versions import RewardVersionRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.command_answers import StepSeconds, TrainedPolicy, TrainedStep
 from sciagent.training.dataset_building import build
-from sciagent.training.guard_watch import GuardWatch, episode_facts, has_promises
+from sciagent.training.guard_watch_and_episode_facts import GuardWatch, episode_facts, has_promises
 from sciagent.training.learner import load_and_publish
 from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.load_and_publish import LoadedModel, load

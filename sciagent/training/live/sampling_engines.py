@@ -16,14 +16,14 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from sciagent.agent import installed_models
-from sciagent.agent.installed_models import Model, ModelError
+from sciagent.agent import install_and_find_models
+from sciagent.agent.install_and_find_models import Model, ModelError
 from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, PolicyError, Sampled, Sampling
 from sciagent.agent.policies.batched_policies import BatchPolicy, ThreadedPolicy
 from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 from sciagent.agent.policies.local_model import InMemoryPolicy
-from sciagent.agent.serving import served_models_and_adapters as served
-from sciagent.agent.serving.served_models_and_adapters import ServedCard
+from sciagent.agent.serving import load_adapters_and_served_model_cards as served
+from sciagent.agent.serving.load_adapters_and_served_model_cards import ServedCard
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
@@ -91,8 +91,8 @@ def identity_of(loaded: LoadedModel, model: Any, name: str) -> PolicyIdentity:
             write_adapter(loaded, model, Path(folder) / "adapter")
             return adapter_identity(loaded, Path(folder) / "adapter", name)
         model.save_pretrained(folder)
-        sha256 = str(installed_models.folder_sha256(Path(folder)))
-    return PolicyIdentity(installed_models.policy_name(name, sha256), "in process", sha256)
+        sha256 = str(install_and_find_models.folder_sha256(Path(folder)))
+    return PolicyIdentity(install_and_find_models.policy_name(name, sha256), "in process", sha256)
 
 
 def enter_version(ledger: Ledger, identity: PolicyIdentity, parent_id: int | None, recipe: Mapping[str, Any]) -> int:

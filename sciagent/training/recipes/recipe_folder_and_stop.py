@@ -15,7 +15,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.errors import UsageError
 from sciagent.training.command_answers import StageAnswer
 from sciagent.training.learner.run_state import replace_file

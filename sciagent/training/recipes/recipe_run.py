@@ -9,14 +9,14 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from sciagent.agent import installed_models
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.agent import install_and_find_models
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.command_answers import RecipeAnswer, StageAnswer
 from sciagent.training.recipes.recipe_file import NewModelSpec, RecipeSpec, StageSpec, stage_number
 from sciagent.training.recipes.recipe_folder_and_stop import Interrupted, StageFolder, Stopping, opened
-from sciagent.training.recipes.recipe_report import write_report
 from sciagent.training.recipes.run_stage import RecipeRunSettings, StageResult, StageWorker, Watching, built_tasks
+from sciagent.training.recipes.training_charts_and_html_report import write_report
 
 GUARDS = ("control_gap", "exploitation", "unsettled")
 """Guards whose alarm means that the policy is not to be used; a spent KL budget only ends the stage."""
@@ -50,7 +50,7 @@ class RecipeRun:
 
         Raises UsageError for a folder of another run, an unknown stage, or a task or model that cannot be used.
         """
-        installed_models.checked(self._settings.name)
+        install_and_find_models.checked(self._settings.name)
         last = len(self._spec.stages) - 1 if until is None else stage_number(self._spec, until)
         files = [self._settings.folder / task.campaign for task in self._spec.task_specs]
         with opened(self._settings.out, self._spec.recipe):
@@ -144,7 +144,7 @@ class RecipeRun:
 
         Raises UnknownNameError, or ModelError if the model's files have changed.
         """
-        return None if name is None else installed_models.find(name).policy
+        return None if name is None else install_and_find_models.find(name).policy
 
     def _answer(self, stopped_by: str) -> RecipeAnswer:
         """Returns the answer of the recipe, from the stages that are done."""

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.errors import SciagentError
@@ -32,7 +32,7 @@ from sciagent.training.live.live_run import train_live
 from sciagent.training.random_models import ModelShape, add_random_model
 from sciagent.training.recipes.recipe_file import AuditStage, EpisodesStage, LiveStage, RecipeSpec, RowsStage, StageSpec
 from sciagent.training.recipes.recipe_folder_and_stop import Interrupted, StageFolder, Stopping
-from sciagent.training.recipes.recipe_report import RUN
+from sciagent.training.recipes.training_charts_and_html_report import RUN
 from sciagent.training.rollouts.campaign_rollouts import RolloutDrive, plan_of, policy_of
 from sciagent.training.settings import (
     AnswerSettings,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, get_args
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.proposers import LlmSpec, ScreenSpec
 from sciagent.campaign.proposing.named_policies import named_model, with_model_name
@@ -25,10 +25,10 @@ from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.job_queue import attempts
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.rollout_groups import GroupCounts
-from sciagent.training.rollouts.campaign_snapshot import beginning
+from sciagent.training.rollouts.campaign_snapshot_and_workbench import beginning
 from sciagent.training.rollouts.lock_step import RolloutRunner, StepResult
 from sciagent.training.rollouts.open_and_resume_groups import Group, RolledGroup, RolloutAnswer, RolloutPlan, Skills
-from sciagent.training.rollouts.random_edits import SCRIPTED, ScriptedPolicy
+from sciagent.training.rollouts.random_edit_policy import SCRIPTED, ScriptedPolicy
 from sciagent.training.rollouts.tool_calls_across_episodes import WorkerTeam
 from sciagent.verification.sandbox.host import Worker
 

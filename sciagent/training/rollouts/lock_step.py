@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyError, Sampled, Sampling, to_json
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.agent.tools.toolbox import Toolbox, ToolResults
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing.model_source import sampled_row
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench, FreshCandidate
@@ -23,16 +23,16 @@ from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry,
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.policy_identity import SCRIPT
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns, evidence_watermarks, proposer_trajectories, standings
+from sciagent.store.campaign_state import campaigns, note_and_take_watermarks, proposer_trajectories, standings
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import NOT_SAMPLED, NOT_SAMPLED_HERE, Asked, NewTurn
-from sciagent.store.job_queue import spend
-from sciagent.store.job_queue.spend import Bill
+from sciagent.store.job_queue import reservations_and_bookings
+from sciagent.store.job_queue.reservations_and_bookings import Bill
 from sciagent.store.learning import policies_and_roles
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.store.learning.rollout_groups import GroupRow
 from sciagent.store.results import candidates
-from sciagent.training.rollouts.campaign_snapshot import SnapshotBench, stored
+from sciagent.training.rollouts.campaign_snapshot_and_workbench import SnapshotBench, stored
 from sciagent.training.rollouts.open_and_resume_groups import (
     Group,
     Pins,
@@ -341,14 +341,14 @@ class RolloutRunner:
     def write(self, connection: Connection, done: CarriedOut) -> None:
         """Writes the turns. Raises StaleLeaseError if another process drives the campaign now."""
         campaigns.check_driver(connection, self._lease)
-        watermark = evidence_watermarks.note(connection, self._built.row.id)  # of the rows that are written here
+        watermark = note_and_take_watermarks.note(connection, self._built.row.id)  # of the rows that are written here
         for turn, (row, cost) in zip(done.made, done.rows, strict=True):
             turn_id = proposer_trajectories.write_turn(connection, turn.sibling.id, row, watermark)
             for entry in turn.bench.entries:
                 entry.turn_id = turn_id
             # the bill of a turn belongs to no rung and to no attempt of a job
             bill = Bill(campaign_id=self._built.row.id, rung_id=None, attempt_id=None, cost=cost)
-            spend.book_many(connection, [bill])
+            reservations_and_bookings.book_many(connection, [bill])
         for sibling in done.going:
             if sibling.ended is not None:
                 proposer_trajectories.end(connection, sibling.id, sibling.ended)

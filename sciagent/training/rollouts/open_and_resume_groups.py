@@ -17,19 +17,19 @@ from sciagent.agent.conversation_and_asking import Episode, EpisodeLimits, openi
 from sciagent.agent.messages_sampling_and_policy_client import Message, from_json, to_json
 from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.agent.turns_to_token_rows import calls_of
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.source_contract_and_scripts import next_episode
 from sciagent.domain.answers.candidate_and_value_answers import AnswerModel
-from sciagent.domain.evidence import content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.inputs.environment_variables import code_version
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.learning import rollout_groups as groups
 from sciagent.store.learning.rollout_groups import GroupRow, GroupState
-from sciagent.training.rollouts import campaign_snapshot as snapshot
-from sciagent.training.rollouts.campaign_snapshot import EpisodeMemory, Snapshot, beginning
+from sciagent.training.rollouts import campaign_snapshot_and_workbench as snapshot
+from sciagent.training.rollouts.campaign_snapshot_and_workbench import EpisodeMemory, Snapshot, beginning
 
 Skills = Literal["with", "without", "paired"]
 

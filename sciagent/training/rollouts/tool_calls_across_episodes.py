@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from greenlet import getcurrent, greenlet
 
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs, answer_at_once
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
 

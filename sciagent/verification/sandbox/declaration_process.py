@@ -13,7 +13,7 @@ from functools import cache
 from multiprocessing.connection import Connection
 from typing import Any
 
-from sciagent.chemistry.subjects.registry import candidate_from_record
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import candidate_from_record
 from sciagent.verification.sandbox.messages import Limits
 from sciagent.verification.sandbox.process_trees import limit_memory, virtual_size
 from sciagent.verification.verifier_contract import BaseVerifier, Refusal

@@ -20,11 +20,11 @@ from typing import Any
 
 import psutil
 
-from sciagent.chemistry.subjects.registry import record_of
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import record_of
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import ArtifactFile, Finding
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import ArtifactFile, Finding
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import UsageError
 from sciagent.verification.declarations_and_availability import interpreter_of
 from sciagent.verification.sandbox.links_to_processes import ZygoteDiedError, ZygoteLink

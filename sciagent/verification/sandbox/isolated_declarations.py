@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from multiprocessing import Pipe
 from typing import Any
 
-from sciagent.chemistry.subjects.registry import record_of
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import record_of
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.errors import SciagentError
 from sciagent.verification.sandbox.process_trees import MARKER, MarkedProcess
 from sciagent.verification.verifier_contract import BaseVerifier

@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from sciagent.chemistry.subjects.registry import candidate_from_record
-from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.evidence import Finding
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import candidate_from_record
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import SimulatorError

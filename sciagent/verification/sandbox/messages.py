@@ -16,8 +16,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sciagent.domain.cost_and_budget import MAX_AMOUNT, MEASURED, RESOURCE_UNITS, Cost
-from sciagent.domain.evidence import UNCERTAINTY_KIND, ArtifactFile, Finding, Measured, with_uncertainty_kinds
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import (
+    UNCERTAINTY_KIND,
+    ArtifactFile,
+    Finding,
+    Measured,
+    with_uncertainty_kinds,
+)
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.safe_text_and_durations import MAX_TEXT, clean
@@ -73,7 +79,7 @@ class Sent:
     key: str
     kind: str
     record: Mapping[str, Any]
-    """The result of `chemistry.subjects.registry.record_of`."""
+    """The result of `chemistry.subjects.registry_and_candidate_dispatch.record_of`."""
     checkpoint: str | None = None
     """The candidate's checkpoint folder, which is kept after the attempt."""
 

@@ -6,6 +6,7 @@ The driver is the process that wants findings. The zygote is a warm process that
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -18,8 +19,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sciagent.domain.evidence import Finding
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.safe_text_and_durations import clean
 from sciagent.verification.sandbox import job_process, process_trees
 from sciagent.verification.sandbox.messages import (
@@ -43,11 +44,17 @@ MAX_OUTPUT = 16 << 20  # bytes of stdout and stderr; a larger file is emptied
 TAIL_BYTES = 4000  # end of the output that a failure's diagnostics hold
 READ_BYTES = 1 << 16  # largest piece that is read from the driver at once
 COPY_BYTES = 1 << 20  # largest piece that is read from a child or a file at once
+FULL_DISK = frozenset({errno.ENOSPC, errno.EDQUOT})  # errors of a write to a full disk, or beyond a quota
+FULL_DISK_PAUSE = 1.0  # seconds before a file is stored again after the disk was full
 MAX_CLAIMED_SECONDS = 1e9  # a larger time that a child claims is invalid
 
 
 class Cancelled(Exception):
     """The driver has cancelled the job."""
+
+
+class FullDiskError(Exception):
+    """The disk of the spool folder is full."""
 
 
 class DriverGoneError(BaseException):
@@ -318,7 +325,7 @@ class Watch:
         else:
             _check_envelope(message)
             finding_from_wire(message["finding"], self._job.candidates[self.index].key)
-            files = store(message["finding"]["artifacts"], self._work, self._spool / str(self.index))
+            files = self._stored(message["finding"]["artifacts"])
             took = _seconds(message.get("took"))
             cpu = _seconds(message.get("cpu"))
             self._unsent.append((line, {"files": files, "took": took, "cpu": cpu}))
@@ -328,6 +335,22 @@ class Watch:
                 self._pass_on()
                 with contextlib.suppress(OSError):
                     self._socket.send(b"\n")  # the acknowledgement
+
+    def _stored(self, artifacts: Sequence[dict[str, str]]) -> list[dict[str, Any]]:
+        """Stores the artifacts of the current candidate; waits while the disk is full, since the finding is good.
+
+        The wait does not count as time of the job. Raises WireError as `store`, Cancelled and DriverGoneError.
+        """
+        while True:
+            try:
+                return store(artifacts, self._work, self._spool / str(self.index))
+            except FullDiskError:
+                time.sleep(FULL_DISK_PAUSE)
+                self._turn_began += FULL_DISK_PAUSE
+                self._driver.check()
+                self._driver.read()
+                if self._job.number in self._driver.cancelled:
+                    raise Cancelled from None
 
     def _pass_on(self) -> None:
         """Sends the received findings to the driver. They share the time since the turn began, in the ratio that the
@@ -376,12 +399,14 @@ def _seconds(claimed: object) -> float:
 
 def store(artifacts: Sequence[dict[str, str]], work: Path, spool: Path) -> list[dict[str, Any]]:
     """Copies the artifacts of a checked finding to the spool folder, and returns them with path, hash and size. Raises
-    WireError if one is no regular file inside `work`."""
+    WireError if one is no regular file inside `work`, and FullDiskError."""
     stored: list[dict[str, Any]] = []
     for artifact in artifacts:
         try:
             digest, size = _copy(artifact["path"], work.resolve(), spool / artifact["name"])
         except (OSError, ValueError, RuntimeError) as error:
+            if isinstance(error, OSError) and error.errno in FULL_DISK:
+                raise FullDiskError from error
             raise WireError(f"artifact {artifact['name']}: {error}") from error
         stored.append({**artifact, "path": str(spool / artifact["name"]), "sha256": digest, "size": size})
     return stored

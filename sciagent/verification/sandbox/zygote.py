@@ -21,8 +21,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.programs import find
 from sciagent.verification.sandbox import process_trees
@@ -41,7 +41,7 @@ def load(name: str) -> type[Verifier[Any]]:
         kind = verifier_class(name)
         assert issubclass(kind, Verifier), f"{name} is done by people"
         subject = None if kind.kind == ANY_KIND else subject_of(kind.kind)
-        modules = ["sciagent.chemistry.subjects.registry"]
+        modules = ["sciagent.chemistry.subjects.registry_and_candidate_dispatch"]
         if subject is not None:
             modules += subject.preload
         modules += kind.preload

@@ -22,12 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.programs import interpreter
-from sciagent_simulators.geometry import failure
+from sciagent_simulators.geometry_and_its_checks import failure
 from sciagent_simulators.periodic.k_points_and_elements import VALENCE, line_points, mesh_of
 from sciagent_simulators.programs.foreign_script import run_script
-from sciagent_simulators.programs.run_program import Reasons
+from sciagent_simulators.programs.run_program_and_name_failure import Reasons
 
 GPAW = interpreter(
     module="gpaw",

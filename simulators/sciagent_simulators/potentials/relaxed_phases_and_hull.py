@@ -33,8 +33,8 @@ from typing import Any
 
 from ase.data import chemical_symbols
 
-from sciagent.domain.evidence import content_hash
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import InvalidCandidateError, SimulatorError
 from sciagent.inputs.environment_variables import cache_folder
 from sciagent_simulators.potentials.potential_base_and_registry import (
@@ -94,7 +94,7 @@ def _prototype(name: str, symbol: str) -> Any:
     """Returns the pymatgen Structure of an element in the prototype with this key of PROTOTYPES."""
     from pymatgen.core import Structure
 
-    from sciagent.chemistry.crystals.cells_and_symmetry import rescaled
+    from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import rescaled
 
     prototype = _structures()[name]
     structure = Structure(prototype.lattice, [symbol] * len(prototype), prototype.frac_coords)
@@ -109,7 +109,7 @@ def _structures() -> Mapping[str, Any]:
     """Returns {key of PROTOTYPES: pymatgen Structure of this prototype}."""
     from pymatgen.core import Structure
 
-    from sciagent.chemistry.crystals.cells_and_symmetry import analysis_folder
+    from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import analysis_folder
 
     structures: dict[str, Any] = {}
     with gzip.open(analysis_folder() / "prototypes/aflow_prototypes.json.gz", "rt") as file:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sciagent.domain.safe_text_and_durations import escaped
 from sciagent.domain.series import MAX_BYTES, CurveRole, Series, SeriesAxis, SeriesColumn, SeriesCurve
 from sciagent_simulators.powder.measured_pattern import PreparedPattern, smoothed
-from sciagent_simulators.powder.reflections import Reflections, SpectralLine, lorentz_polarisation
+from sciagent_simulators.powder.reflections_and_spectral_lines import Reflections, SpectralLine, lorentz_polarisation
 
 Array = NDArray[np.float64]
 REACH = 6.0

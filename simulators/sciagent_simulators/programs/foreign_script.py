@@ -16,11 +16,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import SimulatorError
 from sciagent.programs import Program
-from sciagent_simulators.geometry import failure
-from sciagent_simulators.programs.run_program import COMMON_REASONS, ProgramOutput, Reasons, failed, mpi_launcher, run
+from sciagent_simulators.geometry_and_its_checks import failure
+from sciagent_simulators.programs.run_program_and_name_failure import (
+    COMMON_REASONS,
+    ProgramOutput,
+    Reasons,
+    failed,
+    mpi_launcher,
+    run,
+)
 
 INPUT = "INPUT.json"
 OUTPUT = "OUTPUT.json"

@@ -13,9 +13,9 @@ from itertools import chain
 
 import numpy as np
 
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.programs import Program
-from sciagent_simulators.geometry import Geometry, failure
+from sciagent_simulators.geometry_and_its_checks import Geometry, failure
 from sciagent_simulators.programs.program_scf import (
     Machine,
     ProgramMethod,
@@ -24,7 +24,7 @@ from sciagent_simulators.programs.program_scf import (
     coordinates,
     scf_facts,
 )
-from sciagent_simulators.programs.run_program import Reasons
+from sciagent_simulators.programs.run_program_and_name_failure import Reasons
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE
 
 GAUSSIAN = Program(

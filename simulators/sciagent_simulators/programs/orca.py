@@ -15,9 +15,9 @@ import re
 
 import numpy as np
 
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.programs import Program
-from sciagent_simulators.geometry import Geometry
+from sciagent_simulators.geometry_and_its_checks import Geometry
 from sciagent_simulators.programs.program_scf import (
     Machine,
     ProgramMethod,
@@ -26,7 +26,7 @@ from sciagent_simulators.programs.program_scf import (
     coordinates,
     scf_facts,
 )
-from sciagent_simulators.programs.run_program import Reasons
+from sciagent_simulators.programs.run_program_and_name_failure import Reasons
 from sciagent_simulators.tblite_engine import HARTREE
 
 ORCA = Program(
@@ -91,7 +91,7 @@ def _solvent(solvent: str, model: str) -> list[str]:
     """Returns the lines of the input that describe the solvent."""
     if model == "SMD":
         return ["%cpcm", "  smd true", f'  SMDsolvent "{SMD_NAMES.get(solvent, solvent)}"', "end"]
-    from sciagent_simulators.implicit_solvents import constants
+    from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import constants
 
     permittivity, refraction = constants(solvent)
     return ["%cpcm", f"  epsilon {permittivity:g}", f"  refrac {refraction:g}", "end"]

@@ -17,11 +17,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.programs import Program
-from sciagent_simulators.geometry import Geometry, Positions, check, failure
-from sciagent_simulators.implicit_solvents import PyscfSolvent
-from sciagent_simulators.programs.run_program import ProgramOutput, Reasons, failed, run
+from sciagent_simulators.geometry_and_its_checks import Geometry, Positions, check, failure
+from sciagent_simulators.programs.run_program_and_name_failure import ProgramOutput, Reasons, failed, run
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import PyscfSolvent
 
 SPIN_TOLERANCE = 0.1  # largest accepted <S^2> - S(S+1)
 SAME_DISTANCE = 0.01  # angstrom; largest change of a distance between atoms in a single point

@@ -26,12 +26,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.programs import Program
-from sciagent_simulators.geometry import Geometry, check, failure
-from sciagent_simulators.implicit_solvents import Solvation
+from sciagent_simulators.geometry_and_its_checks import Geometry, check, failure
 from sciagent_simulators.programs.program_scf import ProgramResult, checked
-from sciagent_simulators.programs.run_program import ProgramOutput, Reasons, failed, run
+from sciagent_simulators.programs.run_program_and_name_failure import ProgramOutput, Reasons, failed, run
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation
 from sciagent_simulators.tblite_engine import BOHR, DEBYE, HARTREE, HEAVIEST, energies, frontier
 
 XTB = Program(

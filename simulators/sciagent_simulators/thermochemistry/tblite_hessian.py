@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.implicit_solvents import Solvation
+from sciagent_simulators.geometry_and_its_checks import Geometry
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation
 from sciagent_simulators.tblite_engine import translated
-from sciagent_simulators.thermochemistry.normal_modes import numerical_hessian
+from sciagent_simulators.thermochemistry.normal_modes_and_minimum_search import numerical_hessian
 
 Array = NDArray[np.float64]
 

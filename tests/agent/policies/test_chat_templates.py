@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from transformers.utils.chat_template_utils import render_jinja_template
 
-from sciagent.agent.installed_models import HERMES_TEMPLATE
+from sciagent.agent.install_and_find_models import HERMES_TEMPLATE
 from sciagent.agent.messages_sampling_and_policy_client import Message, ToolCall
 from sciagent.agent.policies.chat_templates import parsed, rendered
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent import installed_models
+from sciagent.agent import install_and_find_models
 from sciagent.agent.conversation_and_asking import TRIES, Asking, Episode, EpisodeLimits
 from sciagent.agent.messages_sampling_and_policy_client import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.chat_templates import prompt_ids
 from sciagent.agent.policies.endpoint_requests_and_answers import EndpointPolicy
 from sciagent.agent.policies.schema_tokens import LAYOUT
-from sciagent.agent.serving.served_models_and_adapters import ServedCard, keep_card
+from sciagent.agent.serving.load_adapters_and_served_model_cards import ServedCard, keep_card
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UsageError
 from tests.support.chat_server import ChatServer, answer
@@ -77,7 +77,7 @@ def test_a_model_that_this_machine_serves_is_known_by_its_weights_and_template(
 ) -> None:
     from transformers import AutoTokenizer
 
-    card = installed_models.find(tiny)
+    card = install_and_find_models.find(tiny)
     keep_card(
         ServedCard(
             name="policy-1@12345678",
@@ -106,7 +106,7 @@ def test_a_strangers_prompt_is_compared_if_a_model_of_this_name_is_here(
 ) -> None:
     from transformers import AutoTokenizer
 
-    prompt = prompt_ids(AutoTokenizer.from_pretrained(installed_models.find(tiny).folder), ASKED, [])
+    prompt = prompt_ids(AutoTokenizer.from_pretrained(install_and_find_models.find(tiny).folder), ASKED, [])
     server.respond = lambda body, n: (200, with_tokens(prompt, "tiny"))
     tokens = policy.sample(ASKED, [], Sampling()).tokens
     assert tokens and (tokens.template_hash, tokens.template_checked) == ("server", True)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.installed_models import check_extra
+from sciagent.agent.install_and_find_models import check_extra
 from sciagent.agent.messages_sampling_and_policy_client import Message, PolicyError, Sampling, ToolCall
 from sciagent.agent.policies.local_model import LocalPolicy
-from sciagent.agent.tools.subject_tools import tools_of
-from sciagent.agent.tools.tool_registry import call_schema
+from sciagent.agent.tools.showing_tools_and_tools_of_subject import tools_of
+from sciagent.agent.tools.tool_contract_and_calls import call_schema
 from sciagent.errors import UsageError
 from tests.agent.policies.local_policy import TALK, TOOL, Proposal, policy
 from tests.support.subjects import MOLECULES
@@ -64,7 +64,7 @@ def test_the_limit_of_tokens_ends_an_answer(policy: LocalPolicy) -> None:
 
 
 def test_calls_that_the_model_writes_are_parsed(policy: LocalPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sciagent.agent.policies.decoding import Decoder, Drawn
+    from sciagent.agent.policies.decoding_and_key_value_cache import Decoder, Drawn
 
     text = (
         '<think>hm</think>Here.\n<tool_call>\n{"name": "propose", "arguments": {"smiles": "C"}}\n</tool_call><|im_end|>'

@@ -14,7 +14,7 @@ from rdkit.Chem import Crippen
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.chemistry.editing.mutate_and_crossover import CROSSOVERS, OPERATIONS, EditLimits
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.proposer_interfaces import KnownCandidate, ProposalIn, ProposalOut, Turn
 from sciagent.errors import InvalidCandidateError
 from tests.support.subjects import MOLECULES

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sciagent.agent.installed_models import ModelError
+from sciagent.agent.install_and_find_models import ModelError
 from sciagent.agent.serving.vllm_server import VllmServer, free_port
 from sciagent.errors import UsageError
 

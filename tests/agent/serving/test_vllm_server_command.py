@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.agent import installed_models
-from sciagent.agent.serving.served_models_and_adapters import adapter_card, check_adapter
+from sciagent.agent import install_and_find_models
+from sciagent.agent.serving.load_adapters_and_served_model_cards import adapter_card, check_adapter
 from sciagent.agent.serving.vllm_server import (
     GRAMMARS,
     Options,
@@ -123,7 +123,7 @@ def test_an_adapters_configuration_that_cannot_be_read_is_told(tmp_path: Path) -
 def test_a_model_is_served_under_its_version_and_its_name(
     tiny: str, tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    card = installed_models.find(tiny)
+    card = install_and_find_models.find(tiny)
     monkeypatch.chdir(tmp_path)
     (tmp_path / tiny).mkdir()  # as the folder of its training run is called
     assert model_to_serve(tiny) == ServedModel(card.folder, (card.policy, "tiny"), card.sha256)
@@ -137,7 +137,7 @@ def test_a_model_is_served_under_its_version_and_its_name(
 
 
 def test_what_is_served_is_known_by_the_hashes_of_weights_and_template(tiny: str, tmp_path: Path) -> None:
-    folder, served, card = an_adapter(tmp_path / "a"), model_to_serve(tiny), installed_models.find(tiny)
+    folder, served, card = an_adapter(tmp_path / "a"), model_to_serve(tiny), install_and_find_models.find(tiny)
     base = base_card(served, ())
     adapter = adapter_card("policy-1", folder, base)
     assert (base.name, base.base_sha256, base.adapter_sha256) == (card.policy, card.sha256, None)

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from sciagent.agent.tools import toolbox
-from sciagent.agent.tools.subject_tools import tools_of
-from sciagent.agent.tools.tool_registry import Observation, Registry
+from sciagent.agent.tools.showing_tools_and_tools_of_subject import tools_of
+from sciagent.agent.tools.tool_contract_and_calls import Observation, Registry
 from sciagent.chemistry.editing.mutate_and_crossover import ANY, EditLimits
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from tests.support.memory_bench import MemoryBench
 
 TOOLS = Registry(tools_of(subject_of("molecule")))

@@ -7,7 +7,7 @@ import json
 import pytest
 from rdkit import Chem
 
-from sciagent.agent.tools.tool_registry import Observation, Registry, Tool, ToolContext
+from sciagent.agent.tools.tool_contract_and_calls import Observation, Registry, Tool, ToolContext
 from sciagent.chemistry.editing.mutate_and_crossover import EditLimits
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import StaleLeaseError

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent.tools.subject_tools import tools_of
-from sciagent.agent.tools.tool_registry import call_schema
+from sciagent.agent.tools.showing_tools_and_tools_of_subject import tools_of
+from sciagent.agent.tools.tool_contract_and_calls import call_schema
 from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.chemistry.editing.named_edits import NAMED_EDITS
 from tests.support.subjects import MOLECULES

@@ -10,11 +10,11 @@ import pytest
 
 from sciagent.campaign.core import budget_tracker
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
-from sciagent.campaign.people import amend_and_instruct
+from sciagent.campaign.people import amend_pause_stop_and_resume
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.domain.answers.status_and_comparison import CampaignCounts
@@ -116,9 +116,9 @@ def row_of(folder: Path, core_seconds: str) -> CampaignRow:
 )
 def test_a_rate_may_be_amended(before: str, given: str, change: str, folder: Path) -> None:
     row = row_of(folder, before)
-    source = amend_and_instruct.amended_source(row, budget=[f"core_seconds={given}"])
+    source = amend_pause_stop_and_resume.amended_source(row, budget=[f"core_seconds={given}"])
     assert ("# a word" in source) is (given != "none")
-    assert amend_and_instruct.differences(row, source, "dyes.yaml", folder)[1] == [f"budget.{change}"]
+    assert amend_pause_stop_and_resume.differences(row, source, "dyes.yaml", folder)[1] == [f"budget.{change}"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_rate_may_be_amended(before: str, given: str, change: str, folder: Pat
 )
 def test_an_amendment_must_say_what_it_means(before: str, text: str, fault: str, folder: Path) -> None:
     with pytest.raises(UsageError, match=fault):
-        amend_and_instruct.amended_source(row_of(folder, before), budget=[text])
+        amend_pause_stop_and_resume.amended_source(row_of(folder, before), budget=[text])
 
 
 # A driver

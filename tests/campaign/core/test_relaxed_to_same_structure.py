@@ -9,24 +9,24 @@ from typing import Any
 import pytest
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.core.record_results_and_place import Settling, settle, settle_again
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.campaign.people import steering
+from sciagent.campaign.people import hold_release_veto_and_promote
 from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.directive_verbs_and_steering_state import Verb
-from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import UsageError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
-from sciagent.rewards.candidate_states import states
+from sciagent.rewards.candidate_states_lots_and_episode_starts import states
 from sciagent.rewards.reward_term_contract import Settlement
 from sciagent.store.campaign_state import directives, standings
 from sciagent.store.database.ledger import Ledger
@@ -335,7 +335,7 @@ def test_of_two_that_the_terminal_rung_relaxes_one_is_a_hit(cheap: Built) -> Non
         assert campaign_counts.hits(connection, cheap.row.id) == 1
         named = made.named(1)
     with pytest.raises(UsageError, match="no rung is left to which it could go on"):
-        steering.promote(cheap, named, "me", "a test")
+        hold_release_veto_and_promote.promote(cheap, named, "me", "a test")
 
 
 def test_a_reward_pays_one_of_two(cheap: Built) -> None:

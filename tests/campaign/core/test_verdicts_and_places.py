@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from sciagent.campaign.core.verdicts_and_places import Answer, Place, RungTerms, judge, ladder_rules, place
 from sciagent.domain.directive_verbs_and_steering_state import SteeringState
-from sciagent.domain.evidence import Finding, Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured
 from sciagent.domain.objectives import Direction, Objective, Window
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.rung_positions_and_tiers import Position

@@ -13,7 +13,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.pricing.purchasing_interface import Purchasing
-from sciagent.campaign.pricing.rung_schedulers_and_choice import purchasing_of
+from sciagent.campaign.pricing.rung_by_rung_purchasing_and_choice import purchasing_of
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.store.database.ledger import Ledger

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built, is_drawn
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, is_drawn
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec

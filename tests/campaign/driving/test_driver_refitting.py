@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
@@ -16,7 +16,7 @@ from sciagent.campaign.people.import_values import import_file
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties_and_levels import Level
 from sciagent.errors import UsageError
-from sciagent.report.analysis import ladder_figures
+from sciagent.report.analysis import rung_spending_comparisons_and_worth
 from sciagent.report.parts import export_rows
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns
@@ -107,9 +107,9 @@ def test_a_campaign_is_calibrated_stored_and_calibrated_again(folder: Path) -> N
         written = connection.exec_driver_sql("SELECT n, is_used FROM calibration ORDER BY id").all()
         events = connection.exec_driver_sql("SELECT payload FROM event WHERE kind = 'calibrated' ORDER BY id").scalars()
         last = json.loads(events.all()[-1])["fit"]
-        [report_line] = ladder_figures.rung_provenance(connection, row, campaigns.rungs(connection, row.id))[
-            1
-        ].calibrations
+        [report_line] = rung_spending_comparisons_and_worth.rung_provenance(
+            connection, row, campaigns.rungs(connection, row.id)
+        )[1].calibrations
     assert [tuple(each) for each in written] == [(8, 1), (10, 0)] and last == report_line
     assert last.startswith("logp of checks stays as computed, since the linear fit to experiment would ")
     forced = opened(folder, "forced", CALIBRATE.replace("linear", "linear, force: true"))

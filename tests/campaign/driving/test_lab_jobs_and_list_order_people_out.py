@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving import lab_jobs_and_list_order
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.campaign.people import find_candidate, steering
+from sciagent.campaign.people import find_candidate, hold_release_veto_and_promote
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.lab import claims_and_vials, record_and_review_answers
 from sciagent.store.campaign_state import campaigns
@@ -74,12 +74,12 @@ def held_and_let_go(built: Built) -> tuple[dict[int, str], dict[int, str]]:
     """Holds what is most urgent until others are listed in its place; returns both lists."""
     best = listed(built)
     for smiles in best.values():
-        steering.hold(built, named(built, smiles), "carla", "wait")
+        hold_release_veto_and_promote.hold(built, named(built, smiles), "carla", "wait")
     assert drive(built) is CampaignState.WAITING
     others = listed(built)
     assert len(best) == len(others) == 3 and not set(best.values()) & set(others.values())
     for smiles in best.values():
-        steering.release(built, named(built, smiles), "carla", "go on")
+        hold_release_veto_and_promote.release(built, named(built, smiles), "carla", "go on")
     return best, others
 
 

@@ -14,7 +14,7 @@ from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import spend
+from sciagent.store.job_queue import reservations_and_bookings
 from sciagent.store.views import campaign_counts
 
 N = 60
@@ -67,7 +67,7 @@ def test_each_job_has_its_rows_alone_or_together(tmp_path: Path, verifier: str) 
         e = t.evidence.c
         said = connection.execute(sa.select(e.diagnostics).where(e.verifier == verifier)).scalars().all()
         spent = connection.execute(sa.select(t.spend.c.amount).where(t.spend.c.rung_id.is_not(None))).scalars().all()
-        assert spend.reserved(connection, driver.built.row.id) == {}
+        assert reservations_and_bookings.reserved(connection, driver.built.row.id) == {}
     sizes = {one.get("batch", 1) for one in said}
     assert max(sizes) == (8 if verifier == "bad.together" else 1)
     assert all(amount > 0 for amount in spent)

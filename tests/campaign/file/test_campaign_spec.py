@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from sciagent.campaign.file.campaign_spec import CampaignSpec, cores, load_spec, parse_spec
 from sciagent.campaign.file.rungs import LimitsSpec
-from sciagent.domain.evidence import canonical_json
+from sciagent.domain.evidence_keys_and_pooled_replicates import canonical_json
 from sciagent.errors import SpecError
 from sciagent.inputs.yaml_validation import file_hash
 from tests.campaign.fake_verifiers import CAMPAIGN, Scf, changed, make_folder  # noqa: F401

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import control_score
+from sciagent.campaign.core.built_campaign_and_derived_values import control_score
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
-from sciagent.domain.evidence import Level, Measured
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.evidence_keys_and_pooled_replicates import Level, Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.errors import SpecError
 from sciagent.store.results.evidence import RecordedEvidence

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.people.cancel_and_retry import cancel, retry
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import spend
+from sciagent.store.job_queue import reservations_and_bookings
 from sciagent.store.views import campaign_counts
 from tests.support.elsewhere import again, counts, driver, molecules, processes, running, until, working, written
 
@@ -50,7 +50,7 @@ def test_cancelling_a_running_job_of_the_local_pool_leaves_the_others_alone(ledg
         spent = campaign_counts.spent(connection, built.row.id)["core_seconds"]
         costs = connection.execute(sa.select(t.attempt.c.cost)).scalars()
         assert spent == pytest.approx(sum(cost.get("core_seconds", 0.0) for cost in costs))
-        assert spend.reserved(connection, built.row.id) == {}
+        assert reservations_and_bookings.reserved(connection, built.row.id) == {}
         said = connection.execute(sa.select(t.directive)).mappings().one()
         assert (said["verb"], said["who"], said["why"]) == ("hold", "ann", f"job {job_id} cancelled: it hangs")
         assert not connection.execute(sa.select(t.job.c.cancel_requested).where(t.job.c.cancel_requested)).all()
@@ -118,7 +118,7 @@ def test_what_gave_up_is_tried_again_under_a_reservation_of_its_own(ledger: Ledg
         assert (row["state"], row["attempts"], row["outcome"]) == ("failed", 2, "timeout")
         held = sa.select(t.reservation.c.resource).where(t.reservation.c.job_id == job_id)
         assert len(connection.execute(held).all()) == 2
-        assert spend.reserved(connection, built.row.id) == {}
+        assert reservations_and_bookings.reserved(connection, built.row.id) == {}
 
 
 def test_a_cancelled_job_whose_driver_died_is_not_run_again(ledger: Ledger, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from sciagent.campaign.people.find_candidate import resolve
 from sciagent.chemistry.crystal import Crystal
-from sciagent.chemistry.crystals.notation import read_crystal
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from sciagent.campaign.people.import_values import ImportReport, import_file
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.candidate_and_names import identifier_text
+from sciagent.domain.candidate_and_its_names_in_files import identifier_text
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring
@@ -252,6 +252,55 @@ def test_the_same_values_under_another_name_are_known(ledger: Ledger, file: Path
     assert (more.recorded, more.known) == (3, 2)  # a third replicate, another value, another molecule
     other = import_file(ledger, file, columns=(GAP,), level=Level("PBE0", "def2-SVP"), who="Ada")
     assert other.recorded == 3
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [(("gap", "mu"), ("gap",)), (("gap",), ("gap", "mu")), (("gap",), ("mu",)), (("mu",), ("mu", "gap"))],
+)
+@pytest.mark.parametrize("name", ["gaps.csv", "copy.csv"])
+def test_a_value_that_comes_again_with_other_columns_is_recorded_once(
+    first: tuple[str, ...], then: tuple[str, ...], name: str, ledger: Ledger, file: Path, tmp_path: Path
+) -> None:
+    columns = {"gap": GAP, "mu": Column("mu", "dipole")}
+    text = "smiles,gap,mu\nCCO,3.1,1.7\nCCO,3.2,1.7\nC,12,\n"
+    run(ledger, file, text, *(columns[each] for each in first))
+    run(ledger, tmp_path / name, text, *(columns[each] for each in then))
+    wanted = {*first, *then}
+    ethanol = [3.1, 3.2] * ("gap" in wanted) + [1.7, 1.7] * ("mu" in wanted)
+    assert sorted(values(ledger)["CCO"]) == sorted(ethanol)
+    assert values(ledger).get("C", []) == [12.0] * ("gap" in wanted)
+    for again in (first, then):
+        assert run(ledger, file, text, *(columns[each] for each in again)).recorded == 0
+    if "gap" in then:
+        corrected = text.replace("3.1,", "3.15,")
+        with pytest.raises(UsageError, match="--revise"):
+            run(ledger, file, corrected, *(columns[each] for each in then))
+
+
+def test_a_value_that_came_with_other_columns_is_corrected_once(ledger: Ledger, file: Path, tmp_path: Path) -> None:
+    text = "smiles,gap,mu\nCCO,3.1,1.7\n"
+    run(ledger, file, text, GAP, Column("mu", "dipole"))
+    run(ledger, file, text, GAP)
+    run(ledger, tmp_path / "corrected.csv", "smiles,gap\nCCO,3.15\n", revise="typed wrongly")
+    assert sorted(values(ledger)["CCO"]) == [1.7, 3.15]
+
+
+def test_a_value_that_came_before_the_other_columns_is_corrected_once(ledger: Ledger, file: Path) -> None:
+    columns = (GAP, Column("mu", "dipole"))
+    run(ledger, file, "smiles,gap,mu\nCCO,3.1,1.7\n", GAP)
+    run(ledger, file, "smiles,gap,mu\nCCO,3.1,1.7\n", *columns)
+    report = run(ledger, file, "smiles,gap,mu\nCCO,3.15,1.7\n", *columns, revise="typed wrongly")
+    assert (report.recorded, report.revised) == (1, 1) and sorted(values(ledger)["CCO"]) == [1.7, 3.15]
+
+
+def test_a_cell_that_was_empty_may_be_filled_without_a_reason(ledger: Ledger, file: Path) -> None:
+    columns = (GAP, Column("mu", "dipole"))
+    run(ledger, file, "smiles,gap,mu\nCCO,3.1,\n", *columns)
+    report = run(ledger, file, "smiles,gap,mu\nCCO,3.1,1.7\n", *columns)
+    assert (report.recorded, report.revised) == (1, 1) and sorted(values(ledger)["CCO"]) == [1.7, 3.1]
+    with pytest.raises(UsageError, match="--revise"):
+        run(ledger, file, "smiles,gap,mu\nCCO,,1.7\n", *columns)
 
 
 def test_another_uncertainty_is_another_statement(ledger: Ledger, file: Path, tmp_path: Path) -> None:

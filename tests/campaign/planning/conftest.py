@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.campaign.planning.plan import plan
+from sciagent.campaign.planning.expected_hits_and_rung_worth import plan
 from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.verification import verifier_registry
 from tests.campaign.fake_verifiers import Point

@@ -16,7 +16,7 @@ from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.create_and_open import create_or_open, open_campaign_for_people
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people.verify_and_calculate import add
-from sciagent.campaign.planning.plan import plan
+from sciagent.campaign.planning.expected_hits_and_rung_worth import plan
 from sciagent.campaign.pricing import explain_outlook
 from sciagent.campaign.pricing.explain_outlook import forecasts, outlook_in, sentence
 from sciagent.campaign.pricing.pool_law_and_cost_unit import allowances, rebuild_with_law

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign import Built, BuiltRung
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.core.record_results_and_place import Settling, settle
 from sciagent.campaign.driving.driver import Driver
@@ -17,10 +17,10 @@ from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import LedgerPool, observation_schema
 from sciagent.campaign.pricing.pool_law_and_cost_unit import priced_campaign
 from sciagent.campaign.pricing.priced_scheduler import Pricing
-from sciagent.campaign.pricing.rung_schedulers_and_choice import purchasing_of
+from sciagent.campaign.pricing.rung_by_rung_purchasing_and_choice import purchasing_of
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import Finding, Measured
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_positions_and_tiers import Position
@@ -175,7 +175,7 @@ def test_a_campaign_to_learn_from_must_be_there(tmp_path: Path) -> None:
 
 def test_what_a_person_holds_is_out_and_comes_back(tmp_path: Path) -> None:
     from sciagent.campaign.people.find_candidate import resolve
-    from sciagent.campaign.people.steering import hold, release
+    from sciagent.campaign.people.hold_release_veto_and_promote import hold, release
 
     built = opened(tmp_path, molecules=SMALL[:6], dft=1)
     with Driver(built) as driver:

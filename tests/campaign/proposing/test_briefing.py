@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.proposing import briefing
 from sciagent.campaign.proposing.briefing import AgentWorkbench
 from sciagent.domain.proposer_interfaces import ProposalIn

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.agent.installed_models import Model, add_folder
+from sciagent.agent.install_and_find_models import Model, add_folder
 from sciagent.campaign.proposing.named_policies import named_model, with_model_name
 from sciagent.domain.policy_identity import IN_PROCESS, PolicyIdentity
 from sciagent.errors import UnknownNameError, UsageError

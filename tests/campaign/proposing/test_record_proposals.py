@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.proposer_interfaces import ProposalIn

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent.installed_models import add_folder
+from sciagent.agent.install_and_find_models import add_folder
 from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.agent.turns_to_token_rows import behaviour_of, linearise, recorded_calls
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored

@@ -13,16 +13,16 @@ import pytest
 import sqlalchemy as sa
 
 import sciagent
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.domain.outcomes_and_verdicts import Verdict
+from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.states_and_needs import MAX_LOSSES, CampaignState
 from sciagent.errors import CampaignError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import spend
+from sciagent.store.job_queue import reservations_and_bookings
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 TEXT = """
@@ -73,7 +73,9 @@ def test_a_campaign_ends_with_the_hits_that_its_inline_rung_has_found(ledger: Le
         of_turns = connection.execute(sa.select(t.turn.c.cost)).scalars()
         assert sum(cost["core_seconds"] for cost in of_turns) == pytest.approx(sum(booked.values()))
         assert connection.execute(sa.select(sa.func.count()).select_from(t.job)).scalar() == 0, "nothing was bought"
-        assert len(spend.cost_ratios(connection, *built.rungs[-1].verifier.computation)) == 6, "costs are learnt"
+        assert len(reservations_and_bookings.cost_ratios(connection, *built.rungs[-1].verifier.computation)) == 6, (
+            "costs are learnt"
+        )
 
 
 def test_candidates_that_were_lost_with_the_process_of_another_are_tried_again(ledger: Ledger, tmp_path: Path) -> None:

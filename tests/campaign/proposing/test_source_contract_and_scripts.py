@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.agent import conversation_and_asking
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.proposing.source_contract_and_scripts import turn_seed

@@ -7,7 +7,7 @@ import pytest
 
 from sciagent.chemistry.crystal import crystal_from_structure
 from sciagent.chemistry.crystals import edit_operations
-from sciagent.chemistry.crystals.cells_and_symmetry import rescaled
+from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import rescaled
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 
 IODIDE = crystal_from_shorthand("perovskite: Cs Sn I").structure

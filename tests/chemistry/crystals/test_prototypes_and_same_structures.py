@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand, family, prototypes
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError
 
 

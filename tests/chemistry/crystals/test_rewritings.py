@@ -14,7 +14,7 @@ from pymatgen.io.cif import CifWriter
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.bonds import is_metal
-from sciagent.chemistry.crystals.notation import read_crystal
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand, prototypes, same
 
 NAMES = [name for name in prototypes() if name not in ("garnet", "bixbyite")][:50]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.chemistry.crystals.notation import read_crystal
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 from sciagent.chemistry.crystals.split_files_into_records import read_crystals
 from sciagent.errors import InputFileError

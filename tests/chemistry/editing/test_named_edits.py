@@ -7,7 +7,13 @@ import random
 import pytest
 from rdkit import Chem
 
-from sciagent.chemistry.editing.molecule_parts import ANNELATIONS, LINKERS, NAMED_LINKERS, NAMED_RINGS, RINGS
+from sciagent.chemistry.editing.join_and_exchange_molecule_parts import (
+    ANNELATIONS,
+    LINKERS,
+    NAMED_LINKERS,
+    NAMED_RINGS,
+    RINGS,
+)
 from sciagent.chemistry.editing.mutate_and_crossover import EditLimits
 from sciagent.chemistry.editing.named_edits import GROUPS, NAMED_EDITS, WHATS, children, choices, sites
 from sciagent.chemistry.molecule import parse_molecule

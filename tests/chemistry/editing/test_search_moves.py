@@ -7,7 +7,7 @@ import random
 import pytest
 from rdkit import Chem
 
-from sciagent.chemistry.editing.molecule_parts import ring_systems
+from sciagent.chemistry.editing.join_and_exchange_molecule_parts import ring_systems
 from sciagent.chemistry.editing.mutate_and_crossover import mutate
 from sciagent.chemistry.editing.search_moves import (
     Edit,

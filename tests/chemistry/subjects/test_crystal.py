@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.subjects.base import CandidateColumns
-from sciagent.chemistry.subjects.registry import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.errors import InvalidCandidateError
 
 CRYSTALS = subject_of("crystal")

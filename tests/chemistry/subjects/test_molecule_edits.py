@@ -7,7 +7,7 @@ import random
 import pytest
 
 from sciagent.chemistry.editing.mutate_and_crossover import ANY
-from sciagent.chemistry.subjects.registry import needed_edits
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits
 from sciagent.verification.verifier_registry import verifier_class
 from tests.support.subjects import MOLECULES
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import kombu
 import pytest
 
-from sciagent.execution.celery import broker_messages
-from sciagent.execution.celery.broker_messages import Broker
+from sciagent.execution.celery import broker_address_and_work_tokens
+from sciagent.execution.celery.broker_address_and_work_tokens import Broker
 from sciagent.execution.celery.wakeups import Listener, Wakeups
 from tests.execution.workers import until
 from tests.support.servers.rabbitmq import RabbitMQ
@@ -39,7 +39,7 @@ def test_tokens_wait_until_each_is_taken_once(wakeups: Wakeups, broker_url: str)
     until(lambda: wakeups.n_tokens(QUEUE) == 3, "three tokens wait")
     for left in (2, 1, 0):
         message = take(broker_url)
-        assert message is not None and broker_messages.queue_named(message) == QUEUE
+        assert message is not None and broker_address_and_work_tokens.queue_named(message) == QUEUE
         until(lambda left=left: wakeups.n_tokens(QUEUE) == left, f"{left} tokens wait")
     assert take(broker_url) is None
 

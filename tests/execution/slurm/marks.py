@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.execution.slurm.job_arrays import Spool
+from sciagent.execution.slurm.submit_and_poll_arrays import Spool
 
 
 @pytest.fixture

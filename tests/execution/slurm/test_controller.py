@@ -13,8 +13,8 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.errors import CampaignError
 from sciagent.execution.slurm.array_element import ElementTask
 from sciagent.execution.slurm.controller import SlurmController, expected_seconds, fits_element, grouped
-from sciagent.execution.slurm.job_arrays import spools
 from sciagent.execution.slurm.site_profile import SiteProfile
+from sciagent.execution.slurm.submit_and_poll_arrays import spools
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from sciagent.errors import NoPartitionError, SpecError, UsageError
-from sciagent.execution.slurm.job_arrays import render
 from sciagent.execution.slurm.site_profile import (
     RESERVED,
     AbsolutePath,
@@ -29,6 +28,7 @@ from sciagent.execution.slurm.site_profile import (
     parse_site,
     wall_minutes,
 )
+from sciagent.execution.slurm.submit_and_poll_arrays import render
 
 PROFILE = """\
 site: hpc

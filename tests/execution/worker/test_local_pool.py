@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.execution.worker.local_pool import Completed, Jobs, LocalPool
 from sciagent.execution.worker.read_claimed_jobs import ClaimedJob, Task, request_of
 from sciagent.store.database.ledger import Ledger

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.lab import claims_and_vials, record_and_review_answers
+from sciagent.lab.displayed_lab_tasks_claims_and_samples import TaskReader
 from sciagent.lab.pages.task_pages import TaskPage, read_task
-from sciagent.lab.read_lab_tasks import TaskReader
 from sciagent.store.lab import tasks
 from tests.lab import conftest as lab
 from tests.lab.test_record_and_review_answers import entry, task_ids

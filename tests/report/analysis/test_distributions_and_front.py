@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states_and_needs import Standing

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states_and_needs import Standing
 from sciagent.report.analysis.summary import synthesis
-from sciagent.report.parts.best_candidates import cards
+from sciagent.report.parts.best_candidate_cards_and_table import cards
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from tests.support.reported import Maker

@@ -8,7 +8,7 @@ from pathlib import Path
 from rocrate.rocrate import ROCrate
 
 from sciagent.domain.series import MEDIA_TYPE, CurveRole, Series, SeriesAxis, SeriesColumn, SeriesCurve
-from sciagent.report.export.ro_crate import author, licence, write_crate
+from sciagent.report.export.ro_crate_and_rerun_files import author, licence, write_crate
 from sciagent.report.export.spreadsheets import write_series
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence

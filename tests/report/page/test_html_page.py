@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states_and_needs import Standing

@@ -9,7 +9,7 @@ from typing import Any
 
 from rdkit import Chem
 
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.report.export import parquet_tables, spreadsheets

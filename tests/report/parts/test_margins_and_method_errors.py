@@ -9,10 +9,10 @@ import pytest
 
 from sciagent.domain.answers.candidate_and_value_answers import MEASURED
 from sciagent.domain.display_units import in_chosen_unit
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.rung_calibration import Fit, FitKind
+from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.domain.states_and_needs import Standing
 from sciagent.report.parts.margins_and_method_errors import MethodErrors, margins, method_errors
 from sciagent.report.status_best_trace import best

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from sciagent.api.best_table import best_of
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states_and_needs import Standing
 from sciagent.report import status_best_trace
 from sciagent.report.explain_candidate import explain
 from sciagent.report.explanation_text import paragraphs
-from sciagent.report.parts import best_candidates
+from sciagent.report.parts import best_candidate_cards_and_table
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
@@ -91,7 +91,7 @@ def test_the_badge_the_card_and_the_answer_say_so(hit: Maker) -> None:
     assert against(hit) == told
     with hit.ledger.read() as connection:
         ladder = campaigns.rungs(connection, hit.row.id)
-        [row] = best_candidates.table(connection, hit.row, ladder).rows
+        [row] = best_candidate_cards_and_table.table(connection, hit.row, ladder).rows
     assert row[2:4] == ["hit, contradicted by a measurement", "contradicted"]
     page = Parsed(rendered(hit)).text
     assert f"A measurement contradicts this hit: {told}." in page and "⚠ hit, contradicted by a measurement" in page
@@ -127,7 +127,7 @@ def test_a_contradicted_miss_is_said_by_best_explain_and_the_report(miss: Maker)
     told = "homo_lumo_gap = 4.20 eV ± 0.1 (lab.csv, experiment) lies inside the limits that were missed"
     with miss.ledger.read() as connection:
         ladder = campaigns.rungs(connection, miss.row.id)
-        table = best_candidates.table(connection, miss.row, ladder)
+        table = best_candidate_cards_and_table.table(connection, miss.row, ladder)
         best = best_of(miss.ledger, connection, miss.row, 5)
         explanation = explain(connection, miss.ids[0], [miss.row], miss.ledger)
     [row] = table.rows

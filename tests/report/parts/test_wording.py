@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.evidence import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.report.parts import wording

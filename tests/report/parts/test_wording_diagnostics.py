@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sciagent.domain.evidence import UNCERTAINTY_KIND
+from sciagent.domain.evidence_keys_and_pooled_replicates import UNCERTAINTY_KIND
 from sciagent.report.parts.wording import MAX_CHARACTERS, MAX_DEPTH, MAX_FACTS, diagnostics_line
 
 

@@ -13,7 +13,7 @@ from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.binary_answers import choices_of, hidden_answers, is_yes_or_no, truncated_moments
 from sciagent.scheduling.law.gaussian_process import CENTRES, Hyper, Process, Rows, covariance
 from sciagent.scheduling.law.gaussian_process_chain import Chain
-from sciagent.scheduling.law.stacked_law import Law, foretell
+from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Law, foretell
 
 HYPER = Hyper(np.array([*CENTRES[:4], 0.0]))  # with a noise of 1, so that the hidden values are not too alike
 LIMIT = TruthTransform(0.5, 0.5)  # of answers that are 0 or 1

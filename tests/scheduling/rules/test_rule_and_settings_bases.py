@@ -14,7 +14,7 @@ from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.halving import Halving
 from sciagent.scheduling.rules.rule_and_settings_bases import FIRST, PaidLadder, RungRule, Waiting, waiting_in
 from sciagent.scheduling.rules.thresholds import Thresholds
-from sciagent_bench.rivals.campaign_rules_as_buyers import ranks
+from sciagent_bench.rivals.campaign_rules_and_fitted_ones import ranks
 from tests.scheduling.rules.arrays import NAN, waiting, worths
 
 

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns, directives, evidence_watermarks
+from sciagent.store.campaign_state import campaigns, directives, note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import jobs, spend
+from sciagent.store.job_queue import jobs, reservations_and_bookings
 from tests.support import rows
 
 
@@ -94,7 +94,7 @@ def test_a_word_that_cancels_and_a_worker_that_books_do_not_wait_for_each_other(
 
     def cancel() -> tuple[list[int], list[int]]:
         with ledger.begin() as connection:
-            evidence_watermarks.lock(connection, row.id)
+            note_and_take_watermarks.lock(connection, row.id)
             locked.set()
             return jobs.request_cancel(connection, [job_id])
 
@@ -104,5 +104,7 @@ def test_a_word_that_cancels_and_a_worker_that_books_do_not_wait_for_each_other(
             told = pool.submit(cancel)
             assert locked.wait(10)
             time.sleep(0.2)
-            spend.book_many(connection, [spend.Bill(row.id, rung_id, None, {"core_seconds": 1.0})])
+            reservations_and_bookings.book_many(
+                connection, [reservations_and_bookings.Bill(row.id, rung_id, None, {"core_seconds": 1.0})]
+            )
         assert told.result(timeout=10) == ([job_id], [])

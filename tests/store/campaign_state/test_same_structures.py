@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
-from sciagent.domain.evidence import Computation, Measured
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason, Verdict
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.properties_and_levels import VOLUME_PER_ATOM, Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_positions_and_tiers import Position

@@ -13,7 +13,7 @@ from sciagent.domain.cost_and_budget import Cost
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many, insert_many
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import spend
+from sciagent.store.job_queue import reservations_and_bookings
 from tests.support import rows
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, 890_000, tzinfo=UTC)
@@ -123,6 +123,8 @@ def test_numbers_come_back_to_the_last_digit(ledger: Ledger) -> None:
     with ledger.begin() as connection:
         rows.campaign(connection)
         for one in values:
-            spend.book_many(connection, [spend.Bill(1, None, None, {"core_seconds": one})])
+            reservations_and_bookings.book_many(
+                connection, [reservations_and_bookings.Bill(1, None, None, {"core_seconds": one})]
+            )
         found = connection.execute(sa.select(t.spend.c.amount).order_by(t.spend.c.id)).scalars().all()
     assert found == [one for one in values if one]

@@ -7,11 +7,11 @@ import sqlalchemy as sa
 
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.policy_identity import PolicyIdentity
-from sciagent.domain.rung_calibration import Fit, FitKind
+from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.store.campaign_state import (
     campaigns,
     directives,
-    evidence_watermarks,
+    note_and_take_watermarks,
     proposer_trajectories,
     same_structures,
 )
@@ -19,7 +19,7 @@ from sciagent.store.campaign_state.same_structures import RelaxedStructure
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, jobs, spend
+from sciagent.store.job_queue import attempts, jobs, reservations_and_bookings
 from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.learning import evaluations_and_turn_uses, policies_and_roles
 from sciagent.store.results import evidence, laws_and_audits
@@ -69,9 +69,14 @@ def full(ledger: Ledger) -> Ledger:
         [evidence_id] = evidence.record(connection, [made])
         structure = RelaxedStructure(candidate_id, "CH4", evidence_id, "a" * 64)
         same_structures.write(connection, row.id, rung_id, structure, structure, 0.01)
-        spend.book_many(connection, [spend.Bill(row.id, rung_id, attempt_id, {"core_seconds": 2.0})])
+        reservations_and_bookings.book_many(
+            connection, [reservations_and_bookings.Bill(row.id, rung_id, attempt_id, {"core_seconds": 2.0})]
+        )
         costs = {"core_seconds": 1.0}, {"core_seconds": 2.0}
-        spend.observe_costs(connection, [spend.CostSeen("toy", "1", rows.SETTINGS, candidate_id, attempt_id, *costs)])
+        reservations_and_bookings.observe_costs(
+            connection,
+            [reservations_and_bookings.CostSeen("toy", "1", rows.SETTINGS, candidate_id, attempt_id, *costs)],
+        )
         changes = [("budget.core_seconds", 100, 200)]
         campaigns.amend(
             connection, row, spec={}, spec_hash="c" * 64, source="", base=".", changes=changes, who="me", why="more"
@@ -81,7 +86,7 @@ def full(ledger: Ledger) -> Ledger:
         connection.execute(t.artifact_removal.insert().values(removal))
         laws_and_audits.write(connection, row.id, {"price": 0.1})
         fit = Fit("homo_lumo_gap", FitKind.LINEAR, "experiment", 1.1, 0.2, 9, 0.1, 0.2, 0.3)
-        evidence_watermarks.write_fits(connection, row.id, {rung_id: {fit.property: fit}})
+        note_and_take_watermarks.write_fits(connection, row.id, {rung_id: {fit.property: fit}})
         connection.execute(
             t.decision.insert().values(
                 campaign_id=row.id,

@@ -10,7 +10,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, jobs, spend
+from sciagent.store.job_queue import attempts, jobs, reservations_and_bookings
 from sciagent.store.views import campaign_counts
 from tests.support import rows
 
@@ -34,10 +34,16 @@ def test_spend_is_summed(ledger: Ledger, row: CampaignRow) -> None:
         other = rows.campaign(connection, "other")
         rung = campaigns.rungs(connection, row.id)[0].id
         attempt = attempts.begin(connection, "a", campaign_id=row.id, rung_id=rung)
-        spend.book_many(connection, [spend.Bill(row.id, rung, attempt, {"core_seconds": 1.5, "money": 0.0})])
-        spend.book_many(connection, [spend.Bill(row.id, None, None, {"core_seconds": 2.0, "llm_tokens": 100.0})])
-        spend.book_many(connection, [spend.Bill(other.id, None, None, {"core_seconds": 50.0})])
-        spend.book_many(connection, [spend.Bill(row.id, rung, attempt, {})])
+        reservations_and_bookings.book_many(
+            connection, [reservations_and_bookings.Bill(row.id, rung, attempt, {"core_seconds": 1.5, "money": 0.0})]
+        )
+        reservations_and_bookings.book_many(
+            connection, [reservations_and_bookings.Bill(row.id, None, None, {"core_seconds": 2.0, "llm_tokens": 100.0})]
+        )
+        reservations_and_bookings.book_many(
+            connection, [reservations_and_bookings.Bill(other.id, None, None, {"core_seconds": 50.0})]
+        )
+        reservations_and_bookings.book_many(connection, [reservations_and_bookings.Bill(row.id, rung, attempt, {})])
         assert campaign_counts.spent(connection, row.id) == {"core_seconds": 3.5, "llm_tokens": 100.0}
         assert campaign_counts.spent(connection, 10**6) == {"core_seconds": 0.0}
 
@@ -48,10 +54,12 @@ def test_cost_ratios_are_of_the_same_settings(ledger: Ledger, row: CampaignRow) 
         attempt = attempts.begin(connection, "a", campaign_id=row.id, rung_id=None)
         for settings, declared, actual in (("s", 2.0, 3.0), ("s", 2.0, 1.0), ("s", 0.0, 1.0), ("x", 1.0, 9.0)):
             costs = {"core_seconds": declared}, {"core_seconds": actual, "money": 7.0}
-            spend.observe_costs(connection, [spend.CostSeen("v", "1", settings, candidate_id, attempt, *costs)])
-        assert spend.cost_ratios(connection, "v", "1", "s") == [0.5, 1.5]
-        assert spend.cost_ratios(connection, "v", "1", "s", last=2) == [0.5]
-        assert spend.cost_ratios(connection, "v", "2", "s") == []
+            reservations_and_bookings.observe_costs(
+                connection, [reservations_and_bookings.CostSeen("v", "1", settings, candidate_id, attempt, *costs)]
+            )
+        assert reservations_and_bookings.cost_ratios(connection, "v", "1", "s") == [0.5, 1.5]
+        assert reservations_and_bookings.cost_ratios(connection, "v", "1", "s", last=2) == [0.5]
+        assert reservations_and_bookings.cost_ratios(connection, "v", "2", "s") == []
 
 
 def test_several_jobs_are_made_at_once_and_none_twice(ledger: Ledger, row: CampaignRow) -> None:

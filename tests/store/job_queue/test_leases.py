@@ -18,7 +18,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, jobs, leases, spend
+from sciagent.store.job_queue import attempts, jobs, leases, reservations_and_bookings
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from sciagent.store.views import campaign_counts
@@ -81,18 +81,18 @@ def test_a_job_to_be_cancelled_is_no_longer_its_workers(ledger: Ledger, row: Cam
 def test_a_job_goes_back_to_the_queue_with_its_reservation(ledger: Ledger, row: CampaignRow) -> None:
     (job_id,) = rows.queued_jobs(ledger, row)
     with ledger.begin() as connection:
-        spend.reserve_many(connection, row.id, {job_id: {"core_seconds": 30.0, "money": 2.0}})
-        spend.reserve_many(connection, row.id, {job_id: {}})
-        assert spend.reserved(connection, row.id) == {"core_seconds": 30.0, "money": 2.0}
+        reservations_and_bookings.reserve_many(connection, row.id, {job_id: {"core_seconds": 30.0, "money": 2.0}})
+        reservations_and_bookings.reserve_many(connection, row.id, {job_id: {}})
+        assert reservations_and_bookings.reserved(connection, row.id) == {"core_seconds": 30.0, "money": 2.0}
     one = claim(ledger, job_id)
     assert one is not None and finish(ledger, one, JobState.QUEUED, kills=1)
     with ledger.begin() as connection:
         assert connection.execute(sa.select(t.job.c.kills)).scalar_one() == 1
-        assert spend.reserved(connection, row.id) == {"core_seconds": 30.0, "money": 2.0}
+        assert reservations_and_bookings.reserved(connection, row.id) == {"core_seconds": 30.0, "money": 2.0}
     one = claim(ledger, job_id)
     assert one is not None and finish(ledger, one, JobState.QUARANTINED, kills=1)
     with ledger.begin() as connection:
-        assert spend.reserved(connection, row.id) == {}
+        assert reservations_and_bookings.reserved(connection, row.id) == {}
         assert connection.execute(sa.select(t.job.c.kills)).scalar_one() == 2
 
 

@@ -9,14 +9,14 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import MAX_LOSSES, AttemptState, JobState
 from sciagent.execution.worker.end_attempts import reap_expired
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, cluster_reservations, jobs, leases, offers, spend
+from sciagent.store.job_queue import attempts, cluster_reservations, jobs, leases, offers, reservations_and_bookings
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd, LiveAttempt
@@ -45,7 +45,7 @@ def offered(
         rung_id = campaigns.rungs(connection, row.id)[rung].id
         new = [NewJob(row.id, rung_id, one, 0, f"{rung}{one}", priority + i) for i, one in enumerate(ids)]
         made = jobs.create_many(connection, new)
-        spend.reserve_many(connection, row.id, {one: {"core_seconds": 2.0} for one in made})
+        reservations_and_bookings.reserve_many(connection, row.id, {one: {"core_seconds": 2.0} for one in made})
         offers.offer_many(connection, {one: Offer(queue, seconds, memory_mb) for one in made})
     return made
 
@@ -69,7 +69,7 @@ def job(ledger: Ledger, job_id: int) -> dict:
 
 def held(ledger: Ledger, row: CampaignRow) -> float:
     with ledger.read() as connection:
-        return spend.reserved(connection, row.id).get("core_seconds", 0.0)
+        return reservations_and_bookings.reserved(connection, row.id).get("core_seconds", 0.0)
 
 
 def test_the_most_urgent_of_all_queues_is_taken_first(ledger: Ledger, row: CampaignRow) -> None:

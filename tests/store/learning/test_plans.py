@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.domain.evidence import Computation
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies_and_roles, reward_inputs, reward_versions, rollout_groups

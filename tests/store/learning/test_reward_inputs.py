@@ -5,8 +5,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import Computation
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts

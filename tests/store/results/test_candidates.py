@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.evidence import Computation
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.store.database import tables as t

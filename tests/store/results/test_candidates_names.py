@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.candidate_and_names import MISSING, Names
+from sciagent.domain.candidate_and_its_names_in_files import MISSING, Names
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger

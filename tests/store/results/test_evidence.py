@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.evidence import Computation, Measured
-from sciagent.domain.outcomes_and_verdicts import OUTCOME_RULES, Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import OUTCOME_RULES, Outcome, Reason
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import EvidenceConflictError, LedgerError, UnitError, UnknownNameError

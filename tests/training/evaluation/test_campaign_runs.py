@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.agent.installed_models import add_folder, find
+from sciagent.agent.install_and_find_models import add_folder, find
 from sciagent.agent.messages_sampling_and_policy_client import Sampling
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation.campaign_runs import CampaignRuns, OneByOne, planned
 from sciagent.training.evaluation.evaluation_spec import load_evaluation
-from sciagent.training.rollouts.random_edits import ScriptedPolicy
+from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 from tests.support.tiny_model import write_tiny_model
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.agent import installed_models
+from sciagent.agent import install_and_find_models
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import load_and_publish, run_state, training_run
 from sciagent.training.learner.training_step import Learner
@@ -62,7 +62,7 @@ def killed(run_settings: TrainingSettings, ledger: Ledger, place: tuple[Any, str
 def test_a_killed_run_goes_on_to_the_same_weights(run_settings: TrainingSettings, ledger: Ledger) -> None:
     whole, told = run(run_settings)
     expected = weights(run_settings)
-    installed_models.remove(run_settings.name)
+    install_and_find_models.remove(run_settings.name)
     for number, (where, place) in enumerate(PLACES.items()):
         again = run_settings.with_changes(out=run_settings.out.with_name(f"again{number}"))
         killed(again, ledger, place)
@@ -71,4 +71,4 @@ def test_a_killed_run_goes_on_to_the_same_weights(run_settings: TrainingSettings
         lines = [json.loads(line) for line in (again.out / "metrics.jsonl").read_text().splitlines()]
         assert [(line["step"], line["loss"]) for line in lines] == [(step.step, step.loss) for step in told], where
         assert not list(Path(again.out).glob(".*.part")), where
-        installed_models.remove(run_settings.name)
+        install_and_find_models.remove(run_settings.name)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sciagent.agent.installed_models import add_folder, remove
+from sciagent.agent.install_and_find_models import add_folder, remove
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.training.learner import load_and_publish
 

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 from safetensors.torch import load_file
 
-from sciagent.agent import installed_models
+from sciagent.agent import install_and_find_models
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.command_answers import TrainedPolicy, TrainedStep
@@ -85,7 +85,7 @@ def alone(run_settings: TrainingSettings, ledger: Ledger) -> tuple[TrainedPolicy
 def same_weights(run_settings: TrainingSettings, other: TrainingSettings) -> None:
     """Asserts that two runs moved the weights alike."""
     one, two = (load_file(each.out / "policy" / "model.safetensors") for each in (run_settings, other))
-    begun = load_file(installed_models.find(run_settings.model).folder / "model.safetensors")
+    begun = load_file(install_and_find_models.find(run_settings.model).folder / "model.safetensors")
     assert one.keys() == two.keys() == begun.keys()
     moved = {name: float((one[name] - begun[name]).norm()) for name in begun}
     assert max(moved.values()) > 0

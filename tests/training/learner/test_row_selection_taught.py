@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from sciagent.agent.installed_models import add_folder
+from sciagent.agent.install_and_find_models import add_folder
 from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner import training_run

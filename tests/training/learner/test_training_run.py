@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from sciagent.agent import installed_models
+from sciagent.agent import install_and_find_models
 from sciagent.agent.messages_sampling_and_policy_client import Message, Sampling
 from sciagent.agent.policies.local_model import LocalPolicy
-from sciagent.agent.serving.served_models_and_adapters import adapter_sha256
+from sciagent.agent.serving.load_adapters_and_served_model_cards import adapter_sha256
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
@@ -64,8 +64,8 @@ def test_a_model_learns_verified_answers_and_enters_models_and_ledger(
     assert told[-1].loss < 0.7 * told[0].loss and {step.masked for step in told} == {0.0}
     lines = [json.loads(line) for line in (run_settings.out / "metrics.jsonl").read_text().splitlines()]
     assert lines == [step.model_dump() for step in told] and lines[0]["kl"] is None
-    card = installed_models.find(run_settings.name)
-    assert answer.policy == card.policy and answer.parent == installed_models.find("tiny").policy
+    card = install_and_find_models.find(run_settings.name)
+    assert answer.policy == card.policy and answer.parent == install_and_find_models.find("tiny").policy
     policy = LocalPolicy(run_settings.name, device="cpu")
     said = policy.sample([Message("user", "Propose.")], [], Sampling(max_tokens=5, seed=1))
     assert said.policy == answer.policy and said.tokens is not None
@@ -89,7 +89,7 @@ def test_a_run_that_was_ended_goes_on_to_the_same_weights(
         if step.step == 5:
             raise KeyboardInterrupt
 
-    installed_models.remove(run_settings.name)
+    install_and_find_models.remove(run_settings.name)
     stopped = training_run.train(other, None, interrupted)
     assert (stopped.policy, stopped.stopped_by, stopped.steps) == (None, "interrupt", 5)
     answer, rest = run(other)
@@ -108,7 +108,7 @@ def test_an_adapter_is_trained_alone_saved_apart_and_merged(
 
     answer, told = run(run_settings.with_changes(lora=4, kl=0.1), ledger)
     assert told[-1].loss < told[0].loss and told[0].kl == 0 < (told[-1].kl or 0)
-    base = AutoModelForCausalLM.from_pretrained(installed_models.find("tiny").folder)
+    base = AutoModelForCausalLM.from_pretrained(install_and_find_models.find("tiny").folder)
     ids = torch.tensor([[3, 4, 5, 6]])
     before = base(input_ids=ids).logits
     adapted = PeftModel.from_pretrained(base, run_settings.out / "adapter")(input_ids=ids).logits
@@ -118,7 +118,7 @@ def test_an_adapter_is_trained_alone_saved_apart_and_merged(
         rows = connection.execute(sa.select(t.policy.c.name, t.policy.c.adapter_sha256)).all()
     assert {name for name, adapter in rows if adapter is None} == {answer.parent, answer.policy}
     [(served, sha256)] = [row for row in rows if row.adapter_sha256 is not None]
-    identity = PolicyIdentity(served, "in process", installed_models.find("tiny").sha256, sha256)
+    identity = PolicyIdentity(served, "in process", install_and_find_models.find("tiny").sha256, sha256)
     assert served == f"{run_settings.name}@{identity.hash[:8]}" and sha256 == adapter_sha256(
         run_settings.out / "adapter"
     )
@@ -138,10 +138,10 @@ def test_a_finished_run_goes_on_to_more_steps(run_settings: TrainingSettings, tm
     first, _ = run(run_settings.with_changes(steps=2))
     longer, told = run(run_settings.with_changes(steps=3))
     assert [step.step for step in told] == [3] and longer.steps == 3
-    assert first.policy != longer.policy == installed_models.find(run_settings.name).policy, (
+    assert first.policy != longer.policy == install_and_find_models.find(run_settings.name).policy, (
         "the name is that of the last weights"
     )
-    installed_models.remove(run_settings.name)
+    install_and_find_models.remove(run_settings.name)
     whole, _ = run(run_settings.with_changes(steps=3, out=tmp_path / "whole"))
     assert whole.policy == longer.policy
 

@@ -24,7 +24,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.training.live import live_tasks
 from sciagent.training.live.group_waves import LocalWaves, Stopped
 from sciagent.training.live.late_verdicts_and_gathering import Gatherer
-from sciagent.training.rollouts.random_edits import ScriptedPolicy
+from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 from sciagent.training.settings import LiveSettings, TaskShare
 
 CAMPAIGN = """

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from sciagent.agent.installed_models import add_folder
+from sciagent.agent.install_and_find_models import add_folder
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_versions, rollout_groups

@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent import Campaign
-from sciagent.agent import installed_models
+from sciagent.agent import install_and_find_models
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import evaluations_and_turn_uses
@@ -115,7 +115,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, tiny: str, ahe
 
     run_settings, ledger = started("whole")
     run(run_settings, ledger)
-    installed_models.remove("killed")
+    install_and_find_models.remove("killed")
     expected = told_of(ledger, run_settings)
     assert expected[3] > 0 and expected[1][0]["loss"] != expected[1][1]["loss"]
     by = [line["policy"] for line in expected[1]]
@@ -124,11 +124,11 @@ def test_a_killed_run_goes_on_to_the_same_weights(tmp_path: Path, tiny: str, ahe
     for steps in (1, run_settings.steps):
         run(run_settings.with_changes(steps=steps), ledger)
     assert told_of(ledger, run_settings) == expected, "a finished run goes on to more steps"
-    installed_models.remove("killed")
+    install_and_find_models.remove("killed")
     for number, where in enumerate(places):
         run_settings, ledger = started(f"at{number}")
         killed(run_settings, tmp_path / f"at{number}" / "ledger.db", PLACES[where])
         run(run_settings, ledger)
-        installed_models.remove("killed")
+        install_and_find_models.remove("killed")
         assert told_of(ledger, run_settings) == expected, where
         assert not list(run_settings.out.glob(".*.part")), where

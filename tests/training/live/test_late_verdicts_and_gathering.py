@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from sciagent import Campaign
-from sciagent.agent import installed_models
-from sciagent.agent.installed_models import add_folder
+from sciagent.agent import install_and_find_models
+from sciagent.agent.install_and_find_models import add_folder
 from sciagent.agent.messages_sampling_and_policy_client import (
     EpisodeQuestion,
     Message,
@@ -32,7 +32,7 @@ from sciagent.training.learner.load_and_publish import LoadedModel
 from sciagent.training.learner.training_step import Learner
 from sciagent.training.live.late_verdicts_and_gathering import LateVerdicts, TrainedGroup, differences
 from sciagent.training.live.live_run import train_live
-from sciagent.training.rollouts.random_edits import ScriptedPolicy
+from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 from sciagent.training.settings import LearnerSettings
 from tests.support.tiny_model import write_tiny_model
 from tests.training.learner.made_rows import gradient, logprobs, sampled_rows
@@ -165,7 +165,7 @@ def test_verdicts_of_an_earlier_step_are_trained_within_the_lag_and_else_become_
     run_settings = settings_for(tmp_path, file, **few, ahead=ahead, lag=1 + ahead, learning_rate=1e-5)
     told: list[TrainedStep] = []
     answer = train_live(run_settings, ledger, lambda step, of: told.append(step), engine=Written())
-    installed_models.remove(run_settings.name)
+    install_and_find_models.remove(run_settings.name)
     assert answer.steps == 4 and answer.stopped_by == "steps"
     assert [step.late for step in told] == [0, 1, 0, 0]
     with ledger.read() as connection:
@@ -207,7 +207,7 @@ def test_a_verdict_between_the_rewards_of_a_step_and_its_training_is_not_missed(
     told: list[TrainedStep] = []
     run_settings = settings_for(tmp_path, file, **few, lag=1, learning_rate=1e-5)
     train_live(run_settings, ledger, lambda step, of: told.append(step), engine=Written())
-    installed_models.remove(run_settings.name)
+    install_and_find_models.remove(run_settings.name)
     assert [step.late for step in told] == [0, 1, 1]
 
 

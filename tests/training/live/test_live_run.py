@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent import Campaign
-from sciagent.agent import installed_models as models
-from sciagent.agent.installed_models import add_folder
+from sciagent.agent import install_and_find_models as models
+from sciagent.agent.install_and_find_models import add_folder
 from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.lab_learning_and_people_tables import training_use

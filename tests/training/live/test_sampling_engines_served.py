@@ -11,7 +11,7 @@ import sqlalchemy as sa
 import torch
 
 from sciagent import Campaign
-from sciagent.agent import installed_models as models
+from sciagent.agent import install_and_find_models as models
 from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, PolicyError, Sampling
 from sciagent.agent.policies.batched_policies import BatchPolicy
 from sciagent.agent.policies.schema_tokens import unpacked

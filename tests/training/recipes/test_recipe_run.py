@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.agent import installed_models as models
+from sciagent.agent import install_and_find_models as models
 from sciagent.training.command_answers import RecipeAnswer
 from tests.support.typed import call, refused
 from tests.training.recipes.made_recipes import MOLECULES, TASK, write_practice

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import Worker
 from tests.training.rollouts.rolled import seeded

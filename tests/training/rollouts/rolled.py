@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
 from sciagent.agent.policies.batched_policies import BatchPolicy
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
@@ -23,7 +23,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.campaign_rollouts import model_spec, seed_source
 from sciagent.training.rollouts.lock_step import RolloutRunner
 from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
-from sciagent.training.rollouts.random_edits import ScriptedPolicy
+from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 from sciagent.verification.sandbox.host import Worker
 
 TEXT = """

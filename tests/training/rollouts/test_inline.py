@@ -16,15 +16,15 @@ import sqlalchemy as sa
 
 import sciagent
 from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyError, Sampled
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.show_and_compare_versions import RewardedEpisode, show
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.rollouts import campaign_snapshot
-from sciagent.training.rollouts.campaign_snapshot import EpisodeMemory, SnapshotBench
+from sciagent.training.rollouts import campaign_snapshot_and_workbench
+from sciagent.training.rollouts.campaign_snapshot_and_workbench import EpisodeMemory, SnapshotBench
 from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
 from sciagent.training.rollouts.tool_calls_across_episodes import FastRungs
 from sciagent.verification.sandbox.host import Worker
@@ -145,7 +145,7 @@ def test_two_siblings_with_one_candidate_earn_the_same_and_both_pay_for_it(built
 
 def test_best_lists_the_episodes_own_candidate_once_the_inline_rung_has_answered(built: Built, worker: Worker) -> None:
     with built.ledger.read() as connection:
-        frozen = campaign_snapshot.take(connection, built)
+        frozen = campaign_snapshot_and_workbench.take(connection, built)
     memory, rungs = EpisodeMemory(), FastRungs(built, worker)
 
     def bench() -> SnapshotBench:

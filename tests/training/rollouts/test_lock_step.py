@@ -11,13 +11,13 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyError, Sampled
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.errors import StaleLeaseError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
-from sciagent.training.rollouts.random_edits import ScriptedPolicy
+from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 from sciagent.verification.sandbox.host import Worker
 from tests.training.rollouts.rolled import PLAN, copied, episodes, let_go, runner_of, to_the_end
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.learning import rollout_groups as group_rows
 from sciagent.training.rollouts.open_and_resume_groups import RolloutPlan
@@ -49,7 +49,7 @@ def test_a_group_with_another_policy_is_broken(built: Built, worker: Worker, mon
     runner = runner_of(built, worker)
     runner.opened(PLAN)
     let_go(built)
-    monkeypatch.setattr("sciagent.training.rollouts.random_edits.VERSION", "scripted@0")
+    monkeypatch.setattr("sciagent.training.rollouts.random_edit_policy.VERSION", "scripted@0")
     runner = runner_of(built, worker)
     assert runner.continued() == [] and runner.broken == [1]
     with built.ledger.read() as connection:

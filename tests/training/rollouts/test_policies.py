@@ -10,12 +10,12 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.agent import conversation_and_asking
-from sciagent.agent.installed_models import add_folder
+from sciagent.agent.install_and_find_models import add_folder
 from sciagent.agent.messages_sampling_and_policy_client import NO_TOKENS
 from sciagent.agent.policies.endpoint_requests_and_answers import GRAMMAR
 from sciagent.agent.policies.local_model import LocalPolicy
 from sciagent.agent.turns_to_token_rows import Join, behaviour_of, linearise, recorded_calls
-from sciagent.campaign.core.built_campaign import Built
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NOT_SAMPLED
 from sciagent.store.database import tables as t

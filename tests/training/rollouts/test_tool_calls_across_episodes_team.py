@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.rollouts.tool_calls_across_episodes import WorkerTeam
 from sciagent.verification.sandbox.host import Request, Worker

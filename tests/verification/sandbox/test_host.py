@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from sciagent.chemistry.subjects.registry import subject_of
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.errors import UsageError
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
 from sciagent.verification.sandbox.links_to_processes import nurseries

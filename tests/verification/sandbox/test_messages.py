@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import ArtifactFile, Finding, Measured
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import ArtifactFile, Finding, Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import DIPOLE, HOMO_LUMO_GAP, Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.safe_text_and_durations import MAX_TEXT

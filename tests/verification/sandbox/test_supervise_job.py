@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -38,6 +39,19 @@ def test_in_a_batch_the_wall_limit_is_each_candidates_own(worker: Worker) -> Non
 def test_no_artifact_comes_from_outside_the_scratch_folder(worker: Worker, settings: dict[str, Any]) -> None:
     assert said(run(worker, "bad.files", **settings)) == ["crashed/bad_result"]
     assert not list((worker.folder / "spool").rglob("evil"))
+
+
+def test_a_file_waits_for_room_on_a_full_disk_and_the_wait_is_not_the_jobs(worker: Worker) -> None:
+    [first] = run(worker, "bad.files")
+    number = int(first.files[0].path.parent.parent.name)
+    target = worker.folder / "spool" / str(number + 1) / "0" / first.files[0].name
+    target.parent.mkdir(parents=True)
+    target.symlink_to("/dev/full")
+    freed = threading.Timer(1.5, target.unlink)
+    freed.start()
+    [result] = run(worker, "bad.files", limits=Limits(wall_seconds=1, memory_mb=300))
+    assert said([result]) == ["ok"] and result.files[0].path.read_text() == "CCO"
+    assert not freed.is_alive() and result.wall_seconds < 1
 
 
 def test_the_first_of_a_group_has_the_wall_time_of_all(worker: Worker) -> None:

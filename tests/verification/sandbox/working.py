@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.candidate_and_names import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
 
 ETHANOL, *_ = ABC = tuple(

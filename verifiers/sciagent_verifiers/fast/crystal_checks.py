@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from sciagent.chemistry.crystal import MAX_SITES, Crystal
 from sciagent.chemistry.crystals.bonds import is_metal, shortest_contact
 from sciagent.chemistry.crystals.oxidation_states import Assignment, assignment_of
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import (
     BARTEL_TAU,
     CELL_SITES,
@@ -38,7 +38,7 @@ from sciagent.verification.verifier_contract import (
     Tier,
     at,
 )
-from sciagent_verifiers.fast.compounds.perovskite_factors_and_scarcity import (
+from sciagent_verifiers.fast.compounds.tolerance_factors_and_supply_concentration import (
     known_elements,
     scarcity,
     tolerance_factors,

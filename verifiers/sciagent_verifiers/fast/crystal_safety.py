@@ -10,11 +10,11 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import SAFETY_ALERTS, Level, PropertyAtLevel, at
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings
-from sciagent_verifiers.fast.compounds.perovskite_factors_and_scarcity import known_elements
+from sciagent_verifiers.fast.compounds.tolerance_factors_and_supply_concentration import known_elements
 from sciagent_verifiers.fast.hazards.crystal_hazards import (
     CrystalRule,
     crystal_rule_names,

@@ -35,7 +35,7 @@ from sciagent.verification.verifier_contract import (
 )
 from sciagent_simulators.powder.measured_pattern import ENDINGS, PreparedPattern, prepared, read_pattern
 from sciagent_simulators.powder.powder_fit import FitLimits, PowderFit, fit, fitted_series
-from sciagent_simulators.powder.reflections import Reflections, lines_of, reflections_of
+from sciagent_simulators.powder.reflections_and_spectral_lines import Reflections, lines_of, reflections_of
 
 MARGIN = 2.0  # degrees beyond the pattern within which reflections may move into it
 CONDITIONS = {

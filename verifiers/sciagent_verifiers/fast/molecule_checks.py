@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.molecule_normal_form import atoms_of
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import STRUCTURAL_ALERTS, properties
 from sciagent.verification.verifier_contract import (
     Context,
@@ -25,7 +25,7 @@ from sciagent.verification.verifier_contract import (
     Tier,
     at,
 )
-from sciagent_verifiers.fast.compounds.perovskite_factors_and_scarcity import known_elements
+from sciagent_verifiers.fast.compounds.tolerance_factors_and_supply_concentration import known_elements
 from sciagent_verifiers.fast.impossible_rings import impossible, smarts_pattern
 from sciagent_verifiers.fast.molecule_descriptor_functions import descriptor_functions
 from sciagent_verifiers.verifier_bases import MoleculeVerifier, refused

@@ -22,7 +22,7 @@ from sciagent.chemistry.molecule_files import read_structures
 from sciagent.chemistry.molecule_normal_form import normalise, parent
 from sciagent.chemistry.rdkit_messages import rdkit_messages
 from sciagent.verification.verifier_contract import StructureFile
-from sciagent_verifiers.fast.novelty_base import Neighbour, ReferenceFolder
+from sciagent_verifiers.fast.reference_index_and_novelty_base import Neighbour, ReferenceFolder
 
 FORMAT = 1  # increase it when the stored format changes
 THRESHOLDS = (0.7, 0.4, 0.0)  # similarities, tried in this order; with a high one popcounts exclude most of the file

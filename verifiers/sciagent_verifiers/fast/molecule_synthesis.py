@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from sciagent.chemistry.molecule import Molecule, molecule_or_none
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import (
     PURCHASABLE,
     SA_SCORE,

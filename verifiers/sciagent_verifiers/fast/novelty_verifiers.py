@@ -15,7 +15,7 @@ from sciagent.domain.cost_and_budget import Cost
 from sciagent.verification.verifier_contract import Refusal, StructureFile
 from sciagent_verifiers.fast.compounds.crystal_index import CrystalFile, CrystalIndex, crystal_index
 from sciagent_verifiers.fast.molecule_index import Fingerprint, ReferenceIndex, index_of
-from sciagent_verifiers.fast.novelty_base import Neighbour, NoveltySettings, NoveltyVerifier
+from sciagent_verifiers.fast.reference_index_and_novelty_base import Neighbour, NoveltySettings, NoveltyVerifier
 from sciagent_verifiers.verifier_bases import refusal_of_other_kind
 
 

@@ -1,8 +1,8 @@
 """Boltzmann averages of a density functional's values over the low conformers of a molecule.
 
 The geometry of a molecule comes from a search; the conformers of an average come from the same search
-(`low_conformers`). Each conformer is computed in full at the verifier's own level. Its weight follows from its energy
-at this level, or from its free energy if the verifier computes one.
+(`low_conformers_and_search_spread`). Each conformer is computed in full at the verifier's own level. Its weight follows
+from its energy at this level, or from its free energy if the verifier computes one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence import MOLECULE, UNCERTAINTY_KIND, ArtifactFile, Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import MOLECULE, UNCERTAINTY_KIND, ArtifactFile, Measured
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import DIPOLE, GIBBS_FREE_ENERGY, SOLVATION_ENERGY
 from sciagent.domain.quantities import Censoring
@@ -31,8 +31,8 @@ from sciagent_simulators.conformer_search_and_averages import (
     symmetry,
     with_defined_stereo,
 )
-from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.low_conformers import RELAXED_ALIKE, degeneracies, is_achiral, low_conformers
+from sciagent_simulators.geometry_and_its_checks import Geometry
+from sciagent_simulators.low_conformers_and_search_spread import RELAXED_ALIKE, degeneracies, is_achiral, low_conformers
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_verifiers.verifier_bases import Calculation, Spread
 

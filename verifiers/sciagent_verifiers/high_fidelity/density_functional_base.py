@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.molecule_normal_form import atoms_of
 from sciagent.verification.verifier_contract import Context, Level, Reason, Refusal, Settings, Tier
-from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds
-from sciagent_simulators.implicit_solvents import PyscfSolvent, SolventModel
-from sciagent_simulators.pyscf_engine import DftSettings
+from sciagent_simulators.geometry_and_its_checks import Geometry, bonds_of, check_bonds
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import DftSettings
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import PyscfSolvent, SolventModel
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_verifiers.high_fidelity.conformer_average import (
     AVERAGE,

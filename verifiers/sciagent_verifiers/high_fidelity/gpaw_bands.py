@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
-from sciagent.domain.evidence import ArtifactFile, Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import ArtifactFile, Measured
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import BAND_GAP, MAGNETIC_MOMENT, TOTAL_ENERGY
 from sciagent.errors import InvalidCandidateError, did_you_mean
@@ -55,7 +55,7 @@ from sciagent_simulators.periodic.k_points_and_elements import (
     moment_error,
     open_shells,
 )
-from sciagent_simulators.programs.run_program import MPIEXEC
+from sciagent_simulators.programs.run_program_and_name_failure import MPIEXEC
 from sciagent_verifiers.simulation.force_field_base import ForceFieldSettings
 from sciagent_verifiers.simulation.mlff_relax import MlffRelax
 

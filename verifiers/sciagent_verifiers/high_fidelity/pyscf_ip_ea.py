@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence import Measured
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import (
     ADIABATIC_EA,
     ADIABATIC_IP,
@@ -29,8 +29,8 @@ from sciagent.verification.verifier_contract import (
     SimulatorError,
     at,
 )
-from sciagent_simulators.geometry import Geometry, bonds_of
-from sciagent_simulators.pyscf_engine import ground_state
+from sciagent_simulators.geometry_and_its_checks import Geometry, bonds_of
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import ground_state
 from sciagent_simulators.pyscf_ions import Ion, Relaxation, ion
 from sciagent_verifiers.high_fidelity.density_functional_base import (
     DIFFUSE,

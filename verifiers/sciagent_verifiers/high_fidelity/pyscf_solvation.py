@@ -7,9 +7,9 @@ from pydantic import Field
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties_and_levels import SOLVATION_ENERGY
 from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel, at
-from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.implicit_solvents import PyscfSolvent
-from sciagent_simulators.pyscf_engine import ground_state
+from sciagent_simulators.geometry_and_its_checks import Geometry
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import ground_state
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import PyscfSolvent
 from sciagent_simulators.tblite_engine import HARTREE
 from sciagent_verifiers.high_fidelity.density_functional_base import (
     DIFFUSE_DEFAULT,
@@ -54,7 +54,7 @@ class PyscfSolvation(DensityFunctional):
     solutes in water, is in `benchmarks/numbers/pyscf_hydration_diffuse.json`, and without diffuse functions in
     `pyscf_hydration.json`.
 
-    Sources: those of `sciagent_simulators.implicit_solvents`.
+    Sources: those of `sciagent_simulators.solvent_tables_and_faster_pyscf_solvents`.
     """
 
     name = "pyscf.solvation"

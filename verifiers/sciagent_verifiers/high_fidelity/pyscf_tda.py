@@ -7,8 +7,8 @@ from pydantic import Field, model_validator
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties_and_levels import S1_ENERGY, S1_OSCILLATOR_STRENGTH, S1_WAVELENGTH, T1_ENERGY
 from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel, Reason, Refusal, at
-from sciagent_simulators.geometry import Geometry, failure
-from sciagent_simulators.pyscf_engine import ground_state
+from sciagent_simulators.geometry_and_its_checks import Geometry, failure
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import ground_state
 from sciagent_simulators.pyscf_excitations import NANOMETRE_EV, NEAR, check_charge_transfer, excite
 from sciagent_verifiers.high_fidelity.density_functional_base import (
     NONLOCAL,

@@ -10,23 +10,23 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence import Measured
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.verifier_contract import Context, Cost, Finding, PropertyAtLevel
-from sciagent_simulators.geometry import Geometry, failure
-from sciagent_simulators.implicit_solvents import PyscfSolvent
-from sciagent_simulators.pyscf_engine import ground_state
+from sciagent_simulators.geometry_and_its_checks import Geometry, failure
+from sciagent_simulators.pyscf_engine_composites_and_spin_checks import ground_state
 from sciagent_simulators.pyscf_relax import pyscf_hessian
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import PyscfSolvent
 from sciagent_simulators.tblite_engine import ionised
-from sciagent_simulators.thermochemistry.normal_modes import NormalModes, minimum, normal_modes
+from sciagent_simulators.thermochemistry.normal_modes_and_minimum_search import NormalModes, minimum, normal_modes
 from sciagent_verifiers.high_fidelity.density_functional_base import (
     DIFFUSE,
     NONLOCAL,
     DensityFunctional,
     DensityFunctionalSettings,
 )
-from sciagent_verifiers.thermochemistry_settings import (
+from sciagent_verifiers.thermochemistry_settings_and_values import (
     ThermalSettings,
     soft_mode_spread,
     thermal_measures,
@@ -100,8 +100,8 @@ class PyscfThermo(DensityFunctional):
     (k = 1), not the error of the functional: over the seed of the conformer search, an estimate by class, and over
     other relaxations to the same minimum, which move soft modes as those of GFN2-xTB (`benchmarks/soft_modes`).
 
-    Sources: those of `sciagent_simulators.thermochemistry.ideal_gas`; PySCF: Sun et al., J. Chem. Phys. 153, 024109
-    (2020).
+    Sources: those of `sciagent_simulators.thermochemistry.ideal_gas_and_symmetry_number`; PySCF: Sun et al., J. Chem.
+    Phys. 153, 024109 (2020).
     """
 
     name = "pyscf.thermo"

@@ -9,8 +9,8 @@ from pydantic import Field
 from sciagent.chemistry.molecule import Molecule
 from sciagent.verification.verifier_contract import Context, Cost, Finding, Tier
 from sciagent_simulators.conformer_search_and_averages import KCAL, ensemble_of, with_defined_stereo
-from sciagent_simulators.implicit_solvents import Solvation
 from sciagent_simulators.programs.xtb_and_crest import CREST, crest
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_verifiers.conformer_ensemble_base import ConformerEnsemble, EnsembleSettings
 from sciagent_verifiers.programs.program_verifiers import ProgramVerifier, with_output

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence import ArtifactFile
+from sciagent.domain.evidence_keys_and_pooled_replicates import ArtifactFile
 from sciagent.domain.properties_and_levels import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO, TOTAL_ENERGY
 from sciagent.errors import did_you_mean
 from sciagent.verification.verifier_contract import (
@@ -24,8 +24,7 @@ from sciagent.verification.verifier_contract import (
     Tier,
     at,
 )
-from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds
-from sciagent_simulators.implicit_solvents import PyscfSolvent
+from sciagent_simulators.geometry_and_its_checks import Geometry, bonds_of, check_bonds
 from sciagent_simulators.programs.program_scf import (
     BEYOND,
     WORD,
@@ -37,10 +36,11 @@ from sciagent_simulators.programs.program_scf import (
     ScfProgram,
     compute,
 )
-from sciagent_simulators.programs.run_program import ProgramOutput
+from sciagent_simulators.programs.run_program_and_name_failure import ProgramOutput
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import PyscfSolvent
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_verifiers.high_fidelity.density_functional_base import BASIS_FACTORS, functions_of_atom
-from sciagent_verifiers.high_fidelity.pyscf_scf import FLEXIBLE, RIGID
+from sciagent_verifiers.high_fidelity.pyscf_orbitals_dipole_energy import FLEXIBLE, RIGID
 from sciagent_verifiers.verifier_bases import Calculation
 
 MAX_KEPT = 4 << 20  # bytes; a longer output is not kept with the evidence

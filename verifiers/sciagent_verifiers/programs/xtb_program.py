@@ -6,8 +6,8 @@ from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.verification.verifier_contract import Context, Cost, Finding, Level, Settings, Tier
-from sciagent_simulators.implicit_solvents import Model, Solvation, Solvent, unparametrised
 from sciagent_simulators.programs.xtb_and_crest import XTB, GfnLevel, xtb
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Model, Solvation, Solvent, unparametrised
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_verifiers.programs.program_verifiers import ProgramVerifier
 from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.crystal import Crystal
-from sciagent.domain.evidence import CLASS, UNCERTAINTY_KIND
+from sciagent.domain.evidence_keys_and_pooled_replicates import CLASS, UNCERTAINTY_KIND
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.verification.verifier_contract import (
     ArtifactFile,

@@ -34,8 +34,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationIn
 
 from sciagent.agent.messages_sampling_and_policy_client import Message, PolicyClient, PolicyError, Sampled, Sampling
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence import content_hash
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import SciagentError, SimulatorError, SpecError
 from sciagent.verification.setting_files import content_of

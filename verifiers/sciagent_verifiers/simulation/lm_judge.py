@@ -23,8 +23,8 @@ from pydantic import (
 from sciagent.agent.messages_sampling_and_policy_client import PolicyClient, Sampling
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence import Measured, seed_of
-from sciagent.domain.outcomes_and_verdicts import Outcome, Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, seed_of
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import JUDGED_MARGIN, JUDGED_SCORE, Level, PropertyAtLevel, at
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.domain.safe_text_and_durations import address_fault
@@ -87,10 +87,10 @@ class JudgeSettings(Settings):
             return data
         version = data["model"]
         if not data.get("endpoint"):
-            from sciagent.agent import installed_models
+            from sciagent.agent import install_and_find_models
 
             with suppress(SciagentError, OSError):  # without the model on this machine its name alone
-                version = installed_models.find(version).policy
+                version = install_and_find_models.find(version).policy
         return {**data, "version": version}
 
     @field_validator("endpoint")
@@ -171,8 +171,8 @@ class LmJudge(MoleculeVerifier):
         return {JUDGED_MARGIN.name: (0.0, None)} if self.rubric.gated else {}
 
     def prepare(self) -> None:
-        from sciagent.agent import installed_models
-        from sciagent.agent.installed_models import check_extra
+        from sciagent.agent import install_and_find_models
+        from sciagent.agent.install_and_find_models import check_extra
 
         variable = self.settings.api_key_env
         with judge_rubric_votes_and_requests.errors_as_unreachable():
@@ -182,7 +182,7 @@ class LmJudge(MoleculeVerifier):
                 self._model()
             else:  # checks that the model and its extra are installed, without loading the model
                 check_extra()
-                installed_models.find(self.settings.model)
+                install_and_find_models.find(self.settings.model)
 
     def attach(self) -> None:
         """Imports the client or loads the model, once for all jobs."""

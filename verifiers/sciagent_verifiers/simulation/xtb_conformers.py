@@ -5,11 +5,11 @@ from __future__ import annotations
 from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence import seed_of
+from sciagent.domain.evidence_keys_and_pooled_replicates import seed_of
 from sciagent.verification.verifier_contract import Context, Cost, Finding
 from sciagent_simulators.conformer_search_and_averages import KCAL, n_conformers_to_embed, search, with_defined_stereo
 from sciagent_verifiers.conformer_ensemble_base import ConformerEnsemble, EnsembleSettings
-from sciagent_verifiers.simulation.tight_binding_base import TightBinding
+from sciagent_verifiers.simulation.tight_binding_base_and_second_opinion import TightBinding
 
 
 class XtbConformersSettings(EnsembleSettings):

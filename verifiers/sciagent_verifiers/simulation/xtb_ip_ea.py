@@ -18,8 +18,8 @@ from sciagent.verification.verifier_contract import (
     Settings,
     at,
 )
-from sciagent_simulators.geometry import Geometry, bonds_of
-from sciagent_simulators.implicit_solvents import Solvent
+from sciagent_simulators.geometry_and_its_checks import Geometry, bonds_of
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import (
     IPEA_SHIFT,
@@ -30,7 +30,11 @@ from sciagent_simulators.tblite_engine import (
     relaxed_ion,
 )
 from sciagent_verifiers.method_errors import XTB_IP_EA
-from sciagent_verifiers.simulation.tight_binding_base import REPEATABILITY, Repeatability, TightBinding
+from sciagent_verifiers.simulation.tight_binding_base_and_second_opinion import (
+    REPEATABILITY,
+    Repeatability,
+    TightBinding,
+)
 
 VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
 ADIABATIC: dict[Ion, Property] = {"cation": ADIABATIC_IP, "anion": ADIABATIC_EA}

@@ -19,12 +19,17 @@ from sciagent.verification.verifier_contract import (
     Settings,
     at,
 )
-from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.implicit_solvents import Solvent
+from sciagent_simulators.geometry_and_its_checks import Geometry
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import XtbResult, single_point
 from sciagent_verifiers.method_errors import XTB_SINGLEPOINT
-from sciagent_verifiers.simulation.tight_binding_base import REPEATABILITY, Repeatability, TightBinding, second_opinion
+from sciagent_verifiers.simulation.tight_binding_base_and_second_opinion import (
+    REPEATABILITY,
+    Repeatability,
+    TightBinding,
+    second_opinion,
+)
 
 RIGID = {HOMO: 0.001, LUMO: 0.001, HOMO_LUMO_GAP: 0.001, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
 FLEXIBLE = {HOMO: 0.05, LUMO: 0.06, HOMO_LUMO_GAP: 0.06, DIPOLE: 0.5, TOTAL_ENERGY: 0.016}

@@ -10,12 +10,12 @@ from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.properties_and_levels import SOLVATION_ENERGY, Property
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context, Cost, Finding, Level, Prior, PropertyAtLevel, Settings, at
-from sciagent_simulators.geometry import Geometry
-from sciagent_simulators.implicit_solvents import Model, Solvation, Solvent, unparametrised
+from sciagent_simulators.geometry_and_its_checks import Geometry
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Model, Solvation, Solvent, unparametrised
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import single_point
 from sciagent_verifiers.method_errors import XTB_SOLVATION
-from sciagent_verifiers.simulation.tight_binding_base import (
+from sciagent_verifiers.simulation.tight_binding_base_and_second_opinion import (
     OTHER_METHOD,
     REPEATABILITY,
     GfnMethod,
@@ -82,7 +82,7 @@ class XtbSolvation(TightBinding):
     The uncertainty is repeatability (k = 1) over the seed of the conformer search; with rotatable bonds it is the root
     mean square over 10 molecules, 4 seeds each (GFN2-xTB: 0.005 eV), or with
     `repeatability: molecule` that of this molecule. With `second_opinion` it includes the difference
-    between GFN1 and GFN2; module `tight_binding_base` says how reliable that is.
+    between GFN1 and GFN2; `tight_binding_base_and_second_opinion` says how reliable that is.
 
     Sources: Ehlert, Stahn, Spicher, Grimme, J. Chem. Theory Comput. 17, 4250 (2021); FreeSolv: Mobley, Guthrie,
     J. Comput.-Aided Mol. Des. 28, 711 (2014).

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence import Measured
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import ENTHALPY, GIBBS_FREE_ENERGY, LOWEST_FREQUENCY, ZERO_POINT_ENERGY
 from sciagent.verification.verifier_contract import Context, Cost, Finding, Level, PropertyAtLevel
-from sciagent_simulators.geometry import Geometry, bonds_of, check_bonds
-from sciagent_simulators.implicit_solvents import Solvent
+from sciagent_simulators.geometry_and_its_checks import Geometry, bonds_of, check_bonds
+from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvent
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_simulators.tblite_engine import DISSOCIATED, RECOVERY, XtbResult, ionised, relax
-from sciagent_simulators.thermochemistry.normal_modes import NormalModes, minimum, normal_modes
+from sciagent_simulators.thermochemistry.normal_modes_and_minimum_search import NormalModes, minimum, normal_modes
 from sciagent_simulators.thermochemistry.tblite_hessian import tblite_hessian
-from sciagent_verifiers.simulation.tight_binding_base import TightBinding
-from sciagent_verifiers.thermochemistry_settings import (
+from sciagent_verifiers.simulation.tight_binding_base_and_second_opinion import TightBinding
+from sciagent_verifiers.thermochemistry_settings_and_values import (
     ThermalSettings,
     soft_mode_spread,
     thermal_measures,

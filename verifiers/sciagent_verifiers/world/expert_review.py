@@ -8,10 +8,10 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from sciagent.domain.candidate_and_names import Candidate
-from sciagent.domain.evidence import Measured
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.lab_messages_and_codes import AskedQuantity, LabAnswer, LabForm
-from sciagent.domain.outcomes_and_verdicts import Outcome
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.properties_and_levels import Level, Property, PropertyAtLevel, at, properties
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import UsageError, did_you_mean

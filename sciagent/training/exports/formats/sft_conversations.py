@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.training.dataset_columns import EPISODE, TableColumn, schema
-from sciagent.training.exports.dataset_folder import DatasetFolder, SplitTable, plain_message, write_split, write_tables
+from sciagent.training.exports.dataset_folder_and_trainer_rows import (
+    DatasetFolder,
+    SplitTable,
+    plain_message,
+    write_split,
+    write_tables,
+)
 from sciagent.training.task_splits_and_scaffold_limit import SPLITS, Split
 
 HINTED = "rows: a failed answer with a hint"

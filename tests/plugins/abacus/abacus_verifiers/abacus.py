@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sciagent.programs import Program
-from sciagent_simulators.programs.run_program import failed, run
+from sciagent_simulators.programs.run_program_and_name_failure import failed, run
 
 ABACUS = Program(
     "abacus", "Abacus", "ACME_ABACUS", ("abacus",), ("--version",), r"Abacus (\d+\.\d+)", "your grandmother"

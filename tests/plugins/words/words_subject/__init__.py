@@ -14,8 +14,8 @@ from typing import Any
 from sciagent.chemistry.fingerprints_and_families import Features, StructureFingerprint
 from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.base import CandidateColumns, EditSet, LibraryVersions, Standardised, Subject, Words
-from sciagent.domain.candidate_and_names import candidate_key
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.candidate_and_its_names_in_files import candidate_key
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import Property
 from sciagent.errors import InvalidCandidateError
 from sciagent.verification.verifier_contract import (

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from transformers import AutoTokenizer
 
-from sciagent.agent.installed_models import add_folder
+from sciagent.agent.install_and_find_models import add_folder
 from sciagent.training.exports.exporting import export
 from tests.support.environments import SKYRL, VERL, interpreter, run
 from tests.support.exported import four_siblings, write_datasets

@@ -20,12 +20,12 @@ from pydantic import Field, model_validator
 
 from sciagent.chemistry.crystal import FINGERPRINT_VERSION, Crystal
 from sciagent.chemistry.crystals.crystal_similarity import structure_of
-from sciagent.chemistry.crystals.notation import read_crystal
+from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent.chemistry.crystals.prototypes_and_same_structures import family, same
 from sciagent.chemistry.crystals.split_files_into_records import ENDINGS, read_crystals
 from sciagent.errors import InvalidCandidateError
 from sciagent.verification.verifier_contract import ReferenceFile
-from sciagent_verifiers.fast.novelty_base import Neighbour, ReferenceFolder
+from sciagent_verifiers.fast.reference_index_and_novelty_base import Neighbour, ReferenceFolder
 
 FORMAT = 1  # increase it when the stored format, families or likeness change
 MAX_MATCHES = 200

@@ -19,7 +19,7 @@ from typing import Any
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.bonds import is_metal
 from sciagent.chemistry.crystals.oxidation_states import assignment_of
-from sciagent.domain.outcomes_and_verdicts import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import did_you_mean
 from sciagent_verifiers.fast.hazards.molecule_hazards import Hazard, rule_names
 

@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.chemistry.rdkit_messages import rdkit_messages
-from sciagent.domain.outcomes_and_verdicts import Reason
-from sciagent_verifiers.fast.hazards.normalised_molecule import Drawing
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent_verifiers.fast.hazards.normalised_molecule_and_cached_matches import Drawing
 
 NITRO = "[#7;X3](~[#8;X1,H1])~[#8;X1,H1]"  # the nitro group and its aci form
 AZIDE_LIMIT = 3.0  # ratio of `_dilution` for the nitrogen of azides

@@ -1,0 +1,272 @@
+"""People decide on a candidate: hold, release, veto or promote.
+
+A standing is the state of a candidate in its campaign, such as open, pending or settled. The person's own process
+writes the decision under the lock of the campaign's row, which a driver takes as well. The decision is in force at
+once, whether or not a driver runs. A running driver reads it at its next step. A running job may finish: its evidence
+is kept, and the candidate's standing follows the decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.budget_tracker import BudgetTracker
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
+from sciagent.campaign.core.record_results_and_place import set_pending, settle_again
+from sciagent.campaign.core.verdicts_and_places import Place
+from sciagent.campaign.people.find_candidate import FoundCandidate
+from sciagent.campaign.people.verify_and_calculate import complete_fast
+from sciagent.domain.cost_and_budget import Cost
+from sciagent.domain.directive_verbs_and_steering_state import Verb
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent.domain.states_and_needs import JobState, Standing
+from sciagent.errors import UsageError
+from sciagent.store.campaign_state import directives, note_and_take_watermarks, standings
+from sciagent.store.job_queue import jobs, reservations_and_bookings
+from sciagent.store.job_queue.jobs import NewJob
+from sciagent.store.results import candidates, evidence
+
+MAX_CHOOSER = 200  # characters of the name of who made a decision
+
+
+@dataclass(frozen=True)
+class SteeringResult:
+    """The result of a decision."""
+
+    verb: str
+    key: str
+    smiles: str
+    """Notation of the candidate."""
+    standing: str
+    """Standing of the candidate after the decision."""
+    rung: str | None = None
+    """Label of the rung that the candidate is at or waits for."""
+    cancelled: tuple[str, ...] = ()
+    """Labels of rungs at which the queued job was cancelled."""
+    running: tuple[str, ...] = ()
+    """Labels of rungs at which a running job may finish."""
+    detail: str = ""
+
+
+def hold(built: Built, named: FoundCandidate, who: str, why: str) -> SteeringResult:
+    """Holds the candidate: no job is started for it until it is released."""
+    with built.ledger.begin() as connection:
+        case = _Case(connection, built, named)
+        case.check_not_blocked(Verb.HOLD)
+        if case.standing not in (Standing.OPEN, Standing.PENDING):
+            raise UsageError(f"{named} is {case.standing} already; nothing would be started for it")
+        case.write(Verb.HOLD, who, why)
+        return case.stop_work(Verb.HOLD)
+
+
+def veto(built: Built, named: FoundCandidate, who: str, why: str) -> SteeringResult:
+    """Vetoes the candidate: no job is started for it, and it is neither a hit nor a parent. Its evidence is kept."""
+    with built.ledger.begin() as connection:
+        case = _Case(connection, built, named)
+        if case.steering.vetoed:
+            raise UsageError(f"{named} is vetoed already, by {case.steering.who}: {case.steering.why}")
+        payload = {}
+        if case.standing is Standing.DROPPED:
+            # some drops have no evidence from which a release could find the place again; see `settle_again`
+            place = {name: case.row[name] for name in Place.__dataclass_fields__}
+            payload["before"] = place | {"detail": place["detail"] or ""}
+        case.write(Verb.VETO, who, why, payload=payload)
+        return case.stop_work(Verb.VETO)
+
+
+def release(built: Built, named: FoundCandidate, who: str, why: str) -> SteeringResult:
+    """Takes back a hold or a veto; the candidate's standing then follows from its evidence again."""
+    with built.ledger.begin() as connection:
+        case = _Case(connection, built, named)
+        if not case.steering.blocks_scheduling:
+            raise UsageError(f"{named} is neither held nor vetoed; it is {case.standing}")
+        written = directives.directives_on(connection, built.row.id, named.id)
+        vetoes = [directive for directive in written if directive.verb is Verb.VETO]
+        case.write(Verb.RELEASE, who, why)
+        columns = vetoes[-1].payload.get("before") if vetoes else None
+        place_before = Place.from_columns(columns) if columns else None
+        return case.settle_and_report(Verb.RELEASE, before=place_before)
+
+
+def promote(built: Built, named: FoundCandidate, who: str, why: str, to: str | None = None) -> SteeringResult:
+    """Queues the candidate's job at a rung before all other jobs, whatever lower gates have decided.
+
+    to: label of the rung; None: the rung after the candidate's last one. Fast rungs without an answer run first, and a
+    hazard blocks the promotion. Raises UsageError if the promotion is impossible or exceeds the budget.
+    """
+    hazards = complete_fast(built, named, who)
+    if hazards:
+        raise UsageError(
+            f"{named} was blocked by the safety screen ({hazards}); a promotion does not lift that. If you must, run a "
+            "campaign whose safety rung is switched off, with its reason in the YAML"
+        )
+    with built.ledger.begin() as connection:
+        case = _Case(connection, built, named)
+        case.check_not_blocked(Verb.PROMOTE)
+        rung = case.rung_to_promote_to(to)
+        running = case.jobs_by_rung(JobState.RUNNING)
+        if running:
+            raise UsageError(f"{named} runs at {', '.join(running)} now; promote it when that has answered")
+        case.write(Verb.PROMOTE, who, why, rung_id=rung.id)
+        detail = case.start(rung, who, why)
+        return case.result(Verb.PROMOTE, rung=rung.spec.rung, detail=detail)
+
+
+class _Case:
+    """A candidate of a campaign within a transaction that locks the campaign's row."""
+
+    def __init__(self, connection: Connection, built: Built, named: FoundCandidate) -> None:
+        note_and_take_watermarks.lock(connection, built.row.id)
+        self.connection = connection
+        self.built = built
+        self.named = named
+        self.steering = directives.steering_of(connection, built.row.id, named.id)
+        self.row = standings.get(connection, built.row.id, named.id)
+        """The candidate's row in the campaign, before the decision."""
+        self.standing = Standing(self.row["standing"])
+
+    def check_not_blocked(self, verb: Verb) -> None:
+        """Raises UsageError if a person has held or vetoed the candidate."""
+        if not self.steering.blocks_scheduling:
+            return
+        state = "vetoed" if self.steering.vetoed else "held"
+        by = f"by {self.steering.who}: {self.steering.why}"
+        if verb is Verb.HOLD:
+            raise UsageError(f"{self.named} is {state} already, {by}")
+        raise UsageError(f"{self.named} is {state} {by}; release it first")
+
+    def write(self, verb: Verb, who: str, why: str, **more: Any) -> None:
+        directives.write(self.connection, self.built.row.id, verb, who, why, candidate_id=self.named.id, **more)
+
+    def jobs_by_rung(self, state: JobState) -> dict[str, int]:
+        """Returns the ids of the candidate's jobs in this state, by rung label."""
+        labels = {rung.id: rung.spec.rung for rung in self.built.bought}
+        listed = jobs.of_candidate(self.connection, self.built.row.id, self.named.id, list(labels))
+        return {labels[rung_id]: job_id for job_id, rung_id, job_state, _ in listed if job_state == state}
+
+    def stop_work(self, verb: Verb) -> SteeringResult:
+        """Cancels queued jobs. Running jobs may finish; the candidate's standing is settled after that."""
+        queued = self.jobs_by_rung(JobState.QUEUED)
+        cancelled_ids = jobs.cancel_queued(self.connection, list(queued.values()))
+        cancelled = tuple(label for label, job_id in queued.items() if job_id in cancelled_ids)
+        return self.settle_and_report(verb, cancelled=cancelled)
+
+    def settle_and_report(self, verb: Verb, before: Place | None = None, **more: Any) -> SteeringResult:
+        """Settles the candidate's standing again, unless a running job will do so at its end; returns the result.
+
+        before: the place before a veto. more: fields of the result.
+        """
+        running = tuple(self.jobs_by_rung(JobState.RUNNING))
+        if not running:
+            settle_again(self.connection, self.built, self.named.id, before)
+        return self.result(verb, running=running, **more)
+
+    def rung_to_promote_to(self, to: str | None) -> BuiltRung:
+        """Returns the rung of a promotion. Raises UsageError if there is none."""
+        built = self.built
+        position = int(self.row["position"])
+        if not built.paid:
+            raise UsageError(f'campaign "{built.row.name}" has no rung beyond those that run at once')
+        if self.standing is Standing.SETTLED:
+            raise UsageError(f"{self.named} is settled: the terminal rung has answered; sciagent explain says what")
+        if self.row["reason"] == Reason.SAME_STRUCTURE and position == built.terminal:
+            detail = self.row["detail"]
+            raise UsageError(f"{self.named} {detail}, by the terminal rung: no rung is left to which it could go on")
+        if to is None:
+            # a dropped candidate has been answered at its position; another one waits for the rung there
+            wanted = position + 1 if self.standing is Standing.DROPPED else position
+            at_least_paid = max(wanted, built.paid[0].rules.position)
+            return built.rungs[min(at_least_paid, built.terminal)]
+        # nobody is promoted beyond the terminal rung
+        rungs = {rung.spec.rung: rung for rung in built.paid if rung.rules.position <= built.terminal}
+        if to not in rungs:
+            raise UsageError(f'--to "{to}": a candidate can be promoted to {", ".join(rungs)}')
+        return rungs[to]
+
+    def start(self, rung: BuiltRung, who: str, why: str) -> str:
+        """Writes a decision, and puts a job at the front of the queue or reuses evidence; returns a message."""
+        connection = self.connection
+        built = self.built
+        named = self.named
+        verifier = rung.verifier
+        reusable = evidence.find_reusable(connection, [named.id], verifier.computation)
+        if named.id in reusable:
+            self._decide(rung, "reuse", who, why, reusable[named.id].id)
+            settle_again(connection, built, named.id, answered=rung.rules.position)
+            return f"{rung.spec.rung} has answered before, under the same settings: nothing is run, its answer counts"
+        candidate = candidates.load(connection, [named.id])[named.id]
+        try:
+            refusal = verifier.accepts(candidate)
+        except (Exception, SystemExit) as error:  # a plug-in may raise anything
+            what = f"{verifier.name} in accepts: {error!r}"
+            raise UsageError(f"{rung.spec.rung} cannot run on {named}: {what}") from error
+        if refusal is not None:
+            raise UsageError(f"{rung.spec.rung} does not take {named}: {refusal.reason}: {refusal.detail}")
+        queued = self.jobs_by_rung(JobState.QUEUED)
+        if rung.spec.rung in queued:
+            self._decide(rung, "promote", who, why)
+            jobs.set_priority(connection, queued[rung.spec.rung], jobs.PREFERRED)
+            return f"its job at {rung.spec.rung} goes to the front"
+        earlier_jobs = jobs.of_candidate(connection, built.row.id, named.id, [rung.id])
+        is_new = True  # whether the job counts towards the rung's limit, as an earlier job that was not cancelled does
+        if earlier_jobs:
+            _, _, state, _ = earlier_jobs[0]
+            is_new = state == JobState.CANCELLED
+        declared_cost = rung.declared_cost(candidate)
+        reservation = rung.reservation(declared_cost)
+        self._check_budget(rung, reservation, is_new)
+        self._decide(rung, "promote", who, why)
+        jobs.cancel_queued(connection, list(queued.values()))  # queued jobs at other rungs
+        message = f"it is the next at {rung.spec.rung}"
+        if is_new:
+            key = verifier.evidence_key(candidate).hash
+            new_job = NewJob(built.row.id, rung.id, named.id, replicate=0, evidence_key=key, priority=jobs.PREFERRED)
+            [job_id] = jobs.create_many(connection, [new_job])
+        else:
+            job_id = earlier_jobs[0][0]
+            jobs.retry(connection, job_id, jobs.PREFERRED)
+            message += ", once more"
+        reservations_and_bookings.reserve_many(connection, built.row.id, {job_id: reservation})
+        set_pending(connection, built, named.id, rung)
+        return message
+
+    def _check_budget(self, rung: BuiltRung, reservation: Cost, new: bool) -> None:
+        """Raises UsageError if the job exceeds the budget. new: whether the job counts towards the rung's limit."""
+        budget = BudgetTracker(self.built, self.connection)
+        label = rung.spec.rung
+        position = rung.rules.position
+        if new and budget.remaining_jobs(position) == 0:
+            limit = f"all {self.built.limit_by_rung[position]} places of {label} are used"
+            change = f"rungs.{label}=N"
+        elif not budget.fits(reservation):
+            limit = budget.exhausted() or f"what is left does not hold a job at {label}"
+            change = "core_seconds=N, or wall_minutes=N"
+        else:
+            return
+        raise UsageError(
+            f"the budget is in the way: {limit}; raise it first: sciagent amend {self.built.row.name} --budget {change}"
+        )
+
+    def _decide(self, rung: BuiltRung, action: str, who: str, why: str, evidence_id: int | None = None) -> None:
+        decision = {
+            "candidate_id": self.named.id,
+            "rung_id": rung.id,
+            "action": action,
+            "chooser": f"person:{who}"[:MAX_CHOOSER],
+            "why": why,
+            "propensity": 1.0,
+            "evidence_id": evidence_id,
+        }
+        standings.decide(self.connection, self.built.row.id, [decision])
+
+    def result(self, verb: Verb, rung: str | None = None, **more: Any) -> SteeringResult:
+        """Returns the result of the decision with the candidate's present standing. rung: label of its rung."""
+        row = standings.get(self.connection, self.built.row.id, self.named.id)
+        label = rung
+        if label is None:
+            position = min(int(row["position"]), len(self.built.rungs) - 1)
+            label = self.built.rungs[position].spec.rung
+        return SteeringResult(str(verb), self.named.key, self.named.text, str(row["standing"]), label, **more)

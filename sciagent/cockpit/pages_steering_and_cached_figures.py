@@ -1,0 +1,318 @@
+"""Pages: the campaigns, one campaign live, its candidates, and one candidate; and a chemist's decisions on them.
+
+Figures that are too dear to be counted at every reload are kept for a while, and say how old they are.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import Query
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.campaign.core.create_and_open import open_campaign_for_people
+from sciagent.campaign.people import amend_pause_stop_and_resume, hold_release_veto_and_promote
+from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
+from sciagent.domain.answers.candidate_and_value_answers import BestCandidate
+from sciagent.domain.answers.explanation import Explanation
+from sciagent.domain.answers.status_and_comparison import CampaignCounts
+from sciagent.domain.directive_verbs_and_steering_state import Verb
+from sciagent.domain.people import Right
+from sciagent.domain.states_and_needs import Standing
+from sciagent.errors import UsageError
+from sciagent.report import status_best_trace
+from sciagent.report.explain_candidate import explain_named
+from sciagent.report.explanation_text import paragraphs
+from sciagent.report.parts import campaign_charts
+from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.lab import tasks
+from sciagent.store.results.evidence import register_ledger_properties
+from sciagent.store.views import campaign_counts, queues_campaigns_and_latest_attempts
+from sciagent.store.views.progress_and_comparisons import ProgressStep, progress
+from sciagent.store.views.report_candidates import candidates_in_order, hits_best_first
+from sciagent.web.app import Feature
+from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
+from sciagent.web.shared_page_parts import WebSite, campaign_of, notation_of, redirect_to, site_of, texts, visitor
+
+SHARE = 0.1  # largest share of the time of one thread for counting
+LARGE_SHARE = 0.03  # the same for a large campaign, since drivers may need the same database and cores
+LARGE = 100_000  # candidates from which a campaign is large
+MAX_AGE_SECONDS = 60.0  # longest time between two counts
+MIN_WAIT_SECONDS = 0.5  # shortest time after which a page asks again
+MAX_STEPS = 200  # points of the chart
+MAX_BEST = 12  # candidates on the page of a campaign
+_DRAWING = threading.Lock()  # all threads of the process share matplotlib's settings
+
+
+@dataclass(frozen=True)
+class CampaignFigures:
+    """The figures of a campaign at one moment."""
+
+    status: CampaignCounts
+    best: Sequence[BestCandidate]
+    """Best candidates that have a value of an objective."""
+    chart: Markup
+    """Hits, or the best utility, against the booked cost."""
+    at: datetime
+    tick: int
+    """Number of the ledger's state at that moment; it grows when the ledger changes."""
+    took: float
+    """Seconds that counting and drawing took."""
+
+    @property
+    def age(self) -> float:
+        """Returns the age in seconds."""
+        return (datetime.now(UTC) - self.at).total_seconds()
+
+    @property
+    def seconds_to_next_count(self) -> float:
+        """Returns the seconds from this count to the next."""
+        share = LARGE_SHARE if self.status.candidates >= LARGE else SHARE
+        return min(MAX_AGE_SECONDS, self.took / share)
+
+
+@dataclass
+class _Kept:
+    """The last figures of a campaign. One thread at a time holds the lock and counts."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    figures: CampaignFigures | None = None
+
+
+class Figures:
+    """Counts the figures of a campaign when somebody looks and the ledger has changed, and shares them."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._kept: dict[str, _Kept] = {}
+        self._lock = threading.Lock()
+
+    def warm(self) -> None:
+        """Draws once, so that matplotlib is loaded before the first count and does not add to its time."""
+        steps = [ProgressStep(0.0, 0, None), ProgressStep(1.0, 1, None)]
+        with _DRAWING:
+            campaign_charts.progress({"": steps}, counts_hits=True)
+
+    def wait(self, figures: CampaignFigures, tick: int) -> float | None:
+        """Returns the seconds after which a page asks again; None if the figures are of the present tick."""
+        if figures.tick == tick:
+            return None
+        return max(MIN_WAIT_SECONDS, figures.seconds_to_next_count - figures.age)
+
+    def of(self, campaign: str, tick: int) -> CampaignFigures:
+        """Returns the figures of a campaign. tick: the present one.
+
+        Figures of an earlier tick are counted again, unless that would take too much of the time. While one thread
+        counts, the others get the earlier figures.
+        """
+        with self._lock:
+            kept = self._kept.setdefault(campaign, _Kept())
+        before = kept.figures
+        if before is not None and before.tick == tick:
+            return replace(before, at=datetime.now(UTC))  # nothing has changed since
+        if before is not None and before.age < before.seconds_to_next_count:
+            return before
+        must_wait = before is None  # without earlier figures
+        if kept.lock.acquire(blocking=must_wait):
+            try:
+                if kept.figures is before:  # else another thread has just counted
+                    kept.figures = self._count(campaign, tick)
+            finally:
+                kept.lock.release()
+        if kept.figures is None:  # the thread that counted has failed
+            return self._count(campaign, tick)
+        return kept.figures
+
+    def _count(self, campaign: str, tick: int) -> CampaignFigures:
+        """Reads the figures of a campaign from the ledger, and draws its chart."""
+        began = time.monotonic()
+        at = datetime.now(UTC)
+        with self._ledger.read() as connection:
+            register_ledger_properties(connection)
+            row = campaigns.get(connection, campaign)
+            status = campaign_counts.counts(connection, row)
+            best = status_best_trace.best(connection, row, MAX_BEST)
+            rungs = {rung.name: rung for rung in campaigns.rungs(connection, row.id)}
+            terminal = rungs[row.spec["terminal"]]
+            steps = progress(connection, row, terminal, points=MAX_STEPS)
+        objective_names = {objective["property"] for objective in row.spec["objectives"]}
+        best = [candidate for candidate in best if not objective_names.isdisjoint(candidate.values)]
+        counted = time.monotonic()
+        with _DRAWING:  # may wait until matplotlib is loaded
+            drawing = time.monotonic()
+            chart = campaign_charts.progress({"": steps}, counts_hits=row.has_limits)
+        drawn = time.monotonic()
+        took = (counted - began) + (drawn - drawing)  # without waiting for the lock
+        return CampaignFigures(status, best, chart=Markup(chart), at=at, tick=tick, took=took)
+
+
+PAGE = 24  # campaigns, candidates or tasks on a page
+LARGEST = 2**31 - 1  # largest integer of PostgreSQL
+MAX_NAMED = 2000  # characters of a text that names a candidate
+STEER: dict[str, Callable[[Built, FoundCandidate, str, str], hold_release_veto_and_promote.SteeringResult]] = {
+    "hold": hold_release_veto_and_promote.hold,
+    "release": hold_release_veto_and_promote.release,
+    "veto": hold_release_veto_and_promote.veto,
+    "promote": hold_release_veto_and_promote.promote,
+}
+POSSIBLE = {
+    Standing.OPEN: ("hold", "promote", "veto"),
+    Standing.PENDING: ("hold", "release", "promote", "veto"),  # one that was held may still have a running job
+    Standing.HELD: ("release", "veto"),
+    Standing.VETOED: ("release",),
+    Standing.DROPPED: ("promote", "veto"),
+    Standing.SETTLED: ("veto",),
+}
+"""The decisions that a person can make on a candidate, by its standing."""
+READ = RouteRule(Right.READ, of="campaign")
+DECIDE = RouteRule(Right.DECIDE, of="campaign")
+pages = Pages()
+
+
+@pages.get("/", RouteRule(Right.READ))
+def start(request: Request) -> Response:
+    """Shows the tasks to a person who only measures, and the campaigns to everybody else."""
+    rights = visitor(request).rights
+    only_measures = rights.may(Right.WORK) and not rights.may(Right.DECIDE)
+    return redirect_to("/tasks" if only_measures else "/campaigns")
+
+
+@pages.get("/campaigns", RouteRule(Right.READ))
+def campaign_list(request: Request, after: Annotated[int, Query(ge=0, le=LARGEST)] = 0) -> Response:
+    """Shows the campaigns that the person may see, the newest first."""
+    site = site_of(request)
+    among = visitor(request).rights.campaigns(Right.READ)
+    with site.ledger.read() as connection:
+        listed = queues_campaigns_and_latest_attempts.campaigns_page(
+            connection, among=among, before=after or None, limit=PAGE + 1
+        )
+    more = listed[PAGE - 1].id if len(listed) > PAGE else 0
+    return site.page(request, "campaigns.html.j2", campaigns=listed[:PAGE], more=more)
+
+
+@pages.get("/campaigns/{campaign}", READ)
+def campaign_page(request: Request, campaign: str) -> Response:
+    """Shows one campaign: what became of its candidates, what is spent and left, and the best."""
+    site = site_of(request)
+    shared_figures = site.shared(Figures)
+    figures = shared_figures.of(campaign, site.ticker.tick)
+    row = campaign_of(request)
+    with site.ledger.read() as connection:
+        lab_tasks = tasks.listed(connection, campaign_id=row.id, limit=PAGE)
+    may = {right: visitor(request).rights.may(right, row.id) for right in Right}
+    objectives = {objective["property"] for objective in row.spec["objectives"]}
+    shown = {"figures": figures, "status": figures.status, "objectives": objectives, "out": lab_tasks, "may": may}
+    shown["again"] = shared_figures.wait(figures, site.ticker.tick)
+    return site.page(request, "campaign.html.j2", **shown)
+
+
+@pages.get("/campaigns/{campaign}/candidates", READ)
+def candidate_list(
+    request: Request,
+    campaign: str,
+    after: Annotated[int, Query(ge=-1, le=LARGEST)] = -1,
+    hits: str = "",
+    find: str = "",
+) -> Response:
+    """Shows the candidates as they came, or the hits, the best first, a page at a time; `find` opens one by SMILES or
+    the beginning of its key.
+
+    after: sequence number of the last candidate shown before, or the number of hits shown before; -1: the first page.
+    """
+    site = site_of(request)
+    row = campaign_of(request)
+    with site.ledger.read() as connection:
+        if find.strip():
+            named = resolve(connection, row, find[:MAX_NAMED])
+            return redirect_to(f"/campaigns/{campaign}/candidates/{named.key}")
+        if hits:
+            skip = max(after, 0)
+            listed = hits_best_first(connection, row, skip, PAGE + 1)
+            next_after = skip + PAGE
+        else:
+            listed = candidates_in_order(connection, row, after, PAGE + 1)
+            next_after = listed[PAGE - 1].seq if len(listed) > PAGE else -1
+    notation = notation_of(row.spec["subject"])
+    more = next_after if len(listed) > PAGE else None
+    return site.page(
+        request,
+        "candidates.html.j2",
+        row=row,
+        notation=notation,
+        candidates=listed[:PAGE],
+        more=more,
+        hits=hits,
+        after=after,
+    )
+
+
+@pages.get("/campaigns/{campaign}/candidates/{key}", READ)
+def candidate_page(request: Request, campaign: str, key: str) -> Response:
+    """Shows one candidate: evidence with its origin and revisions, and why it is where it is."""
+    site = site_of(request)
+    row = campaign_of(request)
+    answer = explain_named(site.ledger, key[:MAX_NAMED], row)
+    if not isinstance(answer, Explanation):
+        raise UsageError(f"{key[:80]} was proposed and refused; it is no candidate")
+    may = {right: visitor(request).rights.may(right, row.id) for right in Right}
+    story = answer.campaigns[0]  # only this campaign was asked for
+    shown = {"row": row, "answer": answer, "story": story, "trail": list(paragraphs(answer))}
+    shown["verbs"] = POSSIBLE[Standing(story.standing)]
+    evidence = [(rung.rung, rung.evidence) for rung in story.rungs if rung.evidence is not None]
+    labels = {(own.verifier, own.settings_hash): label for label, own in evidence}
+    for other in answer.other_evidence:
+        label = labels.get((other.verifier, other.settings_hash), "")
+        evidence.append((label, other))
+    return site.page(request, "candidate.html.j2", **shown, evidence=evidence, may=may)
+
+
+@pages.post("/campaigns/{campaign}/state", DECIDE)
+def state(request: Request, campaign: str) -> Response:
+    """Pauses, stops or resumes a campaign. A campaign without a driver is handed to the dispatcher."""
+    site = site_of(request)
+    who = visitor(request).who
+    said = texts(request)
+    verb = said.get("verb", "")
+    if verb in (Verb.PAUSE, Verb.STOP):
+        amend_pause_stop_and_resume.instruct(
+            site.ledger, campaign, Verb(verb), who, directives.checked_reason(said.get("why", ""))
+        )
+    elif verb == Verb.RESUME:
+        driver = amend_pause_stop_and_resume.wake(site.ledger, campaign, who)
+        if driver is None:
+            amend_pause_stop_and_resume.hand_in(site.ledger, campaign, who)
+    else:
+        raise UsageError(f'"{verb[:20]}" is nothing that a campaign does')
+    return redirect_to(f"/campaigns/{campaign}")
+
+
+@pages.post("/campaigns/{campaign}/candidates/{key}", DECIDE)
+def steer(request: Request, campaign: str, key: str) -> Response:
+    """Holds, releases, vetoes or promotes a candidate."""
+    site = site_of(request)
+    said = texts(request)
+    act = STEER.get(said.get("verb", ""))
+    if act is None:
+        raise UsageError("say whether to hold, release, veto or promote it")
+    built = open_campaign_for_people(site.ledger, campaign)
+    with site.ledger.read() as connection:
+        register_ledger_properties(connection)
+        named = resolve(connection, built.row, key[:MAX_NAMED])
+    act(built, named, visitor(request).who, directives.checked_reason(said.get("why", "")))
+    return redirect_to(f"/campaigns/{campaign}/candidates/{named.key}")
+
+
+def _warm(site: WebSite) -> None:
+    site.shared(Figures).warm()
+
+
+FEATURE = Feature((pages,), _warm)

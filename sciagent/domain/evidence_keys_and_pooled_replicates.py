@@ -1,0 +1,255 @@
+"""Evidence: its key, the finding of a verifier on a candidate, and the pooling of replicates.
+
+The host adds the cost to a finding. No other module pools replicates.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from sciagent.domain.cost_and_budget import Cost
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
+from sciagent.domain.properties_and_levels import Level
+from sciagent.domain.quantities import Censoring, Quantity
+
+NO_INPUTS = ""
+"""The hash of inputs of a result that has no inputs."""
+UNCERTAINTY_KIND = "uncertainty_kind"
+"""Key of the diagnostics under which a verifier states the kind of each property's uncertainty."""
+MOLECULE = "molecule"
+CLASS = "class"
+"""Kinds of uncertainties: the spread over conformers, seeds or replicates of this molecule (MOLECULE), and the usual
+spread of molecules of its class (CLASS)."""
+_ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+def canonical_json(value: Any) -> str:
+    """Returns the canonical text of a JSON value: sorted keys, no spaces. Raises ValueError for NaN or infinity."""
+    return _ENCODE(value)
+
+
+def content_hash(value: Any) -> str:
+    """Returns the SHA-256 of the canonical text of a JSON value."""
+    return text_hash(canonical_json(value))
+
+
+def seed_of(*parts: Any) -> int:
+    """Returns a seed of 31 bits that depends on the parts only."""
+    return int(content_hash(parts)[:8], 16) & 0x7FFFFFFF
+
+
+def text_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_of(source: str) -> str:
+    """Returns the source of an imported value without the hash of the file."""
+    file, _, _ = source.partition(" sha256")
+    return file
+
+
+class Computation(NamedTuple):
+    """A verifier with its version and settings. Evidence of equal computations is interchangeable."""
+
+    verifier: str
+    version: str
+    settings_hash: str
+
+
+@dataclass(frozen=True)
+class EvidenceKey:
+    """The identity of a result; equal keys mean the same result.
+
+    subject: a candidate key, or `proposal:<id>` for a result that depends on the proposal. settings_hash: hash of the
+    settings with defaults filled in, without limits, gates and costs."""
+
+    subject: str
+    verifier: str
+    verifier_version: str
+    settings_hash: str
+    inputs_hash: str = NO_INPUTS
+    replicate: int = 0
+    revision: int = 0
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 over the fields in their order."""
+        return content_hash([getattr(self, name) for name in self.__dataclass_fields__])
+
+    @property
+    def seed(self) -> int:
+        """A 31-bit seed for random numbers in the verification; it is the same in every campaign."""
+        return int(self.hash[:8], 16) & 0x7FFFFFFF
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measured value of a property at a level, in the property's canonical unit."""
+
+    property: str
+    level: Level
+    quantity: Quantity
+
+
+def with_uncertainty_kinds(values: Iterable[Measured], stated: object) -> tuple[Measured, ...]:
+    """Returns the values with the kinds of their uncertainties. A value without uncertainty gets no kind.
+
+    stated: the diagnostics' entry UNCERTAINTY_KIND, {property: kind}; anything of another form is ignored."""
+    kinds = stated if isinstance(stated, Mapping) else {}
+    values_with_kinds: list[Measured] = []
+    for value in values:
+        kind = kinds.get(value.property)
+        if value.quantity.uncertainty and kind in (MOLECULE, CLASS):
+            value = replace(value, quantity=replace(value.quantity, uncertainty_kind=kind))
+        values_with_kinds.append(value)
+    return tuple(values_with_kinds)
+
+
+class HasMeasured(Protocol):
+    """An answer that holds measured values."""
+
+    @property
+    def measured(self) -> tuple[Measured, ...]: ...
+
+
+Answer = TypeVar("Answer", bound=HasMeasured)
+
+
+def at_highest_rung(answers: Iterable[Answer]) -> dict[str, tuple[Answer, Measured]]:
+    """Returns {property: (answer, value)}, with the value at the highest rung that measured the property.
+
+    answers: answers on one candidate, in ladder order. The last of several answers of a rung counts."""
+    highest = {}
+    for answer in answers:
+        for measured in answer.measured:
+            highest[measured.property] = (answer, measured)
+    return highest
+
+
+@dataclass(frozen=True)
+class ArtifactFile:
+    """A file that a verification leaves in its scratch folder; the host stores it under its SHA-256."""
+
+    name: str
+    path: str
+    media_type: str = "application/octet-stream"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The result of a verifier on a candidate. The host adds cost, provenance and attempt.
+
+    spent: amounts that the verifier has counted and the host cannot measure, such as tokens of a language model. None
+    means that the verifier counts nothing; its declared cost is booked.
+    Raises ValueError when an outcome other than ok has no reason, or ok has one."""
+
+    candidate_key: str
+    outcome: Outcome
+    measured: tuple[Measured, ...] = ()
+    reason: Reason | None = None
+    detail: str = ""
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    artifacts: tuple[ArtifactFile, ...] = ()
+    spent: Cost | None = None
+    share: float = 1.0
+    """Weight of this candidate in the cost and wall time of a call that it shared with others; above 0."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """Versions of what only the verification itself knows, such as programs of another environment, by name. They join
+    the provenance of the evidence."""
+
+    def __post_init__(self) -> None:
+        if (self.outcome is Outcome.OK) == (self.reason is not None):
+            raise ValueError(f"outcome {self.outcome} with reason {self.reason}: every outcome but ok names its reason")
+
+
+def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
+    """Returns one quantity from replicates in the same unit.
+
+    Exact values are pooled (see `pooled`). A bound beside exact values is left out unless their mean contradicts it;
+    then it enters as a value at the bound. Without exact values, bounds on one side give the tightest bound, and bounds
+    on both sides give their middle, with the standard uncertainty of a uniform distribution between them. Raises
+    ValueError without quantities."""
+    if len(quantities) == 1:
+        return quantities[0]
+    exact = [q for q in quantities if q.censoring is Censoring.NONE]
+    below = [q for q in quantities if q.censoring is Censoring.BELOW]
+    above = [q for q in quantities if q.censoring is Censoring.ABOVE]
+    n = sum(q.n for q in quantities)
+    if not exact:
+        return _pooled_bounds(below, above, n)
+    mean, _ = pooled([q.value for q in exact], [q.uncertainty for q in exact])
+    contradicted_below = [q for q in below if q.value < mean]
+    contradicted_above = [q for q in above if q.value > mean]
+    used = exact + contradicted_below + contradicted_above
+    mean, error = pooled([q.value for q in used], [q.uncertainty for q in used])
+    return Quantity(mean, exact[0].unit, error, n=n, uncertainty_kind=_pooled_kind(used, error))
+
+
+def _pooled_kind(used: Sequence[Quantity], error: float | None) -> str | None:
+    """Returns the kind of a pooled uncertainty.
+
+    It is MOLECULE where the scatter of the replicates exceeds the propagated uncertainty; else the replicates' kind, or
+    None if they have different ones. error: the pooled uncertainty."""
+    kinds = {q.uncertainty_kind for q in used}
+    stated = [q.uncertainty for q in used if q.uncertainty]
+    propagated = 0.0
+    if len(stated) == len(used):
+        propagated = 1 / math.sqrt(sum(1 / u**2 for u in stated))
+    if error is not None and error > propagated * (1 + 1e-9):  # by more than rounding
+        return MOLECULE
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _pooled_bounds(below: Sequence[Quantity], above: Sequence[Quantity], n: int) -> Quantity:
+    """Returns the tightest bound; with bounds on both sides, the middle and the spread of a uniform distribution."""
+    if not above:
+        return replace(min(below, key=lambda q: q.value), n=n)
+    if not below:
+        return replace(max(above, key=lambda q: q.value), n=n)
+    low = max(q.value for q in above)
+    high = min(q.value for q in below)
+    uniform_spread = abs(high - low) / math.sqrt(12)
+    return Quantity((low + high) / 2, below[0].unit, uniform_spread, n=n)
+
+
+def pooled_measured(replicates: Iterable[Sequence[Measured]]) -> tuple[Measured, ...]:
+    """Returns one pooled value per property and level. replicates: measured values of each replicate."""
+    groups: dict[tuple[str, Level], list[Measured]] = {}
+    for values in replicates:
+        for measured in values:
+            groups.setdefault((measured.property, measured.level), []).append(measured)
+    pooled_values: list[Measured] = []
+    for group in groups.values():
+        quantity = pooled_quantity([measured.quantity for measured in group])
+        pooled_values.append(replace(group[0], quantity=quantity))
+    return tuple(pooled_values)
+
+
+def pooled(values: Sequence[float], errors: Sequence[float | None]) -> tuple[float, float | None]:
+    """Returns the mean and its standard uncertainty (None if unknown), in the unit of the values.
+
+    If every value has a standard uncertainty, the mean is weighted by the inverse variances, and its uncertainty is the
+    larger of the propagated one and the one from the scatter (Birge, Phys. Rev. 40, 207 (1932)). Otherwise the result
+    is the plain mean with its standard error. Raises ValueError for no values."""
+    n = len(values)
+    if not n:
+        raise ValueError("nothing to pool")
+    if n == 1:
+        return values[0], errors[0]
+    known_errors = [error for error in errors if error]  # an error of 0 gives no weight
+    is_weighted = len(known_errors) == n
+    weights = [1 / error**2 for error in known_errors] if is_weighted else [1.0] * n
+    total_weight = sum(weights)
+    mean = sum(w * v for w, v in zip(weights, values, strict=True)) / total_weight
+    squared_deviations = sum(w * (v - mean) ** 2 for w, v in zip(weights, values, strict=True))
+    scatter = math.sqrt(squared_deviations / ((n - 1) * total_weight))
+    if not is_weighted:
+        return mean, scatter
+    propagated = 1 / math.sqrt(total_weight)
+    return mean, max(scatter, propagated)

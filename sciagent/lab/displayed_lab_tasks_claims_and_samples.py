@@ -1,0 +1,235 @@
+"""The answers of `sciagent lab` as models (tasks, claims, samples, reviews), and `TaskReader`, which reads the tasks.
+
+A task says what is asked, why, and who has it or has answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.budget_tracker import BudgetTracker
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
+from sciagent.campaign.core.create_and_open import open_campaign_for_people, open_within
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structure_text
+from sciagent.domain.answers.candidate_and_value_answers import AnswerModel, StructureText
+from sciagent.domain.cost_and_budget import Budget
+from sciagent.domain.lab_messages_and_codes import LabForm
+from sciagent.domain.omit_unset import omitted_if_unset
+from sciagent.domain.states_and_needs import JobState
+from sciagent.store.campaign_state import standings
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.lab.tasks import LabTask
+from sciagent.store.results import candidates
+from sciagent.verification.verifier_contract import WorldVerifier
+
+TaskState = Literal["waiting", "queued", "claimed", "in_review", "answered", "cancelled"]
+
+
+class LabAsked(AnswerModel):
+    """A quantity that a task asks for."""
+
+    property: str
+    """Name of the property."""
+    units: tuple[str, ...]
+    """Units in which it may be entered."""
+    grades: tuple[str, ...] = ()
+    """Words for the answer, from the worst to the best; empty for a number."""
+
+
+class LabTaskAnswer(StructureText):
+    """A task for people."""
+
+    task: int
+    """Number of the task."""
+    code: str | None
+    """Code of its sample; null without one."""
+    campaign: str
+    """Name of the campaign."""
+    rung: str
+    """Label of the rung."""
+    key: str
+    """Key of the candidate."""
+    asks: tuple[LabAsked, ...]
+    """Quantities that are to be measured."""
+    method: str
+    """Method of measurement, with its conditions."""
+    question: str = ""
+    """The question, where a person judges instead of measuring."""
+    why: str
+    """Reason of the scheduler for the measurement."""
+    due_at: datetime | None
+    """Deadline (UTC); null without one."""
+    state: TaskState
+    """`waiting`: for the word of a chemist; `queued`: on the list; `claimed`; `in_review`: for a second
+    person; `answered`; `cancelled`."""
+    claimed_by: str | None
+    """The person who has claimed it."""
+    blind: bool = False
+    """Whether what is known of the candidate is hidden, and each measurement of it is another person's."""
+    slot_at: datetime | None = omitted_if_unset(None)
+    """Time (UTC) at which a slot of the week is free for it; left out where it can be claimed now, or is claimed."""
+    is_unwanted: bool = False
+    """Whether it is not wanted any more although somebody has claimed it; an answer still counts."""
+
+
+class LabClaimed(AnswerModel):
+    """A claim of a task, or its end."""
+
+    task: int
+    """Number of the task."""
+    state: TaskState
+    """State of the task now."""
+    claimed_by: str | None
+    """The person who has claimed it."""
+    cost_given_back: bool | None = None
+    """After a release: whether its cost was given back, as it is within a day."""
+
+
+class LabSampleAnswer(StructureText):
+    """A vial of a candidate."""
+
+    code: str
+    """Code on its label: ten signs and a check sign."""
+    task: int | None
+    """Number of the task that it was registered for."""
+    form: str
+    """Salt form and solvates."""
+    source: str
+    """`made`, `bought` or `given`."""
+    lot: str | None = None
+    """Batch."""
+    purity: float | None = None
+    """Mass fraction, from 0 to 1."""
+    purity_how: str | None = None
+    """Method by which the purity was found."""
+    made_by: str | None = None
+    """Who made it."""
+    place: str | None = None
+    """Where it is kept."""
+    state: str = "ok"
+    """`ok`, `empty` or `bad`."""
+
+
+class LabWaiting(AnswerModel):
+    """An answer that waits for a second person."""
+
+    task: int
+    """Number of the task."""
+    answer: int
+    """Number of the answer, which the person who accepts it names."""
+    who: str
+    """Person who entered it."""
+    at: datetime
+    """Time (UTC) at which it was entered."""
+    text: str
+    """The answer in words, with numbers and units as they were typed."""
+    why: str | None
+    """Reason of a correction; null otherwise."""
+
+
+class LabEntered(AnswerModel):
+    """What became of an answer."""
+
+    task: int
+    """Number of the task."""
+    state: TaskState
+    """State of the task now."""
+    evidence_key: str
+    """Key of the evidence that was made of it; empty while it waits for its review."""
+    revision: int
+    """0, or the number of the correction."""
+    overdrawn: str = omitted_if_unset("")
+    """Message on the limit of the budget that the measurement exceeds; left out if it exceeds none."""
+
+
+class TaskReader:
+    """Reads tasks of several campaigns. The file of a campaign is read once, and again after an amendment."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._opened: dict[tuple[int, str], tuple[Built, dict[int, BuiltRung]]] = {}
+        """{(campaign id, hash of its spec): (campaign, its rungs of people by id)}."""
+
+    def built(self, campaign: str) -> Built:
+        """Returns the campaign as people's commands see it."""
+        return open_campaign_for_people(self._ledger, campaign)
+
+    def shown(self, connection: Connection, listed: Sequence[LabTask]) -> list[LabTaskAnswer]:
+        """Returns the tasks in their order."""
+        loaded = candidates.load(connection, [task.candidate_id for task in listed])
+        reasons = standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
+        answers = []
+        budgets = dict[int, Budget]()
+        for task in listed:
+            built, rungs_by_id = self._campaign_of(connection, task)
+            rung = rungs_by_id[task.rung_id]
+            candidate = loaded[task.candidate_id]
+            # only a budget with a rate per week says when a slot is free
+            if built.spec.budget.rates() and task.campaign_id not in budgets:
+                budgets[task.campaign_id] = BudgetTracker(built, connection)
+            assert isinstance(rung.verifier, WorldVerifier)  # the registry checks it
+            form = rung.verifier.form(candidate)
+            reason = reasons.get((task.rung_id, task.candidate_id), "")
+            why = reason.removeprefix(f"{built.spec.scheduler.kind}: ")  # the person need not know the scheduler's name
+            slot_at = None
+            if task.state is JobState.QUEUED and task.campaign_id in budgets:
+                slot_at = budgets[task.campaign_id].slot_at(rung.declared_cost(candidate) or {})
+            answers.append(_answer(task, rung, form, why, structure_text(candidate), slot_at))
+        return answers
+
+    def _campaign_of(self, connection: Connection, task: LabTask) -> tuple[Built, dict[int, BuiltRung]]:
+        """Returns the campaign of a task, and its rungs of people by id."""
+        key = (task.campaign_id, task.spec_hash)
+        if key not in self._opened:
+            built = open_within(connection, self._ledger, task.campaign)
+            self._opened[key] = (built, {rung.id: rung for rung in built.asked})
+        return self._opened[key]
+
+
+def _answer(
+    task: LabTask, rung: BuiltRung, form: LabForm, why: str, structure: StructureText, slot_at: datetime | None
+) -> LabTaskAnswer:
+    """Returns a task as people see it."""
+    method = form.method
+    if form.conditions:
+        conditions = "; ".join(f"{name} {value}" for name, value in form.conditions.items())
+        method = f"{method}, {conditions}"
+    return LabTaskAnswer(
+        task=task.id,
+        code=task.code,
+        campaign=task.campaign,
+        rung=task.rung,
+        key=task.key,
+        kind=structure.kind,
+        text=structure.text,
+        drawn_from=structure.drawn_from,
+        asks=tuple(
+            LabAsked(property=asked.property.name, units=asked.units, grades=asked.grades) for asked in form.asks
+        ),
+        method=method,
+        question=form.question,
+        why=why,
+        due_at=task.due_at,
+        state=state_of(task, needs_approval=rung.spec.lab is not None and rung.spec.lab.approve),
+        claimed_by=task.claimed_by,
+        blind=rung.spec.lab is not None and rung.spec.lab.blind,
+        slot_at=slot_at,
+        is_unwanted=task.cancel_requested,
+    )
+
+
+def state_of(task: LabTask, *, needs_approval: bool) -> TaskState:
+    """Returns the state of a task in the words of its list."""
+    if task.in_review_id is not None:
+        return "in_review"
+    if task.state is JobState.RUNNING:
+        return "claimed"
+    if task.state is JobState.DONE:
+        return "answered"
+    if task.state is not JobState.QUEUED:
+        return "cancelled"
+    return "waiting" if needs_approval and task.approved_by is None else "queued"

@@ -1,0 +1,375 @@
+"""The best candidates of a report: `cards` with structure, geometry, values, lineage and provenance, and the
+`table`. Imported values were measured elsewhere and are read from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
+from sciagent.domain.answers.candidate_and_value_answers import LimitMargin
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent.domain.states_and_needs import Standing
+from sciagent.report.parts.export_rows import geometry
+from sciagent.report.parts.margins_and_method_errors import contradiction, margins, method_errors
+from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
+from sciagent.report.parts.wording import missed_property, value, words
+from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.database.ledger import ArtifactStore
+from sciagent.store.views.progress_and_comparisons import kind_of
+from sciagent.store.views.report_candidates import (
+    EvidenceAnswer,
+    Origin,
+    RankedCandidate,
+    best_candidates,
+    calibrations_by_rung,
+    imported_answers,
+    origin_of,
+    pooled_by_rung,
+    rung_answers,
+)
+
+MAX_CARDS = 12
+MAX_TABLE_ROWS = 10_000  # rows of the table
+PAGE_ROWS = 500  # rows of the table that are read at once
+MAX_DRAWINGS = 300  # rows of the table with a drawing
+MAX_VALUE_COLUMNS = 14  # columns of the table besides those that every campaign has
+# places of cells in a row of the table
+KIND_PLACE = 3
+NAME_PLACE = 9
+MAX_SERIES = 2  # charts of series on a card
+KEY_DIGITS = 12  # digits of a candidate's key in the table and its drawings
+MAX_GEOMETRY = 100_000  # bytes of one XYZ file
+CONTRADICTED = ", contradicted by a measurement"
+"""End of the status of a candidate whose verdict an imported value contradicts."""
+
+
+MeasuredAt = tuple[EvidenceAnswer, Measured]
+"""A value and the answer that holds it."""
+TableColumn = tuple[str, str, str, str]
+"""(rung, property, unit, level); an empty text for the rung of imported values."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A card of a top candidate."""
+
+    rank: int
+    candidate: RankedCandidate
+    status: str
+    """The status in a few words; see `status`."""
+    kind: str
+    """`hit`, `contradicted`, `verified`, `open` or `fallen`."""
+    contradicted: str | None
+    """The imported values that contradict the verdict, as a sentence; None if none does."""
+    drawing: str
+    """SVG; empty if it cannot be drawn."""
+    geometry: Mapping[str, str] | None
+    """`text` of a geometry file, and its `format`; None without a geometry."""
+    series: list[SeriesChart]
+    """Charts of the candidate's series, such as powder patterns; the series of the highest rungs."""
+    headline: list[MeasuredAt]
+    """Value of each objective's property at the highest rung that measured it; replicates are pooled."""
+    imported: list[MeasuredAt]
+    """Imported values."""
+    margins: Mapping[str, LimitMargin]
+    """{property: distance of the value from the limits of its objective}."""
+    origin: Origin
+    answers: list[EvidenceAnswer]
+    """All evidence of the candidate, with separate replicates; imported values come last."""
+
+
+def cards(
+    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], artifacts: ArtifactStore, n: int
+) -> list[Card]:
+    """Returns the cards of the n best candidates; a candidate without a worth has no card."""
+    best = best_candidates(connection, row, n)
+    ranked = [candidate for candidate in best if candidate.chance is not None]
+    ids = [candidate.id for candidate in ranked]
+    answers = rung_answers(connection, row, ladder, ids)
+    imported = imported_answers(connection, ids)
+    objective_names = [objective["property"] for objective in row.spec.get("objectives", ())]
+    errors = method_errors(connection, row, ladder)
+    shown_cards = []
+    calibrations = calibrations_by_rung(ladder)
+    for rank, candidate in enumerate(ranked, start=1):
+        own_answers = answers.get(candidate.id, [])
+        from_files = imported.get(candidate.id, [])
+        highest = at_highest_rung(pooled_by_rung(own_answers, calibrations))
+        status_text, kind, contradicted = _standing(row, candidate, ladder, from_files)
+        first_series = islice(stored_series(artifacts, own_answers), MAX_SERIES)
+        shown_cards.append(
+            Card(
+                rank,
+                candidate,
+                status_text,
+                kind,
+                contradicted,
+                drawing=depicted(candidate),
+                geometry=_shown_geometry(artifacts, candidate, own_answers),
+                series=[series_chart(stored) for stored in first_series],
+                headline=[highest[name] for name in objective_names if name in highest],
+                imported=all_values(from_files),
+                margins={margin.property: margin for margin in margins(row, highest, errors)},
+                origin=origin_of(connection, candidate),
+                answers=[*own_answers, *from_files],
+            )
+        )
+    return shown_cards
+
+
+def _shown_geometry(
+    artifacts: ArtifactStore, candidate: RankedCandidate, answers: Sequence[EvidenceAnswer]
+) -> Mapping[str, str] | None:
+    """Returns the field geometry of `Card`: from an answer, else as proposed. answers: of the candidate's rungs."""
+    found = geometry(artifacts, answers, MAX_GEOMETRY) or subject_of(candidate.kind).geometry(candidate.payload)
+    if not found:
+        return None
+    text = found[0]
+    file_format = found[1]
+    return {"text": text, "format": file_format}
+
+
+def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
+    """Returns each value with its answer."""
+    pairs = []
+    for answer in answers:
+        for measured in answer.measured:
+            pairs.append((answer, measured))
+    return pairs
+
+
+def _standing(
+    row: CampaignRow, candidate: RankedCandidate, ladder: Sequence[RungRow], imported: Sequence[EvidenceAnswer]
+) -> tuple[str, str, str | None]:
+    """Returns the fields status, kind and contradicted of `Card`. imported: imported values of the candidate."""
+    words_of_status = status(candidate, ladder)
+    kind = kind_of(candidate.standing, candidate.hit)
+    against = contradiction(row, candidate, candidate.hit, imported)
+    if against is None:
+        return words_of_status, kind, None
+    if candidate.hit:
+        kind = "contradicted"
+    return f"{words_of_status}{CONTRADICTED}", kind, against
+
+
+def status(candidate: RankedCandidate, ladder: Sequence[RungRow]) -> str:
+    """Returns a few words: that the candidate is a hit, which limit it failed, or which rung it has reached."""
+    rung = ladder[candidate.position].name
+    is_settled = candidate.standing == Standing.SETTLED
+    if candidate.hit:
+        return "hit"
+    if candidate.standing == Standing.HELD:
+        return f"held by a person at {rung}"
+    if candidate.standing == Standing.VETOED:
+        return f"taken out by a person at {rung}"
+    if candidate.reason == Reason.SAME_STRUCTURE:
+        return f"fell at {rung}: {candidate.detail}"
+    if candidate.reason:
+        missed = missed_property(candidate.reason, candidate.detail)
+        subject = f"{words(missed)} " if missed else ""
+        end = "verified" if is_settled else f"fell at {rung}"
+        return f"{end}: {subject}{words(candidate.reason)}"
+    if is_settled:
+        return "verified"
+    if candidate.standing == Standing.OPEN:
+        return f"not verified yet: waits for {rung}"
+    return f"runs at {rung}"
+
+
+def depicted(candidate: RankedCandidate) -> str:
+    """Returns the structure as SVG; an empty text if it cannot be drawn."""
+    return drawn(candidate.kind, candidate.drawn_from)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The table of the best candidates; replicates are pooled."""
+
+    columns: list[TableColumn]
+    """Columns of values: imported values first, then the highest rung first."""
+    rows: list[list[Any]]
+    """Cells of each row as JSON values; see `table`."""
+    pictures: dict[str, str]
+    """{first KEY_DIGITS digits of the key: drawing as SVG} of the first MAX_DRAWINGS candidates."""
+    near_edge: int
+    """Number of hits that lie within one standard uncertainty of a limit."""
+    doubtful: int
+    """Number of hits that lie nearer to a limit than the mean absolute error of the method."""
+    judged: int
+    """Number of hits for which the error of the method is known."""
+    imported: list[tuple[RankedCandidate, list[MeasuredAt]]]
+    """The candidates that have imported values, with these values."""
+    contradicted_misses: int
+    """Number of candidates that missed limits although an imported value lies inside them."""
+
+    @property
+    def named(self) -> bool:
+        """Whether a candidate of the table has a name."""
+        return any(row[NAME_PLACE] for row in self.rows)
+
+    @property
+    def levels(self) -> dict[str, list[str]]:
+        """{level: the columns that hold its values}."""
+        by_level: dict[str, list[str]] = {}
+        for rung, name, _, level in self.columns:
+            column = f"{words(name)} at {rung}" if rung else f"measured {words(name)}"
+            by_level.setdefault(level, []).append(column)
+        return by_level
+
+
+def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = MAX_TABLE_ROWS) -> Table:
+    """Returns the table of the n best candidates.
+
+    A row is rank, text, status, kind, expected utility, P(hit), in_seeds, inchikey, key, name, then [value, text] or
+    None for each column. The columns are the properties of objectives and gates: imported values, then every rung that
+    measured them, highest rung first.
+    """
+    ranked = best_candidates(connection, row, n)
+    unordered_rows = []
+    imported = []
+    values_of_hits = []
+    n_contradicted_misses = 0
+    columns = set[TableColumn]()
+    for start in range(0, len(ranked), PAGE_ROWS):
+        page = _Page(connection, row, ladder, ranked[start : start + PAGE_ROWS])
+        columns.update(page.columns)
+        imported += page.imported_values()
+        values_of_hits += page.values_of_hits()
+        for rank, candidate in enumerate(page.ranked, start=start + 1):
+            first_cells, value_cells, is_contradicted = page.row(rank, candidate)
+            unordered_rows.append((first_cells, value_cells))
+            if is_contradicted and not candidate.hit:
+                n_contradicted_misses += 1
+    ordered_columns = _ordered(row, ladder, columns)
+    rows = []
+    for first_cells, value_cells in unordered_rows:
+        ordered_cells = [value_cells.get((rung, name, level)) for rung, name, _, level in ordered_columns]
+        rows.append([*first_cells, *ordered_cells])
+    drawings = _drawings(ranked[:MAX_DRAWINGS])
+    near_edge, doubtful, judged = _near_limits(connection, row, ladder, values_of_hits)
+    return Table(
+        ordered_columns,
+        rows,
+        drawings,
+        near_edge=near_edge,
+        doubtful=doubtful,
+        judged=judged,
+        imported=imported,
+        contradicted_misses=n_contradicted_misses,
+    )
+
+
+class _Page:
+    """Some rows of the table, with the evidence of their candidates."""
+
+    def __init__(
+        self, connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ranked: Sequence[RankedCandidate]
+    ) -> None:
+        self.ranked = ranked
+        self._row = row
+        self._ladder = ladder
+        ids = [candidate.id for candidate in ranked]
+        calibrations = calibrations_by_rung(ladder)
+        self._imported = imported_answers(connection, ids)
+        answers = rung_answers(connection, row, ladder, ids)
+        self._answers = {id_: pooled_by_rung(own, calibrations) for id_, own in answers.items()}
+        self._wanted = properties_of_spec(row.spec)
+        self._pooled_imported = {id_: pooled_by_rung(own, {}) for id_, own in self._imported.items()}
+
+    @property
+    def columns(self) -> set[TableColumn]:
+        """The columns in which a candidate of these rows has a value."""
+        answers = chain.from_iterable((*self._pooled_imported.values(), *self._answers.values()))
+        shown_columns = set()
+        for answer in answers:
+            for measured in answer.measured:
+                if measured.property in self._wanted:
+                    unit = measured.quantity.unit
+                    shown_columns.add((answer.rung, measured.property, unit, measured.level.label))
+        return shown_columns
+
+    def row(
+        self, rank: int, candidate: RankedCandidate
+    ) -> tuple[list[Any], Mapping[tuple[str, str, str], list[Any]], bool]:
+        """Returns the first cells of a row, [value, text] by (rung, property, level), and whether an imported value
+        contradicts the verdict."""
+        imported = self._pooled_imported.get(candidate.id, ())
+        answers = self._answers.get(candidate.id, ())
+        value_cells: dict[tuple[str, str, str], list[Any]] = {}
+        for answer, measured in all_values([*imported, *answers]):
+            if measured.property in self._wanted:
+                column = (answer.rung, measured.property, measured.level.label)
+                value_cells[column] = [measured.quantity.value, value(measured, unit=False)]
+        own_imported = self._imported.get(candidate.id, ())
+        status_text, kind, contradicted = _standing(self._row, candidate, self._ladder, own_imported)
+        first_cells = [
+            rank, candidate.text, status_text, kind, candidate.expected_utility, candidate.p_hit, candidate.in_seeds,
+            candidate.inchikey or "", candidate.key[:KEY_DIGITS], candidate.name,
+        ]  # fmt: skip
+        return first_cells, value_cells, contradicted is not None
+
+    def values_of_hits(self) -> list[Mapping[str, MeasuredAt]]:
+        """Returns the values of each hit, by property, from the highest rung that measured it."""
+        return [at_highest_rung(self._answers.get(candidate.id, ())) for candidate in self.ranked if candidate.hit]
+
+    def imported_values(self) -> list[tuple[RankedCandidate, list[MeasuredAt]]]:
+        """Returns the candidates that have imported values, with these values."""
+        with_values = [candidate for candidate in self.ranked if candidate.id in self._imported]
+        return [(candidate, all_values(self._imported[candidate.id])) for candidate in with_values]
+
+
+def _drawings(ranked: Sequence[RankedCandidate]) -> dict[str, str]:
+    """Returns {first digits of the key: SVG}, without candidates that cannot be drawn."""
+    drawings = {candidate.key[:KEY_DIGITS]: depicted(candidate) for candidate in ranked}
+    return {key: svg for key, svg in drawings.items() if svg}
+
+
+def _near_limits(
+    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], hits: Sequence[Mapping[str, MeasuredAt]]
+) -> tuple[int, int, int]:
+    """Returns the fields near_edge, doubtful and judged of `Table`. hits: the highest values of each hit."""
+    errors = method_errors(connection, row, ladder)
+    n_near_edge = 0
+    n_doubtful = 0
+    n_judged = 0
+    for values in hits:
+        of_hit = margins(row, values, errors)
+        for margin in of_hit:
+            # an unknown repeatability or 0 is no reason to call a hit near
+            if margin.repeatability and margin.margin <= margin.repeatability:
+                n_near_edge += 1
+                break
+        # None: whether the margin is clear is not known
+        if any(margin.is_clear() is False for margin in of_hit):
+            n_doubtful += 1
+        # method: the method's error; None where it is not known
+        if any(margin.method is not None for margin in of_hit):
+            n_judged += 1
+    return n_near_edge, n_doubtful, n_judged
+
+
+def _ordered(row: CampaignRow, ladder: Sequence[RungRow], columns: Iterable[TableColumn]) -> list[TableColumn]:
+    """Returns the columns of the table: imported values first, then the highest rung first."""
+    properties = list(properties_of_spec(row.spec))
+    positions = {rung.name: rung.position for rung in ladder}
+    positions[""] = len(ladder)  # imported values
+
+    def order(column: TableColumn) -> tuple[int, int, str]:
+        rung, name, _, level = column
+        return -positions[rung], properties.index(name), level
+
+    return sorted(columns, key=order)[:MAX_VALUE_COLUMNS]
+
+
+def properties_of_spec(spec: Mapping[str, Any]) -> dict[str, None]:
+    """Returns the properties that a spec names as an ordered set: those of the objectives, then those of the gates."""
+    names = [objective["property"] for objective in spec.get("objectives", ())]
+    for rung in spec.get("ladder", ()):
+        names += list(rung.get("gate", {}))
+    return dict.fromkeys(names)
