@@ -63,11 +63,9 @@ def test_desirability_of_a_window() -> None:
         (GAP, [3.2, 9.0, 20.0, 1e5]),
     ],
 )
-def test_values_far_outside_are_ranked_by_their_distance(objective: Objective, nearest_first: list[float]) -> None:
-    ranks = [objective.rank(value) for value in nearest_first]
-    assert all(one > other > 0 for one, other in pairwise(ranks))
-    floored = [max(objective.desirability(value), UTILITY_FLOOR) for value in nearest_first]
-    assert ranks == pytest.approx(floored, rel=0.005)
+def test_values_far_outside_are_ordered_by_their_margin(objective: Objective, nearest_first: list[float]) -> None:
+    margins = [objective.margin(value) for value in nearest_first]
+    assert all(0 > one > other for one, other in pairwise(margins))
 
 
 @pytest.mark.parametrize(
@@ -78,12 +76,12 @@ def test_values_far_outside_are_ranked_by_their_distance(objective: Objective, n
         (Objective("g", Direction.MINIMISE, ramp=(3.0, 1.0)), [-8.0, 0.5, 1.0, 1.001]),
     ],
 )
-def test_values_inside_are_ranked_by_their_distance_from_the_limit(
+def test_values_inside_are_ordered_by_their_distance_from_the_limit(
     objective: Objective, best_first: list[float]
 ) -> None:
-    ranks = [objective.rank(value) for value in best_first]
-    assert all(one > other for one, other in pairwise(ranks))
-    assert ranks == pytest.approx([objective.desirability(value) for value in best_first])
+    margins = [objective.margin(value) for value in best_first]
+    assert all(one > other for one, other in pairwise(margins))
+    assert [margin >= 0 for margin in margins] == [objective.desirability(value) == 1 for value in best_first]
 
 
 def test_desirability_on_a_ramp() -> None:

@@ -23,6 +23,7 @@ from sciagent.store.views import campaign_counts, queues_campaigns_and_latest_at
 from sciagent.store.views.report_candidates import best_candidates, imported_answers
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
+from tests.support.worths import worth
 
 WORKER = NewWorker("w", "host", 1, "ledger", ("simulation",), slots=2, cores=1)
 RELAXED = Position(1), Computation("toy", "1", rows.SETTINGS), "chemical/x-cif"
@@ -69,7 +70,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "what people said last": lambda c, i: directives.last_id(c, i),
     "what people said of one": lambda c, i: directives.steering_of(c, i, 1),
     "jobs of one": lambda c, i: jobs.of_candidate(c, i, 1, [1, 2]),
-    "what waits before one": lambda c, i: candidate_history.count_ahead(c, campaigns.get(c, "toys"), 1, 0.5, 1),
+    "what waits before one": lambda c, i: candidate_history.count_ahead(c, campaigns.get(c, "toys"), 1, worth(0.5), 1),
     "proposals of one": lambda c, i: candidate_history.proposals(c, campaigns.get(c, "toys"), 1),
     "decisions on one": lambda c, i: candidate_history.decisions(c, campaigns.get(c, "toys"), 1),
     "evidence of one": lambda c, i: candidate_history.evidence(c, 1),

@@ -700,7 +700,7 @@ def tables() -> None:
         "campaign_id",
         sa.text("coalesce(chance, -1) DESC"),
         sa.text("coalesce(expected_utility, -1) DESC"),
-        sa.text("coalesce(margin, -1e300) DESC"),
+        sa.text("coalesce(margin, -1000000) DESC"),
         "seq",
     )
     index("ix_campaign_candidate_open", "campaign_candidate", "campaign_id", "standing", "position", "seq")
@@ -721,7 +721,7 @@ def tables() -> None:
         "position",
         sa.text("coalesce(chance, -1) DESC"),
         sa.text("coalesce(expected_utility, -1) DESC"),
-        sa.text("coalesce(margin, -1e300) DESC"),
+        sa.text("coalesce(margin, -1000000) DESC"),
         "seq",
     )
 

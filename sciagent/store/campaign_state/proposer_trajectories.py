@@ -177,8 +177,8 @@ def turns(connection: Connection, trajectory_id: int) -> list[Any]:
 def write_turn(connection: Connection, trajectory_id: int, new: NewTurn, watermark: int | None = None) -> int:
     """Write a turn; returns its id.
 
-    watermark: as `note_and_take_watermarks.note` returned it in this transaction; None: it is noted here, which takes longer
-    for many turns.
+    watermark: as `note_and_take_watermarks.note` returned it in this transaction; None: it is noted here, which takes
+    longer for many turns.
     """
     if watermark is None:
         watermark = note_and_take_watermarks.note_of_trajectory(connection, trajectory_id)

@@ -95,7 +95,7 @@ def test_what_is_known_elsewhere_is_not_asked_for() -> None:
 def test_without_molecules_or_ways_on_it_gives_nothing() -> None:
     assert GeneticSearch(MoleculeEdits()).ask(5, random.Random(0)) == []
     stuck = GeneticSearch(MoleculeEdits(), known=lambda smiles: True)
-    stuck.tell("C", 1.0)
+    stuck.tell("C", (1.0,))
     assert stuck.ask(2, random.Random(0)) == []
 
 

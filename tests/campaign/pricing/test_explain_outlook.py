@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from sciagent.api.best_table import with_chances
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.create_and_open import create_or_open, open_campaign_for_people
 from sciagent.campaign.file.campaign_spec import load_spec
@@ -207,7 +206,7 @@ def test_where_too_many_are_open_to_be_compared_nobody_is_counted(
 def test_best_shows_the_chance_of_each_that_waits(ledger: Ledger) -> None:
     with ledger.read() as connection:
         row = campaigns.get(connection, "small")
-        listed = with_chances(ledger, connection, row, best(connection, row, 20))
+        listed = best(connection, row, 20)
         ids = candidates.ids_of(connection, [candidate.key for candidate in listed])
         waiting = standing(ledger, "open")
     with_chance = {candidate.key: candidate.p_hit for candidate in listed if not candidate.verified}

@@ -74,7 +74,7 @@ def test_halving_promotes_what_asha_would() -> None:
     One answer on the second rung gives no place on the third."""
     assert bought(Halving(3.0), six_of_seven(), 1) == [(3, 1)]
     falling = six_of_seven()
-    falling.score = ranks(falling.scores, -1)
+    falling.worth = worths(ranks(falling.scores, -1))
     assert bought(Halving(3.0), falling, 2) == [(0, 1), (6, 0)]
 
 
