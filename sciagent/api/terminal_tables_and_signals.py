@@ -27,7 +27,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from sciagent.domain.safe_text_and_durations import Paragraph
+from sciagent.domain.safe_text_and_durations import Paragraph, for_terminal
 
 Records = Sequence[Mapping[str, Any]]
 """Rows of a table: cells by column."""
@@ -84,7 +84,7 @@ def cell_text(value: object) -> str:
         return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M}"
-    text = str(value)
+    text = for_terminal(str(value))
     is_sha256 = len(text) == 64 and text.isalnum()
     return f"{text[:12]}…" if is_sha256 else text
 
@@ -117,7 +117,7 @@ def show(*parts: Part, console: Console | None = None, drawn: bool | None = None
         elif isinstance(part, str | Paragraph | Line):
             width = console.width if drawn else None
             text, style = _text_of(part, width)
-            console.print(Text(text, style=style), highlight=False, soft_wrap=True)
+            console.print(Text(for_terminal(text), style=style), highlight=False, soft_wrap=True)
         else:
             console.print(part, highlight=False, markup=False, emoji=False)
 

@@ -78,7 +78,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _csv(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[StructureRecord]:
     """Yields the records of a csv, as `read_structures` does."""
-    reader = csv.DictReader(_lines(path))
+    reader = csv.DictReader(_lines(path), strict=True)  # strict: a quote that is not closed is an error
     try:
         header = reader.fieldnames or []
         check_columns(path, header, (column, *(keep or ())))
@@ -118,6 +118,10 @@ def names_in(row: Mapping[str, str | None], columns: Sequence[str]) -> dict[str,
 def csv_fault(path: Path, lines_read: int, error: csv.Error) -> InputFileError:
     """Returns the error of Python's CSV reader, with its line: the one after the lines read."""
     why = str(error)
+    if "unexpected end of data" in why:
+        why = 'the file ends within a quoted cell: a quote (") further up is not closed'
+    elif "expected after" in why:
+        why = 'text after a closing quote; write a quote within a quoted cell twice ("")'
     if "new-line character" in why:
         why = "a carriage return without a line feed; save the file with line feeds, or put the cell in quotes"
     return InputFileError(f"{path}:{lines_read + 1}:1: {why}")

@@ -60,6 +60,11 @@ def escaped(text: str) -> str:
     return "".join(characters)
 
 
+def for_terminal(text: str) -> str:
+    """Returns the text with all characters escaped that could steer a terminal; its lines and tabs stay."""
+    return "\n".join("\t".join(escaped(piece) for piece in line.split("\t")) for line in text.split("\n"))
+
+
 def short(text: str, limit: int = 60) -> str:
     """Returns the text on one line, cut at `limit` characters."""
     beginning = text[: limit + 1]  # enough, since escapes only lengthen it

@@ -134,7 +134,7 @@ def _read(path: Path, structure: str, columns: Sequence[Column], rung: BuiltRung
         name = column.property
         if name not in asked:
             raise UsageError(f"{rung.spec.rung} does not ask for {name}{did_you_mean(name, asked)}")
-    reader = csv.DictReader(_lines(path))
+    reader = csv.DictReader(_lines(path), strict=True)
     check_columns(path, reader.fieldnames or [], (structure, *(column.name for column in columns)))
     rows = list[OldRow]()
     faults = list[str]()

@@ -20,6 +20,12 @@ def test_cells_are_short() -> None:
     assert cells == ["", "yes", "1.235", "12346", "", "aaaaaaaaaaaa…"]
 
 
+def test_no_text_steers_the_terminal() -> None:
+    name = "red \x1b[31m and \u202e turned"
+    shown = text_of(records_table([{"name": name}]), Paragraph(name), name)
+    assert "\x1b" not in shown and "\u202e" not in shown and shown.count("\\u001b[31m and \\u202e turned") == 3
+
+
 def test_numbers_stand_to_the_right_and_paragraphs_under_their_indent() -> None:
     table = text_of(records_table([{"rung": "dft", "n": 12}, {"rung": "xtb", "n": 3}], "rungs"))
     assert table.splitlines()[-2:] == [" dft   12", " xtb    3"]

@@ -20,6 +20,15 @@ def test_a_bare_carriage_return_is_named_at_its_line(content: bytes, place: str,
 
 
 @pytest.mark.parametrize(
+    ("row", "fault"), [('CC,"b unclosed', "a quote .* is not closed"), ('CC,"b"x', "text after a closing quote")]
+)
+def test_a_quote_that_swallows_rows_is_named_at_its_line(row: str, fault: str, tmp_path: Path) -> None:
+    (tmp_path / "quoted.csv").write_text(f"smiles,name\nCCO,a\n{row}\nCCC,c\n")
+    with pytest.raises(InputFileError, match=rf"quoted\.csv:3:1: .*{fault}"):
+        list(read_structures(tmp_path / "quoted.csv"))
+
+
+@pytest.mark.parametrize(
     ("header", "keep", "names"),
     [("smiles,ID,supplier", None, {"ID": "1"}), ("Catalog_ID,smiles", None, {"Catalog_ID": "CCO"}),
      ("smiles,logp,mass", None, {}), ("smiles,name,supplier", ("supplier", "name"), {"supplier": "Acme", "name": "1"})],

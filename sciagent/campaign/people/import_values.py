@@ -221,7 +221,7 @@ def _read_rows(
         place = f"{path}:{len(lines)}:{lines[-1].count(b',') + 1}"
         raise InputFileError(f"{place}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
     readable = text.replace("\0", "\N{SYMBOL FOR NULL}")  # csv does not take the null character
-    reader = csv.DictReader(io.StringIO(readable, newline=""))
+    reader = csv.DictReader(io.StringIO(readable, newline=""), strict=True)
     try:
         wanted = (structure, *(column.name for column in columns), *keep)
         _check_header(path, reader.fieldnames or [], wanted)
