@@ -426,6 +426,7 @@ class Driver:
     def _end_campaign(self, ending: Ending) -> CampaignState:
         with self.session.begin() as connection:
             state, why = ending_with_people(connection, self.session, ending)
+            self.session.purchasing.write_chances(connection)
             campaigns.set_state(connection, self.built.row.id, state, why)
             wake_for_reordering(connection, self.session, state)
             self.session.log(connection, "ended", state=state, why=why)

@@ -28,6 +28,7 @@ from sciagent.domain.states_and_needs import CampaignState
 from sciagent.domain.worth import Basis, chance_of
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import Purchase
+from sciagent.scheduling.indices_to_recompute import MAX_ALL_EVALUATED
 from sciagent.store.campaign_state import standings
 from sciagent.store.results import laws_and_audits
 from sciagent.store.results.laws_and_audits import AUDIT
@@ -458,7 +459,7 @@ class Pricing(Purchasing):
         self._evaluated_at = time.monotonic()
         self._evaluation_seconds = self._evaluated_at - began
         self._is_outdated = False
-        self._write_chances(connection)
+        self._store_chances(connection)
         audit_changes = self._audit.note_passed_over(connection, self.priced, self._queue, self._spent())
         was_fitted = self.priced.fits > self._n_fits_written
         if was_fitted:
@@ -471,7 +472,18 @@ class Pricing(Purchasing):
                 connection, self._built.row.id, self._law_state(audit_changes)
             ).version
 
-    def _write_chances(self, connection: Connection) -> None:
+    def write_chances(self, connection: Connection) -> None:
+        self._read_ledger(connection)
+        pool = self.pool
+        priced = self.priced
+        if self._schema.aims.kind != "hits" or not priced.is_learnt or len(pool.open) > MAX_ALL_EVALUATED:
+            return
+        priced.relearn(pool)  # from all answers so far, with the present hyper-parameters
+        if priced.laws and len(pool.open):
+            priced.evaluate(pool, pool.open)
+            self._store_chances(connection)
+
+    def _store_chances(self, connection: Connection) -> None:
         """Writes the chances of the evaluated candidates that the law values otherwise than the ledger says.
 
         Only candidates that have a worth and whose terminal rung is open count, and only where hits are counted.

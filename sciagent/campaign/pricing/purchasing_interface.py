@@ -80,6 +80,10 @@ class Purchasing(ABC):
         """Takes note that tasks were withdrawn after `reorder`; their candidates are open again."""
         return None
 
+    def write_chances(self, connection: Connection) -> None:
+        """Brings the stored chances of open candidates up to date, before the driver of the campaign ends."""
+        return None
+
     @abstractmethod
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
         """Takes back choices that were not started. unplaced: no worker could take the job now. refused: the
