@@ -86,7 +86,7 @@ def test_a_dropped_candidate_is_told_with_the_gate_and_the_value(built: Built) -
 
 def test_a_waiting_candidate_is_told_with_its_rung_and_the_places_left(built: Built) -> None:
     [story] = told(built, "CC").campaigns
-    assert story.why.startswith("Open: it waits for low; none wait there that came earlier. 0 of 7 places of low")
+    assert story.why.startswith("Open: it waits for low; none wait there before it. 0 of 7 places of low")
     assert story.why.endswith("The campaign is not running (created).")
 
 

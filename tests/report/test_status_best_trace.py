@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -21,17 +20,14 @@ def row(ledger: Ledger) -> CampaignRow:
 
 def test_best(ledger: Ledger, row: CampaignRow) -> None:
     with ledger.read() as connection:
-        assert {candidate.p_hit for candidate in best(connection, row, 10)} == {None}, "no objective has limits"
-        limits = {"property": "homo_lumo_gap", "accept": [None, 9]}
-        row = replace(row, spec=row.spec | {"objectives": [limits]})
         found = best(connection, row, 10)
         assert best(connection, row, 2) == found[:2] and best(connection, row, 0) == []
     assert all(json.loads(json.dumps(plain(candidate)))["key"] == candidate.key for candidate in found)
-    # hits first, then the deepest, then the best score; a missing score comes last
-    assert [candidate.smiles for candidate in found] == ["CC", "C", "CCC", "CCCC", "CCCCC", "CCCCCC"]
+    # hits first, then what may still be one, then misses, each by expected utility; one without a worth comes last
+    assert [candidate.smiles for candidate in found] == ["CC", "C", "CCCCCC", "CCC", "CCCC", "CCCCC"]
     assert [candidate.hit for candidate in found] == [True, True, False, False, False, False]
-    assert [candidate.p_hit for candidate in found] == [1.0, 1.0, 0.0, 0.0, 0.0, None]
-    assert [candidate.verified for candidate in found] == [True, True, True, False, False, False]
+    assert [candidate.p_hit for candidate in found] == [1.0, 1.0, 0.5, 0.0, 0.0, None]
+    assert [candidate.verified for candidate in found] == [True, True, False, True, False, False]
 
 
 def test_best_shows_the_highest_rung_that_measured(ledger: Ledger, row: CampaignRow) -> None:

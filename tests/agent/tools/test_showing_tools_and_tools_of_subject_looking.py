@@ -26,7 +26,8 @@ def test_a_site_that_inspect_lists_is_where_the_edit_is_made():
 
 def test_what_is_told_of_the_campaign():
     bench = MemoryBench("Cc1ccccc1", "C(")
-    assert call(bench, "best", n=1).text.startswith("#1 0.070 Cc1ccccc1 [")
+    assert call(bench, "best", n=1).text.startswith("#1 Cc1ccccc1 [")
+    assert call(bench, "best", n=1).text.endswith("] P(hit) 50 %, expected utility 0.07; seed")
     assert call(bench, "history", n=1).text == "C( refused (unparsable) seed"
     assert call(bench, "budget").text == "goal: largest homo_lumo_gap\nleft: proposals 98, core_seconds 3600"
     assert TOOLS.call("budget", "", bench).ok

@@ -97,7 +97,9 @@ def known(connection: sa.Connection, campaign: int) -> dict[str, set[float]]:
         .join(t.current_evidence, e.candidate_id == c.id)
         .join(t.quantity, q.evidence_id == e.id)
     )
-    of_campaign = sa.select(c.text, cc.utility, cc.score, cc.detail).join(t.campaign_candidate, cc.candidate_id == c.id)
+    of_campaign = sa.select(c.text, cc.expected_utility, cc.p_hit, cc.detail).join(
+        t.campaign_candidate, cc.candidate_id == c.id
+    )
     of_proposal = sa.select(p.text, p.detail, p.predicted).where(p.campaign_id == campaign)
     found: dict[str, set[float]] = {}
     for query in (of_evidence, of_campaign.where(cc.campaign_id == campaign), of_proposal):

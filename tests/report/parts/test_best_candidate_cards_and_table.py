@@ -96,7 +96,9 @@ def test_a_property_that_only_the_ledger_knows_is_reported(own_ledger: Ledger, t
     assert "notebook index 1.00 ± 0.05 eV" in Parsed(rendered(made)).text
 
 
-def test_hits_are_listed_by_utility_wherever_they_are_listed(own_ledger: Ledger, tmp_path: Path) -> None:
+def test_hits_come_first_and_misses_last_wherever_they_are_listed(
+    own_ledger: Ledger, tmp_path: Path
+) -> None:
     utilities = (0.66, 0.87, 1.0, 0.79, 0.94)
     molecules = ("C", "CC", "CCC", "CCCC", "CCCCC")
     made = Maker(own_ledger, tmp_path)
@@ -110,7 +112,7 @@ def test_hits_are_listed_by_utility_wherever_they_are_listed(own_ledger: Ledger,
     expected = ["CCC", "CCCCC", "CC", "CCCC", "C"]
     with made.ledger.read() as connection:
         ladder = campaigns.rungs(connection, made.row.id)
-        assert [shown.text for shown in best(connection, made.row, 7)] == [*expected, "CN", "CO"]
+        assert [shown.text for shown in best(connection, made.row, 7)] == [*expected, "CO", "CN"]
         assert [shown.candidate.text for shown in cards(connection, made.row, ladder, made.ledger.artifacts, 7)][
             :5
         ] == (expected)
@@ -124,7 +126,7 @@ def test_hits_are_listed_by_utility_wherever_they_are_listed(own_ledger: Ledger,
     assert [shown.text for shown in (*first, *rest)] == expected
     sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["candidates"]
     smiles = [cell.value for cell in sheet[1]].index("smiles")
-    assert [row[smiles].value for row in sheet.iter_rows(min_row=2)] == [*expected, "CN", "CO"]
+    assert [row[smiles].value for row in sheet.iter_rows(min_row=2)] == [*expected, "CO", "CN"]
 
 
 def test_the_best_are_read_through_an_index(own_ledger: Ledger, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_a_contradicted_miss_is_said_by_best_explain_and_the_report(miss: Maker)
     with miss.ledger.read() as connection:
         ladder = campaigns.rungs(connection, miss.row.id)
         table = best_candidate_cards_and_table.table(connection, miss.row, ladder)
-        best = best_of(miss.ledger, connection, miss.row, 5)
+        best = best_of(connection, miss.row, 5)
         explanation = explain(connection, miss.ids[0], [miss.row], miss.ledger)
     [row] = table.rows
     assert row[2].endswith("above window, contradicted by a measurement") and row[3] == "verified"
