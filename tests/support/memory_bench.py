@@ -1,4 +1,4 @@
-"""A bench in memory: it parses what is proposed and keeps it. Small molecules have a low utility; so the best are known."""
+"""A bench in memory: it parses what is proposed and keeps it. A molecule has a higher utility the larger it is."""
 
 from __future__ import annotations
 

@@ -202,6 +202,12 @@ class Place:
         return {**own, **worth, "detail": self.detail[:MAX_DETAIL]}
 
     @classmethod
+    def column_names(cls) -> tuple[str, ...]:
+        """Returns the names of the columns for the ledger."""
+        own = (name for name in cls.__dataclass_fields__ if name != "worth")
+        return *own, *NO_COLUMNS
+
+    @classmethod
     def from_columns(cls, columns: Mapping[str, Any]) -> Place:
         """Returns the place that a row of the table holds; other columns are ignored."""
         fields = {name: columns[name] for name in cls.__dataclass_fields__ if name != "worth"}

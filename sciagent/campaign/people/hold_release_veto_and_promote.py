@@ -71,7 +71,7 @@ def veto(built: Built, named: FoundCandidate, who: str, why: str) -> SteeringRes
         payload = {}
         if case.standing is Standing.DROPPED:
             # some drops have no evidence from which a release could find the place again; see `settle_again`
-            place = {name: case.row[name] for name in Place.__dataclass_fields__}
+            place = {name: case.row[name] for name in Place.column_names()}
             payload["before"] = place | {"detail": place["detail"] or ""}
         case.write(Verb.VETO, who, why, payload=payload)
         return case.stop_work(Verb.VETO)

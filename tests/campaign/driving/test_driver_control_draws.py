@@ -60,14 +60,14 @@ def test_the_control_gives_away_the_policy_that_games_the_reward(ledger: Ledger,
     assert 0.4 < len(controlled(built)) / len(keys) < 0.8
 
 
-def test_a_control_changes_no_verdict_no_score_and_no_reward(ledger: Ledger, tmp_path: Path) -> None:
+def test_a_control_changes_no_verdict_no_worth_and_no_reward(ledger: Ledger, tmp_path: Path) -> None:
     """The same campaign with and without the control, which refutes all of its hits."""
     found = []
     for name, text in (("watched", TEXT), ("alone", TEXT.replace(f"  - {CONTROL}\n", "").replace("watched", "alone"))):
         built = opened(ledger, tmp_path, text)
         roll_out(built, "gaming@3", GAMING, groups=1, siblings=4, turns=2)
         cc, p = t.campaign_candidate.c, t.campaign_candidate
-        columns = (cc.candidate_id, cc.standing, cc.position, cc.depth, cc.verdict, cc.score, cc.utility, cc.is_hit)
+        columns = (cc.candidate_id, cc.standing, cc.position, cc.depth, cc.verdict, cc.chance, cc.utility, cc.is_hit)
         with ledger.read() as connection:
             row = campaigns.get(connection, name)
             places = connection.execute(sa.select(*columns).select_from(p).where(cc.campaign_id == row.id)).all()

@@ -31,7 +31,7 @@ def hit(own_ledger: Ledger, tmp_path: Path) -> Maker:
     made = Maker(own_ledger, tmp_path)
     made.enter(("c1ccccc1",))
     made.answer(0, 2, gap(4.3, PBE0))
-    made.place(0, Standing.SETTLED, 2, verdict="pass", depth=2, score=0.9, utility=0.9, is_hit=True, hit_tier="x")
+    made.place(0, Standing.SETTLED, 2, verdict="pass", depth=2, utility=0.9, is_hit=True, hit_tier="x")
     return made
 
 
@@ -104,7 +104,7 @@ def miss(own_ledger: Ledger, tmp_path: Path) -> Maker:
     made.enter(("c1ccccc1",))
     made.answer(0, 2, gap(4.9, PBE0))
     detail = "homo_lumo_gap = 4.90 ± 0.05 eV, objective 4 ≤ homo_lumo_gap ≤ 4.6 eV"
-    made.place(0, Standing.SETTLED, 2, verdict="fail", reason="above_window", detail=detail, depth=2, score=0.5)
+    made.place(0, Standing.SETTLED, 2, verdict="fail", reason="above_window", detail=detail, depth=2, expected=0.5)
     return made
 
 
