@@ -23,8 +23,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
-from sciagent.engine_environments import without_python_variables
 from sciagent.errors import SimulatorError
+from sciagent.inputs.engine_environments import without_python_variables
 from sciagent.inputs.environment_variables import path
 
 MAX_PRINTED_BYTES = 200_000  # of a program's output that are searched for its version

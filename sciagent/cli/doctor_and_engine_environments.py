@@ -16,11 +16,12 @@ from pathlib import Path
 
 import typer
 
-from sciagent import engine_environments, programs
+from sciagent import programs
 from sciagent.api.terminal_tables_and_signals import Line, records_table
 from sciagent.cli import options
 from sciagent.cli.output_logging_and_given_structures import Exit, plural, put_answer
 from sciagent.errors import SciagentError, SimulatorError, UsageError
+from sciagent.inputs import engine_environments
 from sciagent.inputs.environment_variables import ledger_address
 
 ENGINES = ("rdkit", "ase", "tblite", "pyscf", "pyscf-dispersion", "sqlalchemy", "alembic")

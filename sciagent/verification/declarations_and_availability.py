@@ -24,11 +24,11 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from sciagent import engine_environments
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_names, subject_of
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.properties_and_levels import PropertyAtLevel
 from sciagent.errors import SciagentError, SimulatorError, UsageError
+from sciagent.inputs import engine_environments
 from sciagent.programs import Program, find
 from sciagent.verification.verifier_contract import BaseVerifier
 from sciagent.verification.verifier_registry import check_measures, provider, verifier_class, verifier_names

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent import engine_environments
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.errors import UsageError
+from sciagent.inputs import engine_environments
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support import bare_environments

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent import engine_environments
 from sciagent.chemistry.crystal import crystal_from_structure
+from sciagent.inputs import engine_environments
 from sciagent.verification.declarations_and_availability import unavailable
 from sciagent.verification.sandbox.host import Limits, Request, Worker
 from sciagent.verification.verifier_registry import verifier_class

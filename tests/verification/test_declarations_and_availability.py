@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sciagent import engine_environments
+from sciagent.inputs import engine_environments
 from sciagent.verification.declarations_and_availability import entry, interpreter_of, missing_of, unavailable
 from sciagent.verification.sandbox.host import Request, Worker
 from sciagent.verification.verifier_contract import BaseVerifier

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sciagent.domain.safe_text_and_durations import clean
-from sciagent.engine_environments import without_python_variables
+from sciagent.inputs.engine_environments import without_python_variables
 from sciagent.verification import verifier_registry
 from sciagent.verification.sandbox.job_process import THREAD_VARIABLES
 from sciagent.verification.sandbox.messages import dumps

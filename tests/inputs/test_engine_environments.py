@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sciagent import engine_environments
 from sciagent.errors import UnknownNameError, UsageError
+from sciagent.inputs import engine_environments
 from tests.support import bare_environments
 
 
