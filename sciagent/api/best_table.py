@@ -29,7 +29,7 @@ from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, laws_and_audits
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 
 if TYPE_CHECKING:
     from sciagent.campaign.pricing.pool_law_and_cost_unit import PricedCampaign
@@ -310,7 +310,7 @@ def with_chances(
     waiting_keys = [candidate.key for candidate in best if candidate.p_hit is None and not candidate.verified]
     if not waiting_keys or laws_and_audits.last(connection, row.id) is None:
         return list(best)
-    if campaign_counts.n_candidates(connection, row.id) > MAX_FOR_CHANCES:
+    if campaign_counts_and_remarks.n_candidates(connection, row.id) > MAX_FOR_CHANCES:
         return list(best)
     from sciagent.campaign.core.create_and_open import open_campaign_for_people  # these take a second to import
     from sciagent.campaign.pricing.pool_law_and_cost_unit import rebuild_with_law

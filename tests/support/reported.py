@@ -16,7 +16,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdi
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states_and_needs import AttemptState, CampaignState, Standing
-from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.campaign_state import proposer_trajectories as trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
@@ -99,7 +99,7 @@ class Maker:
             for molecule in molecules:
                 proposal_id = self.propose(connection, molecule.text, "new", candidate_id=ids[molecule.key], **proposal)
                 member = {"candidate_id": ids[molecule.key], "in_seeds": False, "proposal_id": proposal_id}
-                standings.add(connection, self.row.id, [member])
+                candidate_standings.add(connection, self.row.id, [member])
                 if self.ids:
                     connection.execute(
                         t.candidate_parent.insert().values(
@@ -195,7 +195,9 @@ class Maker:
 
     def place(self, i: int, standing: Standing, position: int, **more: Any) -> None:
         with self.ledger.begin() as connection:
-            standings.update(connection, self.row.id, self.ids[i], standing=standing, position=position, **more)
+            candidate_standings.update(
+                connection, self.row.id, self.ids[i], standing=standing, position=position, **more
+            )
 
     def end(self, state: CampaignState, why: str) -> CampaignRow:
         with self.ledger.begin() as connection:

@@ -15,7 +15,7 @@ from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, Scored
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled_replicates
 
@@ -93,7 +93,7 @@ MAX_MEASURED = 10_000  # most candidates with a score that a proposer is shown, 
 
 def best_candidates(connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE) -> dict[int, Scored]:
     """Returns the n candidates of a part of the campaign with the highest score, best first, by ledger id."""
-    rows = standings.best_scored(connection, built.row.id, n, part)
+    rows = candidate_standings.best_scored(connection, built.row.id, n, part)
     texts = {id_: text for id_, _, text, *_ in rows}
     notations = candidates.notations(connection, built.subject, texts)
     best = {}

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.states_and_needs import Standing
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from tests.support import rows
@@ -20,27 +20,27 @@ def ids(ledger: Ledger, row: CampaignRow) -> list[int]:
     with ledger.begin() as connection:
         found = rows.entered(connection, row, len(SCORES), position=1, depth=0)
         for id_, score in zip(found, SCORES, strict=True):
-            standings.update(connection, row.id, id_, score=score)
+            candidate_standings.update(connection, row.id, id_, score=score)
     return found
 
 
 def test_members_keep_the_order_they_came_in(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
     with ledger.begin() as connection:
-        assert standings.members(connection, row.id, [*ids, 10**6]) == set(ids)
-        assert standings.members(connection, row.id + 1, ids) == set()
-        assert [standings.get(connection, row.id, i)["seq"] for i in ids] == list(range(6))
-        assert standings.get(connection, row.id, 10**6) is None
-        standings.add(connection, row.id, [])
+        assert candidate_standings.members(connection, row.id, [*ids, 10**6]) == set(ids)
+        assert candidate_standings.members(connection, row.id + 1, ids) == set()
+        assert [candidate_standings.get(connection, row.id, i)["seq"] for i in ids] == list(range(6))
+        assert candidate_standings.get(connection, row.id, 10**6) is None
+        candidate_standings.add(connection, row.id, [])
 
 
 def test_one_candidate_stands_in_several_campaigns(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
     with ledger.begin() as connection:
         other = rows.campaign(connection, "other")
         assert rows.entered(connection, other, 6) == ids
-        standings.update(connection, other.id, ids[0], standing=Standing.DROPPED)
-        assert standings.get(connection, row.id, ids[0])["standing"] == Standing.OPEN
+        candidate_standings.update(connection, other.id, ids[0], standing=Standing.DROPPED)
+        assert candidate_standings.get(connection, row.id, ids[0])["standing"] == Standing.OPEN
         with pytest.raises(sa.exc.IntegrityError), connection.begin_nested():
-            standings.add(connection, row.id, [{"candidate_id": ids[0], "in_seeds": False}])
+            candidate_standings.add(connection, row.id, [{"candidate_id": ids[0], "in_seeds": False}])
 
 
 def test_who_waits_by_score_and_by_arrival(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
@@ -48,30 +48,32 @@ def test_who_waits_by_score_and_by_arrival(ledger: Ledger, row: CampaignRow, ids
     by_score = [c, d, f, a, b, e]  # equal scores and no score: first come first
     with ledger.begin() as connection:
         for n in (0, 1, 3, 5, 6, 100):
-            found = standings.waiting_candidates(connection, row.id, 1, by_score=True, limit=n)
+            found = candidate_standings.waiting_candidates(connection, row.id, 1, by_score=True, limit=n)
             assert [i for i, _, _ in found] == by_score[:n]
-            found = standings.waiting_candidates(connection, row.id, 1, by_score=False, limit=n)
+            found = candidate_standings.waiting_candidates(connection, row.id, 1, by_score=False, limit=n)
             assert found == [(i, s, v) for s, (i, v) in enumerate(zip(ids, SCORES, strict=True))][:n]
-        standings.update(connection, row.id, c, standing=Standing.PENDING)
-        standings.update(connection, row.id, f, position=2)
-        found = standings.waiting_candidates(connection, row.id, 1, by_score=True, limit=9)
+        candidate_standings.update(connection, row.id, c, standing=Standing.PENDING)
+        candidate_standings.update(connection, row.id, f, position=2)
+        found = candidate_standings.waiting_candidates(connection, row.id, 1, by_score=True, limit=9)
         assert [i for i, _, _ in found] == [d, a, b, e]
-        assert standings.waiting_candidates(connection, row.id, 0, by_score=True, limit=9) == []
+        assert candidate_standings.waiting_candidates(connection, row.id, 0, by_score=True, limit=9) == []
 
 
 def test_the_best_by_score(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
     with ledger.read() as connection:
-        found = standings.best_scored(connection, row.id, 3)
+        found = candidate_standings.best_scored(connection, row.id, 3)
         assert [(r[0], r[3]) for r in found] == [(ids[2], 0.9), (ids[3], 0.9), (ids[5], 0.5)]
         assert found[0][1:] == (rows.alkanes(3)[2].key, "CCC", 0.9, 0, False, 2, None)
-        assert len(standings.best_scored(connection, row.id, 100)) == 4, "without a score nobody is among the best"
+        assert len(candidate_standings.best_scored(connection, row.id, 100)) == 4, (
+            "without a score nobody is among the best"
+        )
 
 
 def test_counting_stops_where_it_is_told(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
     with ledger.begin() as connection:
-        standings.update(connection, row.id, ids[0], standing=Standing.PENDING)
-        standings.update(connection, row.id, ids[1], standing=Standing.DROPPED)
-        standings.update(connection, row.id, ids[2], position=2)
+        candidate_standings.update(connection, row.id, ids[0], standing=Standing.PENDING)
+        candidate_standings.update(connection, row.id, ids[1], standing=Standing.DROPPED)
+        candidate_standings.update(connection, row.id, ids[2], position=2)
         for positions, at_most, n in (
             ([1], 100, 4),
             ([1, 2], 100, 5),
@@ -80,15 +82,16 @@ def test_counting_stops_where_it_is_told(ledger: Ledger, row: CampaignRow, ids: 
             ([], 9, 0),
             ([1], 0, 0),
         ):
-            assert standings.count_at(connection, row.id, positions, at_most) == n
+            assert candidate_standings.count_at(connection, row.id, positions, at_most) == n
 
 
 def test_the_same_is_written_of_several_and_of_nobody_else(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
     with ledger.begin() as connection:
-        standings.update_alike(connection, row.id, ids[:3], standing=Standing.PENDING, position=2)
-        standings.update_alike(connection, row.id, [], standing=Standing.DROPPED)
+        candidate_standings.update_alike(connection, row.id, ids[:3], standing=Standing.PENDING, position=2)
+        candidate_standings.update_alike(connection, row.id, [], standing=Standing.DROPPED)
         found = {
-            one.candidate_id: (one.standing, one.position) for one in standings.standings_of(connection, row.id, ids)
+            one.candidate_id: (one.standing, one.position)
+            for one in candidate_standings.standings_of(connection, row.id, ids)
         }
     assert [found[id_] for id_ in ids[:3]] == [(Standing.PENDING, 2)] * 3
     assert not any(found[id_] == (Standing.PENDING, 2) for id_ in ids[3:])
