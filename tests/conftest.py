@@ -18,7 +18,7 @@ from sciagent.store.database import engine as engines
 from sciagent.store.database import migrate_and_back_up
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.tables import metadata
-from sciagent_simulators.periodic.gpaw_calculation import GPAW
+from sciagent_simulators.periodic.gpaw_calculation_and_band_gap import GPAW
 from tests.support.chat_server import ChatServer
 from tests.support.once import once
 from tests.support.plugins import MISBEHAVING, lay_out, visible

@@ -99,11 +99,11 @@ BORDERS: dict[str, tuple[str, ...]] = {
     "settings of verifiers, as files and commands state them": (
         "sciagent/api/calc_and_answer_tables.py",
         "sciagent/campaign/core/calibrate_to_imported_values.py",
-        "sciagent/campaign/people/verify_and_calculate.py",
+        "sciagent/campaign/people/verify_calculate_and_add.py",
         "sciagent/verification/verifier_contract.py",
         "sciagent/verification/setting_files.py",
         "sciagent/verification/verifier_registry.py",
-        "sciagent/verification/retrosynthesis.py",
+        "sciagent/verification/route_finder_plugins_and_route_checks.py",
         "verifiers/sciagent_verifiers/fast/brics_routes.py",
         "verifiers/sciagent_verifiers/fast/reference_index_and_novelty_base.py",
         "verifiers/sciagent_verifiers/high_fidelity/density_functional_base.py",
@@ -113,7 +113,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
     ),
     "settings of training, as options and stages state them": (
         "sciagent/cli/dataset.py",
-        "sciagent/cli/training_options.py",
+        "sciagent/cli/options_from_settings.py",
         "sciagent/training/recipes/run_stage.py",
     ),
     "payloads of candidates": ("sciagent/chemistry", "sciagent/domain/candidate_and_its_names_in_files.py"),

@@ -20,7 +20,7 @@ from sciagent.verification.declarations_and_availability import declared_program
 from sciagent.verification.sandbox.host import START_SECONDS
 from sciagent.verification.sandbox.zygote import IMPORT_SECONDS
 from sciagent.verification.verifier_registry import verifier_class
-from sciagent_simulators.periodic.gpaw_calculation import GPAW
+from sciagent_simulators.periodic.gpaw_calculation_and_band_gap import GPAW
 from sciagent_simulators.programs.gaussian import GAUSSIAN
 from sciagent_simulators.programs.orca import ORCA
 from sciagent_simulators.programs.xtb_and_crest import CREST, XTB

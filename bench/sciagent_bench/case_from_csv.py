@@ -148,7 +148,7 @@ def read_sheet(path: Path) -> Sheet:
 
 
 def _similarity(sheet: Sheet, identifier: str | None, features: Sequence[str]) -> Similarity | None:
-    from sciagent_bench.structure_similarity import UnreadableError, of_features, of_identifiers
+    from sciagent_bench.candidate_similarity import UnreadableError, of_features, of_identifiers
 
     if features:
         numeric = {name: _is_numeric(sheet.texts(name)) for name in features}

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.periodic.gpaw_calculation import PROTOCOLS, compute
+from sciagent_simulators.periodic.gpaw_calculation_and_band_gap import PROTOCOLS, compute
 
 HERE = Path(__file__).parent
 KNOWN = HERE.parent / "scheduling" / "perovskite_expt_tau.csv.gz"

@@ -18,7 +18,7 @@ from pathlib import Path
 from ase.build import bulk
 
 from benchmarks.crystals.solids import run
-from sciagent_simulators.periodic.gpaw_calculation import PROTOCOLS
+from sciagent_simulators.periodic.gpaw_calculation_and_band_gap import PROTOCOLS
 
 METALS = {"Na": ("bcc", 4.20), "Al": ("fcc", 4.04), "Cu": ("fcc", 3.63), "Pd": ("fcc", 3.94)}
 """{metal: (structure, edge of the cubic cell in angstrom)}; primitive cells have one atom."""

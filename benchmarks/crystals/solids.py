@@ -31,7 +31,7 @@ import numpy as np
 from ase.build import bulk
 from ase.eos import EquationOfState
 
-from sciagent_simulators.periodic.gpaw_calculation import PROTOCOLS, Bands, Protocol, compute
+from sciagent_simulators.periodic.gpaw_calculation_and_band_gap import PROTOCOLS, Bands, Protocol, compute
 from sciagent_simulators.periodic.k_points_and_elements import SEMICORE
 
 GPA = 160.2177  # eV/angstrom**3

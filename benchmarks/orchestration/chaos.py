@@ -155,7 +155,7 @@ class Monkey:
             return ""
         try:
             below = psutil.Process(one.process.pid).children(recursive=True)
-            forks = [p for p in below if "sciagent.verification.sandbox.nursery" in " ".join(p.cmdline())]
+            forks = [p for p in below if "sciagent.verification.sandbox.zygote_nursery" in " ".join(p.cmdline())]
             if not forks:
                 return ""
             self.chance.choice(forks).kill()

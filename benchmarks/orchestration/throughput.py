@@ -48,9 +48,9 @@ from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import jobs, offers
+from sciagent.store.job_queue import jobs, offers_claims_and_ended_jobs
 from sciagent.store.job_queue.jobs import NewJob, Offer
-from sciagent.store.job_queue.offers import OutstandingJob
+from sciagent.store.job_queue.offers_claims_and_ended_jobs import OutstandingJob
 from sciagent.store.results import candidates
 from tests.support.elsewhere import molecules, until, written
 from tests.support.plugins import MISBEHAVING, forget_registry, install
@@ -165,7 +165,7 @@ def round_trips(ledger: Ledger, built: Built, executor: Executor, n: int) -> lis
             bell.wait(0.02)
             bell.clear()
             with ledger.read() as connection:
-                if offers.ended_jobs(connection, out):
+                if offers_claims_and_ended_jobs.ended_jobs(connection, out):
                     break
         seen = time.time()
         with ledger.read() as connection:

@@ -29,7 +29,7 @@ from sciagent.rewards.candidate_states_lots_and_episode_starts import answers_as
 from sciagent.rewards.candidate_worths_and_episode_rewards import valuations
 from sciagent.rewards.reward_law import fit_law
 from sciagent.rewards.reward_spec import RewardSpec
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database import engine as engines
 from sciagent.store.database import migrate_and_back_up
 from sciagent.store.database.ledger import Ledger
@@ -83,11 +83,13 @@ def filled(ledger: Ledger, built: Built, n: int, verified: int) -> list[int]:
         part = chosen[start : start + CHUNK]
         with ledger.begin() as connection:
             by_key = candidates.enter(connection, part)
-            standings.add(
+            candidate_standings.add(
                 connection, built.row.id, [{"candidate_id": id_, "in_seeds": True} for id_ in by_key.values()]
             )
             decision = {"action": "run", "chooser": "benchmark", "propensity": 1.0}
-            standings.decide(connection, built.row.id, [{"candidate_id": id_, **decision} for id_ in by_key.values()])
+            candidate_standings.decide(
+                connection, built.row.id, [{"candidate_id": id_, **decision} for id_ in by_key.values()]
+            )
             ids += by_key.values()
             for rung in built.rungs:
                 if rung.rules.is_terminal and start >= verified:

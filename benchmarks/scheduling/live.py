@@ -58,7 +58,7 @@ def table(ledger: Path) -> None:
     """Written from the ledger of the run."""
     import sqlalchemy as sa
 
-    from sciagent.store.campaign_state import campaigns, standings
+    from sciagent.store.campaign_state import campaigns, candidate_standings
     from sciagent.store.database import tables as t
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.results import evidence
@@ -67,7 +67,7 @@ def table(ledger: Path) -> None:
     with Ledger(f"sqlite:///{ledger}").read() as connection:
         campaign = campaigns.get(connection, "live")
         rungs = {r.name: r for r in campaigns.rungs(connection, campaign.id)}
-        stands = standings.arrivals(connection, campaign.id, 0, 10_000)
+        stands = candidate_standings.arrivals(connection, campaign.id, 0, 10_000)
         ids = [s.candidate_id for s in stands]
         texts = dict(connection.execute(sa.select(t.candidate.c.id, t.candidate.c.text)).all())
         said = {}
@@ -102,9 +102,9 @@ def case(path: Path = TABLE) -> Any:
 
     from sciagent.scheduling.aims_and_payoff import Aim, Aims
     from sciagent.scheduling.law.rung_hints import Hint
+    from sciagent_bench.candidate_similarity import of_identifiers
     from sciagent_bench.replay_cases import Case
     from sciagent_bench.replay_once import Truth
-    from sciagent_bench.structure_similarity import of_identifiers
 
     with gzip.open(path, "rt") as file:
         rows = list(csv.DictReader(file))

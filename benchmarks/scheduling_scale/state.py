@@ -15,7 +15,7 @@ from sciagent.scheduling.aims_and_payoff import Aims
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
 from sciagent.scheduling.law.similarity import Similarity
 from sciagent.scheduling.rules.priced import Priced
-from sciagent_bench.structure_similarity import Overlap
+from sciagent_bench.candidate_similarity import Overlap
 
 Array = NDArray[np.float64]
 

@@ -13,7 +13,13 @@ from typing import Any
 
 from sciagent.api.notebook_tables import ResultTable, heading, plain_cells
 from sciagent.api.open_ledger import LedgerLike, open_ledger
-from sciagent.campaign.people.verify_and_calculate import calculate, check_units, rungs_for, structures_of, subject_for
+from sciagent.campaign.people.verify_calculate_and_add import (
+    calculate,
+    check_units,
+    rungs_for,
+    structures_of,
+    subject_for,
+)
 from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.inputs.environment_variables import user

@@ -40,19 +40,20 @@ from sciagent.execution.celery_executor_and_choice_by_name import executor_of
 from sciagent.inputs import environment_variables
 from sciagent.report.parts.best_candidate_cards_and_table import properties_of_spec
 from sciagent.report.status_best_trace import status
-from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.campaign_state import campaigns as campaigns
+from sciagent.store.campaign_state import directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import IMPORT_VERIFIER
-from sciagent.store.views import campaign_counts, property_value_pages
+from sciagent.store.views import campaign_counts_and_remarks, property_value_pages
 from sciagent.store.views.property_value_pages import LedgerValue, ValueFilter
 from sciagent.verification import verifier_registry
 
 if TYPE_CHECKING:
     from sciagent.api.run_campaign_or_evaluation import Drive
     from sciagent.campaign.driving.stepped_drive import SteppedDrive
-    from sciagent.campaign.people.verify_and_calculate import AddedCandidate
+    from sciagent.campaign.people.verify_calculate_and_add import AddedCandidate
     from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate
     from sciagent.domain.answers.reward_guards import ShownGuards
     from sciagent.report.export.parquet_tables import ArrowRows
@@ -102,8 +103,8 @@ class LedgerView:
         with self.store.read() as connection:
             for name in campaigns.names(connection):
                 row = campaigns.get(connection, name)
-                n_candidates = campaign_counts.n_candidates(connection, row.id)
-                n_hits = campaign_counts.hits(connection, row.id)
+                n_candidates = campaign_counts_and_remarks.n_candidates(connection, row.id)
+                n_hits = campaign_counts_and_remarks.hits(connection, row.id)
                 lines.append(LedgerCampaign(row.name, row.state, n_candidates, n_hits, row.stop_reason))
         return ResultTable(lines, "Campaigns")
 
@@ -531,7 +532,7 @@ class Campaign:
 
         The molecule does not enter the campaign; see `add`. no_safety: a reason to leave the safety screen out.
         """
-        from sciagent.campaign.people.verify_and_calculate import verify_one
+        from sciagent.campaign.people.verify_calculate_and_add import verify_one
 
         answer = verify_one(self._store, self.screened_spec(no_safety), smiles, environment_variables.user())
         return displayed_answers.LadderResult(**dict(answer))
@@ -568,7 +569,7 @@ class Campaign:
 
         who: name of the person, by default the user.
         """
-        from sciagent.campaign.people.verify_and_calculate import add
+        from sciagent.campaign.people.verify_calculate_and_add import add
 
         why = directives.checked_reason(reason)
         given = (replace(proposal, operation="person", rationale=why) for proposal in proposals)
@@ -591,8 +592,8 @@ class Campaign:
             row = campaigns.find(connection, self.name)
             if row is None:
                 return f"Campaign({self.name!r}), not in a ledger yet"
-            n_candidates = campaign_counts.n_candidates(connection, row.id)
-            n_hits = campaign_counts.hits(connection, row.id)
+            n_candidates = campaign_counts_and_remarks.n_candidates(connection, row.id)
+            n_hits = campaign_counts_and_remarks.hits(connection, row.id)
         hits_text = ""
         if row.has_limits:
             hits_text = ", 1 hit" if n_hits == 1 else f", {n_hits} hits"

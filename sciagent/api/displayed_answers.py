@@ -30,7 +30,7 @@ from sciagent.report.parts import export_rows
 from sciagent.report.parts.export_rows import IMPORTED, Entry
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 
 TIER_LABELS = {"high_fidelity": "high", "simulation": "sim"}  # short labels, since the table is narrow
 
@@ -288,7 +288,7 @@ def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> Result
         return [_row(entry) for entry in entries_of_page], last_seq
 
     def count(connection: Connection) -> int:
-        return campaign_counts.n_candidates(connection, campaigns.get(connection, name).id)
+        return campaign_counts_and_remarks.n_candidates(connection, campaigns.get(connection, name).id)
 
     def arrow(connection: Connection) -> parquet_tables.ArrowRows:
         return parquet_tables.candidate_rows(connection, campaigns.get(connection, name))

@@ -28,7 +28,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers_and_capacity import RunningJob, running_jobs
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 
 REFRESH_INTERVAL_SECONDS = 1.0  # between two updates of a live table
 LINE_INTERVAL_SECONDS = 20.0  # between two lines, where output is no terminal
@@ -96,7 +96,7 @@ class Progress:
             return
         with self._ledger.read() as connection:
             row = campaigns.get(connection, self._name)
-            status = campaign_counts.counts(connection, row)
+            status = campaign_counts_and_remarks.counts(connection, row)
             self._running = running_jobs(connection, campaign_id=row.id)
             self._read_at = db_now(connection)
         n_workers = max(1, len(self._running), row.spec.get("workers") or 1)

@@ -18,7 +18,7 @@ from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
-    from sciagent.campaign.people.verify_and_calculate import AddedCandidate
+    from sciagent.campaign.people.verify_calculate_and_add import AddedCandidate
     from sciagent.chemistry.subjects.base import Subject
     from sciagent.domain.proposer_interfaces import ProposalIn
 
@@ -211,7 +211,7 @@ def _load_old_values(
 ) -> None:
     """Takes old values as answers of a rung that people do. why: reason for values that differ from known values."""
     from sciagent.campaign.core.create_and_open import open_campaign_for_people
-    from sciagent.campaign.people.verify_and_calculate import add as add_candidates
+    from sciagent.campaign.people.verify_calculate_and_add import add as add_candidates
     from sciagent.domain.proposer_interfaces import ProposalIn
     from sciagent.lab import historical_values
 

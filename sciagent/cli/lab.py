@@ -84,7 +84,7 @@ def claim(
 
     Within a day, a task that is given back has its cost given back, too.
     """
-    from sciagent.lab import claims_and_vials
+    from sciagent.lab import claims_costs_and_vials
     from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabClaimed
 
     if take_over and give_back is not None:
@@ -95,17 +95,17 @@ def claim(
     if give_back is not None:
         _give_back(reader, lab_task, who, give_back, json)
         return
-    claims_and_vials.claim(reader.built(lab_task.campaign), task, who, take_over=take_over)
+    claims_costs_and_vials.claim(reader.built(lab_task.campaign), task, who, take_over=take_over)
     said = f"task {task} is yours: {lab_task.text}; then: sciagent lab enter {task} --value PROPERTY='VALUE UNIT'"
     put_answer(LabClaimed(task=task, state="claimed", claimed_by=who), json, [Line(said)])
 
 
 def _give_back(reader: TaskReader, task: LabTask, who: str, why: str, json: bool) -> None:
-    from sciagent.lab import claims_and_vials
+    from sciagent.lab import claims_costs_and_vials
     from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabClaimed
     from sciagent.store.campaign_state import directives
 
-    is_cost_given_back = claims_and_vials.release(
+    is_cost_given_back = claims_costs_and_vials.release(
         reader.built(task.campaign), task.id, who, directives.checked_reason(why)
     )
     cost_text = "its cost was given back" if is_cost_given_back else "its cost stays booked"
@@ -128,13 +128,15 @@ def sample(
     json: options.Json = False,
 ) -> None:
     """Register the vial of a task. Its code goes on the label: ten signs and a check sign that finds misreading."""
-    from sciagent.lab import claims_and_vials
+    from sciagent.lab import claims_costs_and_vials
     from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabSampleAnswer
 
     opened = open_ledger(ledger)
     reader, lab_task = _reader_and_task(opened, task)
     about: dict[str, Any] = {"lot": lot, "purity": purity, "purity_how": purity_how, "made_by": made_by, "place": place}
-    made = claims_and_vials.register(reader.built(lab_task.campaign), task, as_who or user(), form, source, **about)
+    made = claims_costs_and_vials.register(
+        reader.built(lab_task.campaign), task, as_who or user(), form, source, **about
+    )
     answer = LabSampleAnswer(
         code=made.code, task=task, kind=lab_task.kind, text=lab_task.text, form=made.form, source=source, **about
     )
@@ -207,7 +209,7 @@ def review(
 
     With --approve a task that is waiting goes on the list (`lab: {approve: true}`).
     """
-    from sciagent.lab import claims_and_vials, record_and_review_answers
+    from sciagent.lab import claims_costs_and_vials, record_and_review_answers
     from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabClaimed
     from sciagent.store.campaign_state import directives
     from sciagent.store.lab import tasks
@@ -219,7 +221,7 @@ def review(
     who = as_who or user()
     reader, lab_task = _reader_and_task(opened, task)
     if approve:
-        claims_and_vials.approve(reader.built(lab_task.campaign), task, who)
+        claims_costs_and_vials.approve(reader.built(lab_task.campaign), task, who)
         put_answer(LabClaimed(task=task, state="queued", claimed_by=None), json, [Line(f"task {task} is approved")])
         return
     if accept is None and not send_back:

@@ -226,7 +226,7 @@ def _add_random_model(
     name: str, texts: list[Path], hidden_size: int, layers: int, vocabulary: int, context: int, seed: int
 ) -> None:
     from sciagent.training.learner.load_and_publish import check_extra
-    from sciagent.training.random_models import ModelShape, add_random_model
+    from sciagent.training.random_weights_and_trained_tokenizer import ModelShape, add_random_model
 
     check_extra()
     shape = ModelShape(hidden_size=hidden_size, layers=layers, vocabulary=vocabulary, context=context)

@@ -19,8 +19,8 @@ from typer.core import TyperGroup
 
 from sciagent.api.terminal_tables_and_signals import Part, plain_table
 from sciagent.cli import options
+from sciagent.cli.options_from_settings import settings_of, with_options
 from sciagent.cli.output_logging_and_given_structures import Exit, open_ledger, plural, put, put_answer, say
-from sciagent.cli.training_options import settings_of, with_options
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.errors import UsageError
 from sciagent.training.settings import (

@@ -36,12 +36,12 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
 from sciagent.store.results.evidence import register_ledger_properties
-from sciagent.store.views import campaign_counts, queues_campaigns_and_latest_attempts
+from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_latest_attempts
 from sciagent.store.views.progress_and_comparisons import ProgressStep, progress
 from sciagent.store.views.report_candidates import candidates_in_order, hits_best_first
 from sciagent.web.app import Feature
 from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
-from sciagent.web.shared_page_parts import WebSite, campaign_of, notation_of, redirect_to, site_of, texts, visitor
+from sciagent.web.site_context_and_ticker import WebSite, campaign_of, notation_of, redirect_to, site_of, texts, visitor
 
 SHARE = 0.1  # largest share of the time of one thread for counting
 LARGE_SHARE = 0.03  # the same for a large campaign, since drivers may need the same database and cores
@@ -139,7 +139,7 @@ class Figures:
         with self._ledger.read() as connection:
             register_ledger_properties(connection)
             row = campaigns.get(connection, campaign)
-            status = campaign_counts.counts(connection, row)
+            status = campaign_counts_and_remarks.counts(connection, row)
             best = status_best_trace.best(connection, row, MAX_BEST)
             rungs = {rung.name: rung for rung in campaigns.rungs(connection, row.id)}
             terminal = rungs[row.spec["terminal"]]

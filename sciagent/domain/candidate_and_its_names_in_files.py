@@ -137,29 +137,13 @@ def name_rows(names: Names) -> list[dict[str, str]]:
 def identifier_text(names: Names) -> str:
     """Returns the different texts of the field that looks like an identifier, else of the first field.
 
-    Empty without names, and where the first field has numbers, such as prices.
+    Empty without names.
     """
     if not names:
         return ""
-    field = _identifier(list(names))
-    if not _looks_like_identifier(field) and all(_is_number(text) for text in names[field] if text != MISSING):
-        return ""
-    texts = dict.fromkeys(names[field])
+    texts = dict.fromkeys(names[_identifier(list(names))])
     present = tuple(text for text in texts if text != MISSING)
     return _cell(present or (MISSING,))
-
-
-def _looks_like_identifier(field: str) -> bool:
-    """Returns whether the name of a field is that of an identifier, such as `id` or `compound_id`."""
-    return bool(identifier_columns([field.removeprefix(IMPORTED_PREFIX)]))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def name_cells(names: Names, fields: Sequence[str]) -> dict[str, str]:

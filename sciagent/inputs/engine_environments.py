@@ -67,7 +67,9 @@ def remove(name: str) -> None:
 def inspect(python: Path) -> Mapping[str, str]:
     """Returns the versions of Python and sciagent in an environment. Raises UsageError if the two sciagents differ, or
     if it cannot run the process of a job."""
-    imports = "import json, platform, sciagent.verification.sandbox.nursery; from importlib.metadata import version"
+    imports = (
+        "import json, platform, sciagent.verification.sandbox.zygote_nursery; from importlib.metadata import version"
+    )
     shown = "print(json.dumps({'python': platform.python_version(), 'sciagent': version('sciagent')}))"
     printed = printed_by(python, "-c", f"{imports}; {shown}")
     versions: Mapping[str, str] = json.loads(printed)

@@ -20,7 +20,7 @@ from sciagent.domain.cost_and_budget import Budget
 from sciagent.domain.lab_messages_and_codes import LabForm
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.states_and_needs import JobState
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import candidates
@@ -161,7 +161,7 @@ class TaskReader:
     def shown(self, connection: Connection, listed: Sequence[LabTask]) -> list[LabTaskAnswer]:
         """Returns the tasks in their order."""
         loaded = candidates.load(connection, [task.candidate_id for task in listed])
-        reasons = standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
+        reasons = candidate_standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
         answers = []
         budgets = dict[int, Budget]()
         for task in listed:

@@ -27,7 +27,7 @@ from sciagent.inputs.open_input import open_input
 from sciagent.inputs.yaml_validation import file_hash
 from sciagent.lab.record_and_review_answers import answer_equal_tasks, place_again
 from sciagent.lab.typed_answers import typed
-from sciagent.store.campaign_state import campaigns, note_and_take_watermarks, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings, note_and_take_watermarks
 from sciagent.store.lab import tasks
 from sciagent.store.people import audit
 from sciagent.store.results import candidates, evidence
@@ -264,7 +264,7 @@ class _Writer:
     def _reuse(self, candidate_id: int, evidence_id: int) -> None:
         """Places a candidate that waits for the rung. For any other candidate the driver reuses the value in its
         turn."""
-        standing = standings.get(self.connection, self.built.row.id, candidate_id)
+        standing = candidate_standings.get(self.connection, self.built.row.id, candidate_id)
         if standing["standing"] != Standing.OPEN or standing["position"] != self.rung.rules.position:
             return
         decision = {
@@ -276,7 +276,7 @@ class _Writer:
             "propensity": 1.0,
             "evidence_id": evidence_id,
         }
-        standings.decide(self.connection, self.built.row.id, [decision])
+        candidate_standings.decide(self.connection, self.built.row.id, [decision])
         settle_again(self.connection, self.built, candidate_id, answered=self.rung.rules.position)
 
 

@@ -23,7 +23,7 @@ from sciagent.domain.lab_messages_and_codes import LabAnswer
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, SciagentError, UsageError
-from sciagent.lab.claims_and_vials import (
+from sciagent.lab.claims_costs_and_vials import (
     claim_finished,
     claim_of,
     locked,
@@ -32,7 +32,7 @@ from sciagent.lab.claims_and_vials import (
     usable_vial,
 )
 from sciagent.lab.typed_answers import typed_answer
-from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, leases
@@ -74,7 +74,7 @@ def answer_equal_tasks(
             "propensity": 1.0,
             "evidence_id": evidence_id,
         }
-        standings.decide(connection, built.row.id, [decision])
+        candidate_standings.decide(connection, built.row.id, [decision])
         settle_again(connection, built, other.candidate_id, answered=rung.rules.position)
         campaigns.wake(connection, built.row.id)
 
@@ -95,9 +95,9 @@ def place_again(
             payload = {"candidate_id": candidate_id, "why": why, "error": str(error)[:500]}
             campaigns.log_event(connection, campaign_id, "not_restated", payload)
             continue
-        before = standings.get(connection, campaign_id, candidate_id)
+        before = candidate_standings.get(connection, campaign_id, candidate_id)
         settle_again(connection, other, candidate_id)
-        after = standings.get(connection, campaign_id, candidate_id)
+        after = candidate_standings.get(connection, campaign_id, candidate_id)
         payload = {"candidate_id": candidate_id, "why": why}
         payload |= {"verdict": [before["verdict"], after["verdict"]], "is_hit": [before["is_hit"], after["is_hit"]]}
         campaigns.log_event(connection, campaign_id, "restated", payload)

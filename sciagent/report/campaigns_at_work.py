@@ -17,12 +17,12 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
 from sciagent.domain.safe_text_and_durations import duration, range_of
 from sciagent.domain.states_and_needs import JobState
-from sciagent.store.campaign_state import campaigns
+from sciagent.store.campaign_state import campaigns as campaigns
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import job_lists
 from sciagent.store.job_queue import workers_and_capacity as workers
 from sciagent.store.job_queue.workers_and_capacity import ResourceUse, RunningJob, WorkerRow, summed_use, use_by_worker
-from sciagent.store.views import campaign_counts, queues_campaigns_and_latest_attempts
+from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_latest_attempts
 from sciagent.store.views.queues_campaigns_and_latest_attempts import DrivenCampaign, Failure, Queue
 
 MAX_RUNNING_JOBS = 200  # running jobs that a snapshot lists
@@ -111,7 +111,7 @@ def read_snapshot(connection: Connection, cached: CachedQueries) -> Frame:
 
 
 def _watched(connection: Connection, campaign: DrivenCampaign, per_minute: float, cached: CachedQueries) -> Watched:
-    hits = cached(("hits", campaign.id), lambda: campaign_counts.hits(connection, campaign.id))
+    hits = cached(("hits", campaign.id), lambda: campaign_counts_and_remarks.hits(connection, campaign.id))
     counted = cached(("jobs", campaign.id), lambda: job_lists.counts(connection, [campaign.id]))
     used = cached(("used", campaign.id), lambda: _used(connection, campaign))
     driver = campaigns.driver_of(connection, campaign.id)
@@ -134,7 +134,7 @@ def _watched(connection: Connection, campaign: DrivenCampaign, per_minute: float
 def _used(connection: Connection, campaign: DrivenCampaign) -> tuple[str, float] | None:
     """Returns (limit, used share) of the budget limit with the largest used share; None without limits."""
     budget = campaign.spec.get("budget", {})
-    spent = campaign_counts.spent(connection, campaign.id)
+    spent = campaign_counts_and_remarks.spent(connection, campaign.id)
     spent["wall_minutes"] = campaign.wall_seconds / 60
     # proposals are no resource, so `spent` does not count them
     shares = {
@@ -144,7 +144,7 @@ def _used(connection: Connection, campaign: DrivenCampaign) -> tuple[str, float]
     }
     limits_by_rung = budget.get("rungs")
     if limits_by_rung:
-        jobs = campaign_counts.jobs_by_rung(connection, campaign.id)
+        jobs = campaign_counts_and_remarks.jobs_by_rung(connection, campaign.id)
         for rung in campaigns.all_rungs(connection, campaign.id):
             limit = limits_by_rung.get(rung.name)
             if limit:

@@ -18,7 +18,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.campaign_state.standings import count_up_to
+from sciagent.store.campaign_state.candidate_standings import count_up_to
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.evidence import measured_of

@@ -25,7 +25,7 @@ from sciagent.domain.display_units import Units
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.store.views.progress_and_comparisons import ProgressStep, progress, shared_candidates, value_spreads
 
 COST_SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)  # shares of the cheaper campaign's cost at which hits are compared
@@ -64,7 +64,7 @@ def compare(connection: Connection, left: CampaignRow, right: CampaignRow) -> Co
 def _side(connection: Connection, row: CampaignRow) -> _Side:
     ladder = campaigns.rungs(connection, row.id)
     terminal = next(rung for rung in ladder if rung.name == row.spec["terminal"])
-    counts = campaign_counts.counts(connection, row)
+    counts = campaign_counts_and_remarks.counts(connection, row)
     return _Side(row, ladder, terminal, counts, progress(connection, row, terminal))
 
 

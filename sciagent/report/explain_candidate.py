@@ -48,13 +48,13 @@ from sciagent.report import candidate_history
 from sciagent.report.candidate_history import JobAttempt, StoredEvidence
 from sciagent.report.parts.margins_and_method_errors import contradiction
 from sciagent.report.status_best_trace import candidate_margins, imported_values
-from sciagent.store.campaign_state import campaigns, directives, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER, register_ledger_properties
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.store.views.report_candidates import EvidenceAnswer, campaign_members, imported_answers
 from sciagent.store.views.report_queries import with_proposer
 from sciagent.verification.verifier_registry import verifier_class
@@ -314,7 +314,7 @@ def _campaign(
     ledger: Ledger,
 ) -> CampaignStory:
     """Returns the story of a candidate in a campaign. evidence: all of it. from_files: its imported values."""
-    place = standings.get(connection, row.id, candidate_id)
+    place = candidate_standings.get(connection, row.id, candidate_id)
     member = campaign_members(connection, row, [candidate_id])[candidate_id]
     ladder = campaigns.rungs(connection, row.id)
     people = directives.directives_on(connection, row.id, candidate_id)
@@ -438,7 +438,7 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
     limit = row.spec.get("budget", {}).get("rungs", {}).get(rung.name)
     if limit is None:
         return text
-    used = campaign_counts.jobs_by_rung(connection, row.id).get(rung.id, 0)
+    used = campaign_counts_and_remarks.jobs_by_rung(connection, row.id).get(rung.id, 0)
     return f"{text} {used} of {limit} places of {rung.name} are used."
 
 

@@ -25,7 +25,7 @@ from sciagent.report.campaigns_at_work import CachedQueries
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, workers_and_capacity
-from sciagent.store.views import campaign_counts, queues_campaigns_and_latest_attempts
+from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_latest_attempts
 
 
 class LedgerCollector:
@@ -88,7 +88,7 @@ def _counted(
     counted = job_lists.counts(connection, [campaign_id])
     by_state = {str(state): counted.get(state, 0) for state in job_lists.STATE_ORDER}
     return (
-        campaign_counts.hits(connection, campaign_id),
+        campaign_counts_and_remarks.hits(connection, campaign_id),
         by_state,
         queues_campaigns_and_latest_attempts.totals(connection, campaign_id),
     )

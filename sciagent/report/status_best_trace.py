@@ -19,7 +19,7 @@ from sciagent.report.parts.margins_and_method_errors import contradiction
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.store.views.report_candidates import (
     EvidenceAnswer,
     best_candidates,
@@ -42,7 +42,7 @@ COPIED_FIELDS = (
 
 def status(connection: Connection, row: CampaignRow) -> Status:
     """Returns the answer of `sciagent status`; for a large campaign it takes longer than `campaign_counts.counts`."""
-    counts = campaign_counts.counts(connection, row)
+    counts = campaign_counts_and_remarks.counts(connection, row)
     is_priced = row.spec["scheduler"]["kind"] == "priced"
     if is_priced:
         from sciagent.report.analysis import audit_results  # slow to import

@@ -38,7 +38,7 @@ from sciagent.rewards.turn_rewards import (
 )
 from sciagent.store.learning import reward_inputs
 from sciagent.store.learning.reward_inputs import EpisodeRow, EpisodeTurn
-from sciagent.store.learning.reward_versions import RewardRow
+from sciagent.store.learning.versioned_rewards import RewardRow
 from sciagent.store.results import candidates
 
 

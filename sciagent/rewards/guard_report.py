@@ -45,10 +45,10 @@ from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.rewards.turn_rewards import price_of
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import policies_and_roles, reward_inputs
-from sciagent.store.learning import reward_versions as rewards
+from sciagent.store.learning import versioned_rewards as rewards
 from sciagent.store.learning.policies_and_roles import NamedPolicy
 from sciagent.store.learning.reward_inputs import EpisodeRow, EpisodeTurn
-from sciagent.store.learning.reward_versions import RewardRow
+from sciagent.store.learning.versioned_rewards import RewardRow
 from sciagent.store.results import candidates, evidence, pooled_replicates
 
 LEVEL = 0.05  # probability of a false alarm in a whole table, for each of the two tests

@@ -22,9 +22,9 @@ from sciagent.rewards.show_and_compare_versions import ChangedReward, changes
 from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import reward_versions
 from sciagent.store.learning import rollout_groups as groups
-from sciagent.store.learning.reward_versions import RewardVersionRow
+from sciagent.store.learning import versioned_rewards
+from sciagent.store.learning.versioned_rewards import RewardVersionRow
 from sciagent.store.results import laws_and_audits
 from sciagent.store.results.evidence import read_watermark
 
@@ -69,7 +69,7 @@ def publish_groups(built: Built, spec: RewardSpec, group_ids: Sequence[int]) -> 
     check_scheduler(built, spec)
     campaign_id = built.row.id
     with built.ledger.begin() as connection:
-        previous = reward_versions.last_of_any_scope(connection, campaign_id, spec.hash)
+        previous = versioned_rewards.last_of_any_scope(connection, campaign_id, spec.hash)
         as_of = note_and_take_watermarks.take(connection, [campaign_id])
     return _new_version(built, spec, as_of, previous, group_ids)
 
@@ -92,15 +92,15 @@ def _new_version(
         rows = reward_rows(built, connection, spec, law, as_of, trajectory_ids)
         guarded = guards(built, connection, rows, spec, as_of).model_dump(mode="json")
     campaign_id = built.row.id
-    scope = None if group_ids is None else reward_versions.scope_of(group_ids)
+    scope = None if group_ids is None else versioned_rewards.scope_of(group_ids)
     with built.ledger.begin() as connection:
         note_and_take_watermarks.lock(connection, campaign_id)
-        newest = reward_versions.last(connection, campaign_id, spec.hash, scope)
+        newest = versioned_rewards.last(connection, campaign_id, spec.hash, scope)
         if newest is not None and newest.watermark == as_of:
             return newest
         if law is not None and law_id is None:
             law_id = laws_and_audits.write(connection, campaign_id, law.state, purpose="reward", watermark=as_of).id
-        version = reward_versions.write_version(
+        version = versioned_rewards.write_version(
             connection,
             campaign_id,
             spec_hash=spec.hash,
@@ -111,8 +111,8 @@ def _new_version(
             guards=guarded,
             scope=scope,
         )
-        reward_versions.write(connection, version, rows)
-        return reward_versions.get(connection, version)
+        versioned_rewards.write(connection, version, rows)
+        return versioned_rewards.get(connection, version)
 
 
 def check_scheduler(built: Built, spec: RewardSpec) -> None:
@@ -139,7 +139,7 @@ def _requested_version(
     # writers that have noted a lower watermark for their rows commit first
     note_and_take_watermarks.wait_for_earlier_writers(connection, [campaign_id])
     now = read_watermark(connection)
-    previous = reward_versions.last(connection, campaign_id, spec.hash)
+    previous = versioned_rewards.last(connection, campaign_id, spec.hash)
     if spec.watermark is not None:
         if spec.watermark > now:
             raise UsageError(f"watermark {spec.watermark} lies in the future; the ledger is at {now}")
@@ -173,9 +173,9 @@ def law_of(
 
 
 def _published(connection: Connection, version: RewardVersionRow) -> PublishedRewards:
-    rows = reward_versions.of_version(connection, version.id)
+    rows = versioned_rewards.of_version(connection, version.id)
     outcomes = [row.value for row in rows if row.turn_id is None]
-    before = None if version.previous_id is None else reward_versions.get(connection, version.previous_id)
+    before = None if version.previous_id is None else versioned_rewards.get(connection, version.previous_id)
     return PublishedRewards(
         version=version.id,
         spec_hash=version.spec_hash,

@@ -15,8 +15,8 @@ from sciagent.rewards.turn_rewards import price_of
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_inputs as episodes
-from sciagent.store.learning import reward_versions
-from sciagent.store.learning.reward_versions import RewardRow, RewardVersionRow
+from sciagent.store.learning import versioned_rewards
+from sciagent.store.learning.versioned_rewards import RewardRow, RewardVersionRow
 
 
 class ChangedReward(AnswerModel):
@@ -82,13 +82,13 @@ class ShownRewards(AnswerModel):
 
 def changes(connection: Connection, old: RewardVersionRow, new: RewardVersionRow) -> tuple[ChangedReward, ...]:
     """Returns the turns whose rewards differ between two versions, and the turns that only the new version has."""
-    places = reward_versions.places(connection, new.campaign_id)
+    places = versioned_rewards.places(connection, new.campaign_id)
     old_rewards = {}
-    for row in reward_versions.of_version(connection, old.id):
+    for row in versioned_rewards.of_version(connection, old.id):
         if row.turn_id is not None:  # a row without a turn is for the whole episode
             old_rewards[row.turn_id] = row.value
     changed = []
-    for row in reward_versions.of_version(connection, new.id):
+    for row in versioned_rewards.of_version(connection, new.id):
         if row.turn_id is None:
             continue
         is_same = row.turn_id in old_rewards and old_rewards[row.turn_id] == row.value
@@ -102,13 +102,13 @@ def changes(connection: Connection, old: RewardVersionRow, new: RewardVersionRow
 def show(ledger: Ledger, version: int) -> ShownRewards:
     """Returns a version with all its episodes. Raises UnknownNameError."""
     with ledger.read() as connection:
-        row = reward_versions.get(connection, version)
+        row = versioned_rewards.get(connection, version)
         by_episode: dict[int, list[RewardRow]] = {}
-        for reward in reward_versions.of_version(connection, version):
+        for reward in versioned_rewards.of_version(connection, version):
             by_episode.setdefault(reward.trajectory_id, []).append(reward)
         return ShownRewards(
             version=row.id,
-            campaign=reward_versions.campaign_of(connection, version),
+            campaign=versioned_rewards.campaign_of(connection, version),
             spec_hash=row.spec_hash,
             watermark=row.watermark,
             law=row.law,
@@ -121,7 +121,7 @@ def _episodes(
 ) -> list[RewardedEpisode]:
     campaign_id = version.campaign_id
     prices = version.spec["prices"]
-    places = reward_versions.places(connection, campaign_id)
+    places = versioned_rewards.places(connection, campaign_id)
     group_numbers = _group_numbers(connection, campaign_id)
     shown = []
     for episode in episodes.episodes(connection, campaign_id, version.watermark):
@@ -183,8 +183,8 @@ def difference(ledger: Ledger, old: int, new: int) -> tuple[ChangedReward, ...]:
     """Returns the turns whose rewards differ between two versions. Raises UnknownNameError, or UsageError for versions
     of two campaigns."""
     with ledger.read() as connection:
-        before = reward_versions.get(connection, old)
-        after = reward_versions.get(connection, new)
+        before = versioned_rewards.get(connection, old)
+        after = versioned_rewards.get(connection, new)
         if before.campaign_id != after.campaign_id:
             raise UsageError(f"versions {old} and {new} belong to two campaigns, which share no turns")
         return changes(connection, before, after)

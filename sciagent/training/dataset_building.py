@@ -27,7 +27,7 @@ from sciagent.store.campaign_state import campaigns as campaign_rows
 from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import reward_versions
+from sciagent.store.learning import versioned_rewards
 from sciagent.store.learning.reward_inputs import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training import verified_hindsight_and_pair_rows
@@ -130,7 +130,7 @@ def _rewards(connection: Connection, campaign: TrainingCampaign, version: int) -
     for row in campaign.episode_rows(connection):
         episode = campaign.episode(connection, row)
         numbers = {turn["id"]: turn["number"] for turn in campaign.raw_turns(connection, episode)}
-        for reward in reward_versions.of_version(connection, version, [episode.id]):
+        for reward in versioned_rewards.of_version(connection, version, [episode.id]):
             is_after_watermark = reward.turn_id is not None and reward.turn_id not in numbers
             if is_after_watermark:
                 continue
@@ -484,7 +484,7 @@ def _versions(
     names = {each.built.row.id: each.name for each in campaigns}
     stated: dict[str, int | None] = {}
     for version in settings.rewards:
-        row = reward_versions.get(connection, version)
+        row = versioned_rewards.get(connection, version)
         if row.campaign_id not in names:
             raise UsageError(f"version {version} of rewards is of another campaign than {', '.join(names.values())}")
         stated[names[row.campaign_id]] = version
@@ -493,5 +493,5 @@ def _versions(
         if name in stated:
             versions[name] = stated[name]
         else:
-            versions[name] = reward_versions.last_of_campaign(connection, id_, as_of)
+            versions[name] = versioned_rewards.last_of_campaign(connection, id_, as_of)
     return versions

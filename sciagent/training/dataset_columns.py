@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.messages_sampling_and_policy_client import Message
 from sciagent.agent.turns_to_token_rows import CONTEXT, Row, calls_of, linearise
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
-from sciagent.store.learning import reward_versions
+from sciagent.store.learning import versioned_rewards
 from sciagent.training.hindsight_goals_and_hints import CandidateVerdict
 from sciagent.training.read_turns import AnsweredTurn, RecordedEpisode, SampledAnswers
 
@@ -183,7 +183,7 @@ def rows_of(
     turns that no policy gradient may use, by reason.
     """
     numbers = {turn["id"]: turn["number"] for turn in turns}
-    earned = reward_versions.of_episode(connection, version, episode.id, numbers)
+    earned = versioned_rewards.of_episode(connection, version, episode.id, numbers)
     advantages = earned.advantages
     usable_turns = set[int]()
     for turn in turns:

@@ -18,7 +18,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.rewards.guard_report import CheckedCandidate, CheckedEpisode, EpisodeReader, payoff_of
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.reward_term_contract import Settlement
-from sciagent.store.learning.reward_versions import RewardRow
+from sciagent.store.learning.versioned_rewards import RewardRow
 from sciagent.training.settings import GuardSettings
 from sciagent.training.stopping_guards import (
     ControlGapGuard,

@@ -13,7 +13,7 @@ from sciagent.store.people import audit, persons, sessions_and_tokens
 from sciagent.store.people.sessions_and_tokens import LIFETIMES, AccessKind
 from sciagent.web import visitors_and_passwords
 from sciagent.web.route_rules_and_request_guards import ANYONE, Pages, RouteRule
-from sciagent.web.shared_page_parts import own_path, redirect_to, site_of, texts, visitor, wants_json
+from sciagent.web.site_context_and_ticker import own_path, redirect_to, site_of, texts, visitor, wants_json
 from sciagent.web.visitors_and_passwords import cookie_name
 
 LINKS = (AccessKind.INVITE, AccessKind.RESET)

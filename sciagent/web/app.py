@@ -20,9 +20,9 @@ from starlette.staticfiles import StaticFiles
 
 from sciagent.errors import SciagentError, UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.web import accounts, shared_page_parts
+from sciagent.web import accounts, site_context_and_ticker
 from sciagent.web.route_rules_and_request_guards import HEADERS, Guarded, LogInError, Pages, rules_of
-from sciagent.web.shared_page_parts import WebSite, path_of, redirect_to, said_of, wants_json
+from sciagent.web.site_context_and_ticker import WebSite, path_of, redirect_to, said_of, wants_json
 
 THREADS = 6  # pages that are made at once; most of a page is Python's work, so more threads wait for each other
 TITLES = {400: "That does not work", 403: "Not allowed", 404: "Not found", 409: "Meanwhile", 503: "One moment"}
@@ -37,7 +37,7 @@ class Feature:
     """Runs once in a thread of its own when the server starts."""
 
 
-OWN = Feature((accounts.pages, shared_page_parts.pages))
+OWN = Feature((accounts.pages, site_context_and_ticker.pages))
 
 
 def application(ledger: Ledger, features: Iterable[Feature] = (), *, secure: bool = False) -> FastAPI:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.api.best_table import BestTable, caveat_lines, certainty_lines
+from sciagent.api.best_table import BestTable, caveat_lines, certainty_lines, nearest_limit
 from sciagent.api.terminal_tables_and_signals import text_of
 from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
@@ -104,6 +104,27 @@ def test_several_measured_values_of_a_candidate_are_listed_below() -> None:
     assert "measured" not in text_of(table.table())
     assert [note for note in table.notes() if note.startswith("CCO: gap = 4.10 ± 0.10 eV  [experiment] from lab.csv")]
     assert BestTable.of([candidate("C", values=GAP, imported=(imported("4.1"),))], ["gap"], "").properties == ["gap"]
+
+
+def test_a_candidate_with_several_measured_values_takes_the_column_from_no_other() -> None:
+    one = candidate("CCO", values=GAP, imported=(imported("4.10"),))
+    two = candidate("CO", values=GAP, imported=(imported("4.2"), imported("4.3")))
+    table = BestTable.of([one, two], ["gap"], "The best")
+    cells = [table.plain(row)["measured"] for row in table]
+    assert str(cells[0]).startswith("4.10") and cells[1] == "2 values"
+    lines = [note for note in table.notes() if "from lab.csv" in note]
+    assert [line.split(":")[0] for line in lines] == ["measured gap", "CO", "CO"]
+
+
+def test_clear_by_is_negative_for_a_value_outside_of_a_method_without_a_known_error() -> None:
+    figures = {"n": 19, "mean_error": 0.1, "chemistry": "dyes", "reference": "experiment", "source": "b.json"}
+    known = MethodFigures(mean_absolute_error=0.4, unit="eV", **figures)
+    more = {"rung": "dft", "unit": "eV", "repeatability": 0.06, "uncertainty_kind": "class"}
+    inside = LimitMargin(property="gap", margin=0.5, method=known, **more)
+    outside = LimitMargin(property="dipole", margin=-4.2, method=None, **more)
+    fallen = candidate("CCO", values=GAP, hit=False, margins=(inside, outside))
+    assert nearest_limit(fallen) == {"clear by": "dipole: -4.20"}
+    assert nearest_limit(candidate("CCO", values=GAP, margins=(inside,))) == {"clear by": "0.5 ± 0.4 (method)"}
 
 
 def test_into_a_pipe_go_plain_numbers_with_their_digits_and_the_level() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -28,6 +29,11 @@ def test_rows_data_frame_and_parquet_say_the_same(done: Campaign, tmp_path: Path
 def test_a_row_knows_each_property_at_the_highest_rung(done: Campaign) -> None:
     row = next(row for row in done.candidates() if row.smiles == "CCO")
     assert repr(row.value("toy_energy")) == "<toy_energy = 3.0 ± 0.2 kJ/mol  [toy_energy]>"
+    measured = row.value("toy_energy")
+    assert measured is not None
+    imported = measured.model_copy(update={"rung": "imported", "value": 9.0})
+    assert replace(row, values=(*row.values, imported)).value("toy_energy") == measured
+    assert replace(row, values=(imported,)).value("toy_energy") is imported
     assert row.value("homo") is None and repr(row) == f"<CCO: settled, {len(row.values)} values>"
     frame = done.candidates().head(1).to_pandas()
     assert frame["toy.toy_energy"][0] == 3 and "values" not in frame

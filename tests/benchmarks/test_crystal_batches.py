@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.crystals import batches
-from sciagent_verifiers.simulation.mlff_elastic import MlffElastic
+from sciagent_verifiers.simulation.mlff_bulk_modulus import MlffElastic
 from sciagent_verifiers.simulation.mlff_relax import MlffRelax
 
 FOLDER = Path(batches.__file__).parent

@@ -10,7 +10,7 @@ from ase import Atoms
 from ase.build import bulk
 
 from benchmarks.crystals import solids
-from sciagent_simulators.periodic.gpaw_calculation import PROTOCOLS, Bands, Protocol
+from sciagent_simulators.periodic.gpaw_calculation_and_band_gap import PROTOCOLS, Bands, Protocol
 from sciagent_simulators.periodic.k_points_and_elements import mesh_of
 
 FOUND = json.loads((Path(solids.__file__).parent / "solids.json").read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from sciagent.lab import claims_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.store.database import tables as t
 from sciagent.store.lab import submissions, tasks
 from tests.browser.lab_server import LabServer, context_of, faults_of, password, running, scrolls_by
@@ -67,7 +67,7 @@ def values(served: LabServer, task: int) -> list[str]:
 def test_a_shift_in_the_laboratory(browser: Browser, served: LabServer) -> None:
     """Log in, scan, type, Enter; readings, a limit, a correction, a conflict, a sheet, a signature; log out."""
     [first, second, third, *rest] = task_ids(served.built)
-    vial = claims_and_vials.register(served.built, first, "ben", "HCl, 1 H2O", "made", purity=0.985, lot="AB-12")
+    vial = claims_costs_and_vials.register(served.built, first, "ben", "HCl, 1 H2O", "made", purity=0.985, lot="AB-12")
     context = browser.new_context(locale="en-US", base_url=served.url, viewport=TABLET)
     page = watched(context)
     page.goto("/")
@@ -179,7 +179,7 @@ def test_by_keyboard_alone(anna: Page, served: LabServer) -> None:
 
 def test_a_scan_into_a_number_opens_its_vial_and_loses_nothing(anna: Page, served: LabServer) -> None:
     first, second, *_ = task_ids(served.built)
-    code = claims_and_vials.register(served.built, first, "anna", "free base", "made").code
+    code = claims_costs_and_vials.register(served.built, first, "anna", "free base", "made").code
     anna.goto(f"/tasks/{second}")
     expect(anna.locator(VALUE)).to_be_focused()
     anna.keyboard.type("4.2")
@@ -305,7 +305,7 @@ AUDITED = {"light": (360, 1280), "dark": (1280,)}  # widths at which axe looks; 
 def test_all_pages_are_accessible_and_fit(browser: Browser, served: LabServer, scheme: str) -> None:
     first, second, *_ = task_ids(served.built)
     record_and_review_answers.enter(served.built, first, entry("4.31 eV"))
-    vial = claims_and_vials.register(served.built, second, "ben", "free base", "bought")
+    vial = claims_costs_and_vials.register(served.built, second, "ben", "free base", "bought")
     paths = ["/login", "/tasks", f"/tasks/{first}", f"/tasks/{second}", "/sheet", "/campaigns", "/campaigns/gaps"]
     paths += ["/campaigns/gaps/candidates", "/campaigns/gaps/candidates/CCO", f"/labels?codes={vial.code}", "/people"]
     faults = []

@@ -9,7 +9,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, JobState, Standing
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, reservations_and_bookings
@@ -87,7 +87,7 @@ def test_what_gave_up_in_a_campaign_is_tried_again(ledger: Ledger, six_jobs: Bui
     with ledger.begin() as connection:
         of = [one.candidate_id for one in connection.execute(sa.select(t.job.c.candidate_id).where(t.job.c.id > 4))]
         fallen = {"standing": Standing.DROPPED, "verdict": "error", "reason": "signal", "detail": ""}
-        standings.update_alike(connection, six_jobs.row.id, of, **fallen)
+        candidate_standings.update_alike(connection, six_jobs.row.id, of, **fallen)
     typed.told("veto", molecules(6)[4], "--reason", "no")
     text = typed.told("retry", "--campaign", "elsewhere")
     assert "its candidate is vetoed by" in text and "1 to be tried again, 1 left as they are" in text

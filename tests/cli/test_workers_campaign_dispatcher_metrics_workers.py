@@ -13,7 +13,7 @@ from sciagent.report.prometheus_metrics import LedgerCollector
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import offers, workers_and_capacity
+from sciagent.store.job_queue import offers_claims_and_ended_jobs, workers_and_capacity
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from tests.support.commands import Typed, typed  # noqa: F401
@@ -34,7 +34,7 @@ def test_workers_say_who_lives_runs_what_and_which_queue_nobody_serves(
         workers_and_capacity.report_stopped(connection, "old:2:cd")
         long_ago = db_now(connection) - timedelta(hours=5)
         connection.execute(sa.update(t.worker).where(t.worker.c.name == "node7:1:ab").values(started_at=long_ago))
-        offers.offer_many(connection, {1: Offer("high_fidelity", None, None)})
+        offers_claims_and_ended_jobs.offer_many(connection, {1: Offer("high_fidelity", None, None)})
     text = typed.told("workers")
     assert "node7:1:ab on node7 (ledger): 2 slots, 8 GB for simulation; up 5 h, seen " in text
     assert re.search(rf"node7:1:ab/0: job {one.job_id}, elsewhere remote, \S+, \d s", text)
@@ -65,9 +65,9 @@ def test_what_workers_have_and_jobs_hold_is_shown(ledger: Ledger, six_jobs: Buil
     able = NewWorker("gpu1:5:ef", "gpu1", 5, "ledger", ("simulation",), 4, None, 8, {"gpu": 2, "gaussian": 4})
     with ledger.begin() as connection:
         workers_and_capacity.register(connection, able)
-        offers.restate_needs(connection, {six_jobs.paid[0].id: "cores=3 gaussian=1 gpu=1"})
-        (one,) = offers.claim_next(connection, ["simulation"], "gpu1:5:ef/0", worker=able)
-        offers.restate_needs(connection, {six_jobs.paid[0].id: "cores=9"})
+        offers_claims_and_ended_jobs.restate_needs(connection, {six_jobs.paid[0].id: "cores=3 gaussian=1 gpu=1"})
+        (one,) = offers_claims_and_ended_jobs.claim_next(connection, ["simulation"], "gpu1:5:ef/0", worker=able)
+        offers_claims_and_ended_jobs.restate_needs(connection, {six_jobs.paid[0].id: "cores=9"})
     text = typed.told("workers")
     assert text.splitlines()[-1] == (
         "no worker of queue simulation can ever hold a job that needs 9 cores: the most cores that a worker has are 8"

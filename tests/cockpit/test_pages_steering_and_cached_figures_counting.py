@@ -9,7 +9,7 @@ import pytest
 
 from sciagent.cockpit.pages_steering_and_cached_figures import MIN_WAIT_SECONDS, SHARE, CampaignFigures, Figures
 from sciagent.lab import record_and_review_answers
-from sciagent.web.shared_page_parts import Ticker
+from sciagent.web.site_context_and_ticker import Ticker
 from tests.lab import conftest as lab
 from tests.lab.conftest import Make
 from tests.lab.test_record_and_review_answers import entry, task_ids

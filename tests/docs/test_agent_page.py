@@ -12,7 +12,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.states_and_needs import CampaignState
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database.ledger import Ledger
 from tests.docs.pages import ROOT, blocks
 from tests.support.plugins import install
@@ -48,7 +48,7 @@ def test_the_proposer_of_the_page_proposes(tmp_path: Path, monkeypatch: pytest.M
     with Driver(built) as driver:
         assert driver.run() is CampaignState.FINISHED, "it ends when there are no more children"
     with ledger.read() as connection:
-        texts = [row["text"] for row in standings.best_with_worth(connection, built.row.id, 100)]
+        texts = [row["text"] for row in candidate_standings.best_with_worth(connection, built.row.id, 100)]
     ledger.close()
     sys.modules.pop("acme_search", None)
     assert {"c1ccccc1", "Fc1ccccc1", "Fc1ccccc1F"} <= set(texts)

@@ -8,8 +8,8 @@ import re
 import pytest
 from pydantic import BaseModel
 
+from sciagent.execution.slurm.array_folders_submission_and_polling import ElementState
 from sciagent.execution.slurm.site_profile import Memory, Partition, SiteProfile, Wall, parse_site
-from sciagent.execution.slurm.submit_and_poll_arrays import ElementState
 from tests.docs.pages import ROOT, blocks
 
 PAGE = ROOT / "docs" / "operations.md"

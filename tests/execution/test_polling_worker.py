@@ -18,7 +18,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, workers_and_capacity
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.support.elsewhere import counts, driven, driver, molecules, running, until, whole, worker, working, written
 
 
@@ -28,7 +28,7 @@ def test_a_campaign_runs_on_workers_that_find_its_jobs_in_the_ledger(ledger: Led
         assert driven(built) == "finished"
     whole(ledger, 30)
     with ledger.read() as connection:
-        spent = campaign_counts.spent(connection, built.row.id)["core_seconds"]
+        spent = campaign_counts_and_remarks.spent(connection, built.row.id)["core_seconds"]
         found = connection.execute(sa.select(t.attempt.c.owner, t.attempt.c.cost, t.attempt.c.job_id)).all()
         assert spent == pytest.approx(sum(cost.get("core_seconds", 0.0) for _, cost, _ in found))
         assert {owner.split("/")[0] for owner, _, job_id in found if job_id} == {"here"}

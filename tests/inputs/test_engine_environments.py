@@ -40,7 +40,9 @@ def test_an_environment_is_added_listed_and_removed(file: Path, python: Path, mo
 
 
 def test_the_few_packages_of_the_install_line_suffice(python: Path) -> None:
-    said = bare_environments.run(python, "-c", "import sys, sciagent.verification.sandbox.nursery; print(*sys.modules)")
+    said = bare_environments.run(
+        python, "-c", "import sys, sciagent.verification.sandbox.zygote_nursery; print(*sys.modules)"
+    )
     loaded = {name.partition(".")[0] for name in said.split()}
     assert {"pydantic", "numpy", "psutil"} <= loaded
     assert not {"sqlalchemy", "rdkit", "pint", "ase", "typer"} & loaded

@@ -15,7 +15,7 @@ from sciagent.agent.tools.showing_tools_and_tools_of_subject import budget, insp
 from sciagent.agent.tools.tool_contract_and_calls import ToolContext
 from sciagent.api.campaign import Campaign
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
-from sciagent.campaign.proposing.briefing import AgentWorkbench
+from sciagent.campaign.proposing.briefing_and_workbench import AgentWorkbench
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import Worker

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.support.campaigns import environment, sciagent, write_campaign
 
 KILLS = 4
@@ -112,11 +112,16 @@ def books(ledger: Ledger, name: str) -> dict[str, Any]:
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
         jobs = connection.execute(sa.select(t.job.c.id, t.job.c.state, t.job.c.attempts)).all()
-        lost = campaign_counts.count(
+        lost = campaign_counts_and_remarks.count(
             connection, t.attempt, t.attempt.c.state == "lost", t.attempt.c.job_id.is_not(None)
         )
-        running = campaign_counts.count(connection, t.attempt, t.attempt.c.state == "running")
-        return {"status": campaign_counts.counts(connection, row), "jobs": jobs, "lost": lost, "running": running}
+        running = campaign_counts_and_remarks.count(connection, t.attempt, t.attempt.c.state == "running")
+        return {
+            "status": campaign_counts_and_remarks.counts(connection, row),
+            "jobs": jobs,
+            "lost": lost,
+            "running": running,
+        }
 
 
 def check_books(found: dict[str, Any], kills: int) -> None:

@@ -20,8 +20,8 @@ from sciagent.store.campaign_state.campaigns import get
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import reservations_and_bookings
-from sciagent.store.views import campaign_counts
-from sciagent.verification.sandbox.links_to_processes import nurseries
+from sciagent.store.views import campaign_counts_and_remarks
+from sciagent.verification.sandbox.nursery_pool_and_links import nurseries
 
 LADDER = """
 campaign: bad
@@ -115,7 +115,7 @@ def test_is_caught_with_the_right_outcome_and_the_campaign_goes_on(
             ).all()
             assert (outcome, reason) in {tuple(one) for one in attempts}
             assert len(attempts) == (1 if some_are_spared else 3) * tries + 2 * some_are_spared
-        kept = campaign_counts.count(connection, t.evidence, t.evidence.c.verifier == name)
+        kept = campaign_counts_and_remarks.count(connection, t.evidence, t.evidence.c.verifier == name)
         assert kept == (3 if outcome in ("ok", "not_converged") else 2 if some_are_spared else 0)
         assert get(connection, "bad").state is CampaignState.FINISHED
     ledger.close()

@@ -21,7 +21,7 @@ from sciagent.report.explain_candidate import explain_named
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views.campaign_counts import counts
+from sciagent.store.views.campaign_counts_and_remarks import counts
 from sciagent.verification.sandbox.host import Worker
 
 SPEC = """

@@ -12,7 +12,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.pricing.rung_by_rung_purchasing_and_choice import purchasing_of
-from sciagent.lab import claims_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.rewards.candidate_states_lots_and_episode_starts import states
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.store.database import tables as t
@@ -51,7 +51,7 @@ def found(built: Built, task_id: int) -> LabTask:
 def test_a_salt_and_its_parent_are_one_task_and_the_vial_says_which_is_in_it(make: Make) -> None:
     built = make(smiles=("NCc1ccccc1", "[Cl-].[NH3+]Cc1ccccc1"))
     [task_id] = task_ids(built)
-    vial = claims_and_vials.register(built, task_id, "ben", "HCl salt", "bought", lot="AB-12")
+    vial = claims_costs_and_vials.register(built, task_id, "ben", "HCl salt", "bought", lot="AB-12")
     record_and_review_answers.enter(built, task_id, entry("4.31 eV", sample=vial.code))
     task = found(built, task_id)
     assert (task.text, task.code) == ("NCc1ccccc1", vial.code) and place(built, task_id) == ("settled", "pass", True)
@@ -75,8 +75,8 @@ def test_a_broken_instrument_or_a_lost_vial_says_nothing_of_the_molecule(
 ) -> None:
     built = priced(ledger, tmp_path)
     first = task_ids(built)[0]
-    claims_and_vials.claim(built, first, "anna")
-    claims_and_vials.release(built, first, "anna", why)
+    claims_costs_and_vials.claim(built, first, "anna")
+    claims_costs_and_vials.release(built, first, "anna", why)
     assert first in task_ids(built) and place(built, first) == ("pending", None, False) and tried(built) == (0, 0)
     with built.ledger.read() as connection:
         lab = sa.select(sa.func.count()).where(t.evidence.c.verifier == "lab.measurement")

@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
-from sciagent.campaign.people.verify_and_calculate import add
+from sciagent.campaign.people.verify_calculate_and_add import add
 from sciagent.domain.display_units import Column
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import InputFileError, UsageError
-from sciagent.lab import claims_and_vials
+from sciagent.lab import claims_costs_and_vials
 from sciagent.lab.historical_values import LoadReport, load, read_old
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.people import audit
 from sciagent.store.results import candidates
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.lab.conftest import Make, drive
 from tests.lab.test_record_and_review_answers import place, task_ids
 
@@ -39,9 +39,9 @@ def loaded(built: Built, file: Path, rows: str, why: str = "", label: str = "lab
 def hits(built: Built) -> dict[str, bool]:
     """{structure: whether it is a hit} of the molecules that the rung has answered."""
     with built.ledger.read() as connection:
-        ids = standings.settled_ids(connection, built.row.id)
+        ids = candidate_standings.settled_ids(connection, built.row.id)
         found = candidates.load(connection, ids)
-        return {found[id_].text: bool(standings.get(connection, built.row.id, id_)["is_hit"]) for id_ in ids}
+        return {found[id_].text: bool(candidate_standings.get(connection, built.row.id, id_)["is_hit"]) for id_ in ids}
 
 
 def test_old_values_are_answers_that_cost_nothing(make: Make, file: Path) -> None:
@@ -54,7 +54,7 @@ def test_old_values_are_answers_that_cost_nothing(make: Make, file: Path) -> Non
     assert drive(built) is CampaignState.WAITING
     assert hits(built) == {"Oc1ccccc1": True, "COc1ccccc1": False, "CCCCO": True}
     with built.ledger.read() as connection:
-        assert campaign_counts.spent(connection, built.row.id).get("lab_slots", 0) == 0
+        assert campaign_counts_and_remarks.spent(connection, built.row.id).get("lab_slots", 0) == 0
         last = audit.last(connection, 1)[0]
     assert last.what == "loaded old values" and last.who == "anna"
     assert loaded(built, file, "Oc1ccccc1,4.31,0.02").known == 1
@@ -79,7 +79,7 @@ def test_nothing_is_loaded_if_a_row_is_wrong(make: Make, file: Path) -> None:
         loaded(built, file, "Oc1ccccc1,4.31,", label="labs")
     with pytest.raises(UsageError, match="lab does not ask for dipole"):
         read_old(built, "lab", file, [Column("gap", "dipole", "D")])
-    claims_and_vials.claim(built, first, "ben")
+    claims_costs_and_vials.claim(built, first, "ben")
     with pytest.raises(UsageError, match=f"is with ben as task {first}; enter it there"):
         loaded(built, file, "Oc1ccccc1,4.31,")
     assert hits(built) == {}

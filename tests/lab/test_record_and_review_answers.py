@@ -10,14 +10,14 @@ import sqlalchemy as sa
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.states_and_needs import CampaignState, JobState
 from sciagent.errors import EvidenceConflictError, UsageError
-from sciagent.lab import claims_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.lab.record_and_review_answers import LabEntry
 from sciagent.lab.typed_answers import typed_answer
-from sciagent.store.campaign_state import campaigns, note_and_take_watermarks, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings, note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.lab import tasks
 from sciagent.store.results import evidence
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.lab.conftest import Make, drive
 
 
@@ -38,7 +38,7 @@ def place(built: Built, task_id: int) -> tuple[str, str | None, bool]:
     with built.ledger.read() as connection:
         task = tasks.find(connection, task_id)
         assert task is not None
-        row = standings.get(connection, built.row.id, task.candidate_id)
+        row = candidate_standings.get(connection, built.row.id, task.candidate_id)
     return row["standing"], row["verdict"], bool(row["is_hit"])
 
 
@@ -57,7 +57,7 @@ def test_an_answer_becomes_evidence_and_wakes_the_campaign(make: Make) -> None:
         [measured] = evidence.measured_of(connection, [row.id])[row.id]
         assert measured.level.label == "UV-vis onset, temperature 25 °C"
         assert (measured.quantity.value, measured.quantity.as_typed) == (4.31, "4.31 eV")
-        assert campaign_counts.spent(connection, built.row.id)["lab_slots"] == 1
+        assert campaign_counts_and_remarks.spent(connection, built.row.id)["lab_slots"] == 1
     assert drive(built) is CampaignState.WAITING and len(task_ids(built)) == 3, "the fourth molecule is on the list"
     for task_id in task_ids(built)[:2]:
         record_and_review_answers.enter(built, task_id, entry("4.2 eV"))
@@ -100,10 +100,10 @@ def test_an_answer_that_is_sent_twice_is_recorded_once(make: Make) -> None:
 def test_only_who_has_a_task_answers_it(make: Make) -> None:
     built = make()
     first = task_ids(built)[0]
-    claims_and_vials.claim(built, first, "anna")
+    claims_costs_and_vials.claim(built, first, "anna")
     with pytest.raises(UsageError, match=f"task {first} is with anna"):
         record_and_review_answers.enter(built, first, entry(who="ben"))
-    claims_and_vials.claim(built, first, "ben", take_over=True)
+    claims_costs_and_vials.claim(built, first, "ben", take_over=True)
     with pytest.raises(UsageError, match=f"task {first} is with ben"):
         record_and_review_answers.enter(built, first, entry(who="anna"))
     record_and_review_answers.enter(built, first, entry(who="ben"))
@@ -112,7 +112,7 @@ def test_only_who_has_a_task_answers_it(make: Make) -> None:
 def test_an_answer_to_a_task_that_is_not_wanted_any_more_counts(make: Make) -> None:
     built = make()
     first, second, _ = task_ids(built)
-    claims_and_vials.claim(built, first, "anna")
+    claims_costs_and_vials.claim(built, first, "anna")
     with built.ledger.begin() as connection:
         note_and_take_watermarks.lock(connection, built.row.id)
         connection.execute(sa.update(t.job).where(t.job.c.id == first).values(cancel_requested=True))
@@ -135,7 +135,8 @@ def test_a_correction_moves_the_verdict_in_every_campaign_with_the_rung(make: Ma
         def hits() -> list[bool]:
             with built.ledger.read() as now:
                 return [
-                    bool(standings.get(now, row.id, found.candidate_id)["is_hit"]) for row in (built.row, other.row)
+                    bool(candidate_standings.get(now, row.id, found.candidate_id)["is_hit"])
+                    for row in (built.row, other.row)
                 ]
 
     assert hits() == [True, True], "the second campaign reuses what the first one measured"
@@ -160,15 +161,17 @@ def test_one_compound_in_two_campaigns_is_one_task(make: Make) -> None:
     with first.ledger.read() as connection:
         assert {task.campaign for task in tasks.listed(connection)} == {"gaps"}, "each compound is listed once"
         assert len(tasks.listed(connection)) == 3
-    claims_and_vials.claim(first, one, "anna")
+    claims_costs_and_vials.claim(first, one, "anna")
     with pytest.raises(UsageError, match=f"task {one} of gaps asks for the same, and is with anna"):
-        claims_and_vials.claim(second, other, "ben")
+        claims_costs_and_vials.claim(second, other, "ben")
     record_and_review_answers.enter(first, one, entry("4.31 eV"))
     assert place(first, one) == ("settled", "pass", True) and place(second, other) == ("settled", "fail", False)
     with first.ledger.read() as connection:
         found = tasks.find(connection, other)
         assert found is not None and found.state is JobState.CANCELLED
-        assert campaign_counts.spent(connection, second.row.id).get("lab_slots", 0) == 0, "it costs nothing there"
+        assert campaign_counts_and_remarks.spent(connection, second.row.id).get("lab_slots", 0) == 0, (
+            "it costs nothing there"
+        )
         d = t.decision.c
         reasons = sa.select(d.why).where(d.action == "reuse", d.campaign_id == second.row.id)
         assert f"task {one} of gaps asked for the same, and was answered" in connection.execute(reasons).scalars().all()

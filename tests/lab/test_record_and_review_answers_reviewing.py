@@ -7,7 +7,7 @@ import pytest
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.people import Actor
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, UsageError
-from sciagent.lab import claims_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import TaskReader
 from sciagent.store.lab import submissions, tasks
 from sciagent.store.people import audit, persons
@@ -64,7 +64,7 @@ def test_an_answer_waits_for_another_person(make: Make) -> None:
         [shown] = TaskReader(built.ledger).shown(connection, [task for task in [tasks.find(connection, first)] if task])
     assert shown.state == "in_review"
     with pytest.raises(UsageError, match="cannot be given back"):
-        claims_and_vials.release(built, first, "anna", "the vial broke")
+        claims_costs_and_vials.release(built, first, "anna", "the vial broke")
     with pytest.raises(UsageError, match="another person reviews it"):
         record_and_review_answers.accept(built, first, "anna", waiting(built, first))
     record_and_review_answers.send_back(built, first, "ben", "the unit looks wrong")

@@ -6,7 +6,7 @@ import pytest
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.errors import SpecError, UsageError
-from sciagent.lab import claims_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import pooled_replicates
@@ -58,9 +58,9 @@ def test_without_more_to_come_the_verdict_is_made_of_what_is_there(make: Make) -
 def test_blind_measurements_are_made_by_different_people(make: Make) -> None:
     built = make(lab="{ahead: 6, replicates: 2, blind: true}", budget="{lab_slots: 20}")
     first, second = of_first(built)
-    claims_and_vials.claim(built, first.id, "anna")
+    claims_costs_and_vials.claim(built, first.id, "anna")
     with pytest.raises(UsageError, match="for another person"):
-        claims_and_vials.claim(built, second.id, "anna")
+        claims_costs_and_vials.claim(built, second.id, "anna")
     record_and_review_answers.enter(built, first.id, entry("4.3 eV"))
     with pytest.raises(UsageError, match="for another person"):
         record_and_review_answers.enter(built, second.id, entry("4.3 eV"))

@@ -18,7 +18,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.report.explain_candidate import explain_named
-from sciagent.store.campaign_state import directives, standings
+from sciagent.store.campaign_state import candidate_standings, directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
 from sciagent.verification import verifier_registry
@@ -56,7 +56,9 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Built:
     made = create_or_open(Ledger(str(tmp_path / "sciagent.db")), spec, TEXT, "ann").built
     with made.ledger.begin() as connection:
         ids = candidates.enter(connection, alkanes(2))
-        standings.add(connection, made.row.id, [{"candidate_id": id_, "in_seeds": False} for id_ in ids.values()])
+        candidate_standings.add(
+            connection, made.row.id, [{"candidate_id": id_, "in_seeds": False} for id_ in ids.values()]
+        )
         answer(made, connection, 0, ids[alkanes(1)[0].key], gap(0.5))
     return made
 

@@ -16,7 +16,7 @@ from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import reward_versions
+from sciagent.store.learning import versioned_rewards
 from tests.support.rewarded import DFT, HIT, MISS, XTB, Rewarded, rewarded
 
 GAP = "homo_lumo_gap"
@@ -108,6 +108,6 @@ def test_guards_are_the_same_however_many_episodes_are_read_together(
     kept = show_guards(made.ledger, version.version)
     monkeypatch.setattr(guard_report, "EPISODES_PER_READ", 1)
     with made.ledger.read() as connection:
-        rows = reward_versions.of_version(connection, version.version)
+        rows = versioned_rewards.of_version(connection, version.version)
         again = guards(made.built, connection, rows, POSTERIOR, version.watermark)
     assert plain(again) == {name: value for name, value in plain(kept).items() if name in type(again).model_fields}

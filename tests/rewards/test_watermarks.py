@@ -13,7 +13,7 @@ from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.show_and_compare_versions import ShownRewards, show
-from sciagent.store.campaign_state import note_and_take_watermarks, proposer_trajectories, standings
+from sciagent.store.campaign_state import candidate_standings, note_and_take_watermarks, proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -66,7 +66,7 @@ def later(made: Rewarded) -> int:
     made.episode(5, [LATE[5:9]])
     with made.ledger.begin() as connection:  # a person adds what the ledger knows already
         ids = candidates.enter(connection, [parse_molecule(name) for name in OTHERS]).values()
-        standings.add(connection, made.built.row.id, [{"candidate_id": id_, "in_seeds": True} for id_ in ids])
+        candidate_standings.add(connection, made.built.row.id, [{"candidate_id": id_, "in_seeds": True} for id_ in ids])
         note_and_take_watermarks.write_fits(connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: FIT}})
     for smiles in (*OTHERS, EARLY[20], EARLY[21]):
         made.order(smiles, DFT)
@@ -122,7 +122,7 @@ def test_what_was_being_written_when_a_watermark_was_taken_is_below_it_at_once_o
     table = getattr(t, kind)
     writes = {
         "turn": lambda connection: proposer_trajectories.write_turn(connection, 1, NewTurn(1, {}, [], [], {}, "tiny")),
-        "decision": lambda connection: standings.decide(connection, made.built.row.id, [DECISION]),
+        "decision": lambda connection: candidate_standings.decide(connection, made.built.row.id, [DECISION]),
         "calibration": lambda connection: note_and_take_watermarks.write_fits(
             connection, made.built.row.id, {made.built.rungs[DFT].id: {GAP: FIT}}
         ),

@@ -10,7 +10,7 @@ import pytest
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
 from sciagent.programs import interpreter
-from sciagent_simulators.periodic.gpaw_calculation import GPAW
+from sciagent_simulators.periodic.gpaw_calculation_and_band_gap import GPAW
 from sciagent_simulators.programs.foreign_script import ScriptAnswer, run_script
 
 JSON = interpreter("json", "JSON", "SCIAGENT_JSON", "every Python has it")

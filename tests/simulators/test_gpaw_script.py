@@ -9,7 +9,7 @@ import pytest
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.periodic.gpaw_calculation import GPAW, SCRIPT
+from sciagent_simulators.periodic.gpaw_calculation_and_band_gap import GPAW, SCRIPT
 from sciagent_simulators.periodic.gpaw_script import named_failure
 from sciagent_simulators.programs.foreign_script import run_script
 

@@ -12,14 +12,21 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import JobState
 from sciagent.report import candidate_history
-from sciagent.store.campaign_state import campaigns, directives, same_structures, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings, directives, same_structures
 from sciagent.store.campaign_state.same_structures import RelaxedStructure, ValueWindow
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import job_lists, jobs, leases, offers, reservations_and_bookings, workers_and_capacity
+from sciagent.store.job_queue import (
+    job_lists,
+    jobs,
+    leases,
+    offers_claims_and_ended_jobs,
+    reservations_and_bookings,
+    workers_and_capacity,
+)
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from sciagent.store.results import candidates, evidence
-from sciagent.store.views import campaign_counts, queues_campaigns_and_latest_attempts
+from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_latest_attempts
 from sciagent.store.views.report_candidates import best_candidates, imported_answers
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
@@ -28,11 +35,11 @@ from tests.support.worths import worth
 WORKER = NewWorker("w", "host", 1, "ledger", ("simulation",), slots=2, cores=1)
 RELAXED = Position(1), Computation("toy", "1", rows.SETTINGS), "chemical/x-cif"
 HOT: dict[str, Callable[[Any, int], object]] = {
-    "waiting, best first": lambda c, i: standings.waiting_candidates(c, i, 1, 10),
-    "top": lambda c, i: standings.best_with_worth(c, i, 10),
-    "count_at": lambda c, i: standings.count_at(c, i, [1, 2], 10),
+    "waiting, best first": lambda c, i: candidate_standings.waiting_candidates(c, i, 1, 10),
+    "top": lambda c, i: candidate_standings.best_with_worth(c, i, 10),
+    "count_at": lambda c, i: candidate_standings.count_at(c, i, [1, 2], 10),
     "reuses_by_rung": lambda c, i: campaign_counts.reuses_by_rung(c, i),
-    "members": lambda c, i: standings.members(c, i, [1, 2]),
+    "members": lambda c, i: candidate_standings.members(c, i, [1, 2]),
     "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], Computation("toy", "1", rows.SETTINGS)),
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
     "what relaxed to the structure of another": lambda c, i: same_structures.likenesses_of(c, i, [1, 2]),
@@ -52,9 +59,9 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "orphans": lambda c, i: leases.orphans(c, i, "me"),
     "cost_ratios": lambda c, i: reservations_and_bookings.cost_ratios(c, "toy", "1", rows.SETTINGS),
     "best": lambda c, i: best_candidates(c, campaigns.get(c, "toys"), 10),
-    "hits": lambda c, i: campaign_counts.hits(c, i),
-    "spent": lambda c, i: campaign_counts.spent(c, i),
-    "spent lately": lambda c, i: campaign_counts.spent_since(c, i, ["core_seconds", "money"], 0.0),
+    "hits": lambda c, i: campaign_counts_and_remarks.hits(c, i),
+    "spent": lambda c, i: campaign_counts_and_remarks.spent(c, i),
+    "spent lately": lambda c, i: campaign_counts_and_remarks.spent_since(c, i, ["core_seconds", "money"], 0.0),
     "held": lambda c, i: reservations_and_bookings.reserved_by_job(c, i),
     "find a candidate": lambda c, i: candidates.find(c, "abcdef12"),
     "scaffolds that are known": lambda c, i: candidates.known_families(c, ["a" * 64]),
@@ -91,7 +98,9 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "what workers run": lambda c, i: workers_and_capacity.running_jobs(c),
     "free resources of a worker": lambda c, i: workers_and_capacity.free_resources(c, WORKER),
     "needs of unfinished jobs": lambda c, i: workers_and_capacity.distinct_needs(c, ["simulation"], jobs.UNFINISHED),
-    "the next job of a worker": lambda c, i: offers.claim_next(c, ["simulation"], "w/0", worker=WORKER),
+    "the next job of a worker": lambda c, i: offers_claims_and_ended_jobs.claim_next(
+        c, ["simulation"], "w/0", worker=WORKER
+    ),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }
 IN_ORDER = {"waiting, first come first", "waiting, best first", "top", "best"}  # and nothing is left to sort
@@ -115,8 +124,10 @@ WRITES: dict[str, Callable[[Any, int], object]] = {
     "heartbeat": lambda c, i: leases.heartbeat(c, [CLAIM]),
     "finish_many": lambda c, i: rows.finish_many(c, [leases.JobEnd(CLAIM, JobState.DONE, "ok")]),
     "release_many": lambda c, i: reservations_and_bookings.release_many(c, [1, 2]),
-    "update_many": lambda c, i: standings.update_many(c, i, {1: {"standing": "open"}, 2: {"standing": "open"}}),
-    "update_alike": lambda c, i: standings.update_alike(c, i, [1, 2], standing="open"),
+    "update_many": lambda c, i: candidate_standings.update_many(
+        c, i, {1: {"standing": "open"}, 2: {"standing": "open"}}
+    ),
+    "update_alike": lambda c, i: candidate_standings.update_alike(c, i, [1, 2], standing="open"),
 }
 
 

@@ -13,7 +13,7 @@ from tests.support.plugins import PLUGINS, install
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = ("pydantic", "pydantic-core", "annotated-types", "typing-extensions", "typing-inspection", "numpy", "psutil")
-"""What a job's process imports, as `sciagent.inputs.engine_environments.INSTALL` says, and what that brings along."""
+"""The packages that a job's process imports (`sciagent.inputs.engine_environments.INSTALL`), and those they need."""
 
 
 def made(folder: Path, distributions: Sequence[str] = NEEDED) -> Path:

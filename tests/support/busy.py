@@ -13,7 +13,14 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, jobs, leases, offers, reservations_and_bookings, workers_and_capacity
+from sciagent.store.job_queue import (
+    attempts,
+    jobs,
+    leases,
+    offers_claims_and_ended_jobs,
+    reservations_and_bookings,
+    workers_and_capacity,
+)
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd
@@ -36,14 +43,16 @@ def busy(ledger: Ledger, n: int = 24, names: Sequence[str] = ("redox-anolytes", 
     last = 0  # the campaign whose job was taken last: campaigns take turns
     for i in range(n // 2):
         with ledger.begin() as connection:
-            (claim,) = offers.claim_next(connection, ["simulation"], f"node07:41877:9f01ac/{i % 4}", after=last)
+            (claim,) = offers_claims_and_ended_jobs.claim_next(
+                connection, ["simulation"], f"node07:41877:9f01ac/{i % 4}", after=last
+            )
             _end(connection, claim, i)
-            [last] = offers.campaigns_by_rung(connection, [claim.job_id]).values()
+            [last] = offers_claims_and_ended_jobs.campaigns_by_rung(connection, [claim.job_id]).values()
     for slot in range(3):
         with ledger.begin() as connection:
-            offers.claim_next(connection, ["simulation"], f"node07:41877:9f01ac/{slot}")
+            offers_claims_and_ended_jobs.claim_next(connection, ["simulation"], f"node07:41877:9f01ac/{slot}")
     with ledger.begin() as connection:
-        offers.claim_next(connection, ["simulation"], "node08:5120:77aa01/0")
+        offers_claims_and_ended_jobs.claim_next(connection, ["simulation"], "node08:5120:77aa01/0")
         (last,) = connection.execute(sa.select(sa.func.max(t.job.c.id))).scalars()
         leases.claim_many(connection, [last], campaigns.new_owner())
 
@@ -54,9 +63,9 @@ def _campaign(connection: sa.Connection, name: str, n: int) -> None:
     _, simulation, dft = campaigns.rungs(connection, row.id)
     new = [NewJob(row.id, simulation.id, one, 0, f"{name}{one}", i / n) for i, one in enumerate(ids)]
     made = jobs.create_many(connection, new)
-    offers.offer_many(connection, dict.fromkeys(made, Offer("simulation", 3.0, 2000)))
+    offers_claims_and_ended_jobs.offer_many(connection, dict.fromkeys(made, Offer("simulation", 3.0, 2000)))
     dear = jobs.create_many(connection, [NewJob(row.id, dft.id, one, 0, f"{name}d{one}", 1.0) for one in ids[:3]])
-    offers.offer_many(connection, dict.fromkeys(dear[:2], Offer("high_fidelity", 3600.0, 8000)))
+    offers_claims_and_ended_jobs.offer_many(connection, dict.fromkeys(dear[:2], Offer("high_fidelity", 3600.0, 8000)))
     campaigns.set_state(connection, row.id, CampaignState.RUNNING)
     campaigns.take_driver(connection, row.id, campaigns.new_owner())
 

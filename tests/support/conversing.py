@@ -13,7 +13,7 @@ from sciagent.agent.conversation_and_asking import opening
 from sciagent.agent.messages_sampling_and_policy_client import Message, ToolCall, to_json
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.campaign.proposing import briefing
+from sciagent.campaign.proposing import briefing_and_workbench
 from sciagent.chemistry.molecule import molecule_or_none
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn, Purpose, SampledRow
@@ -46,7 +46,7 @@ class Conversing(Rewarded):
     ) -> None:
         """Writes an episode. turns: the SMILES of each turn, separated by spaces; what is no molecule is refused.
         learned: the digest of results in the opening."""
-        said = opening(briefing.goal(self.built), learned, "no limit", [], structured=False)
+        said = opening(briefing_and_workbench.goal(self.built), learned, "no limit", [], structured=False)
         with self.ledger.begin() as connection:
             proposed = {
                 text: molecule

@@ -16,7 +16,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdi
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states_and_needs import AttemptState, CampaignState, Standing
-from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.campaign_state import proposer_trajectories as trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
@@ -100,7 +100,7 @@ class Maker:
             for molecule in molecules:
                 proposal_id = self.propose(connection, molecule.text, "new", candidate_id=ids[molecule.key], **proposal)
                 member = {"candidate_id": ids[molecule.key], "in_seeds": False, "proposal_id": proposal_id}
-                standings.add(connection, self.row.id, [member])
+                candidate_standings.add(connection, self.row.id, [member])
                 if self.ids:
                     connection.execute(
                         t.candidate_parent.insert().values(
@@ -199,7 +199,7 @@ class Maker:
         hit = None if standing is Standing.OPEN else bool(more.get("is_hit"))
         columns = worth_columns(more.get("utility", expected), hit)
         with self.ledger.begin() as connection:
-            standings.update(
+            candidate_standings.update(
                 connection, self.row.id, self.ids[i], standing=standing, position=position, **columns, **more
             )
 

@@ -21,7 +21,7 @@ from sciagent.domain.states_and_needs import AttemptState
 from sciagent.inputs.environment_variables import code_version
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.show_and_compare_versions import ShownRewards
-from sciagent.store.campaign_state import proposer_trajectories, standings
+from sciagent.store.campaign_state import candidate_standings, proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
@@ -150,9 +150,9 @@ class Rewarded:
         values |= {"candidate_id": candidate_id, "at": db_now(connection)}
         values |= {} if predicted is None else {"predicted": predicted}
         proposal = connection.execute(sa.insert(t.proposal).values(values).returning(t.proposal.c.id)).scalar_one()
-        if standings.get(connection, self.built.row.id, candidate_id) is None:
+        if candidate_standings.get(connection, self.built.row.id, candidate_id) is None:
             member = {"candidate_id": candidate_id, "in_seeds": False, "proposal_id": proposal}
-            standings.add(connection, self.built.row.id, [member])
+            candidate_standings.add(connection, self.built.row.id, [member])
 
     def check(self, *smiles: str) -> None:
         """Lets molecules pass the checks."""
@@ -170,7 +170,9 @@ class Rewarded:
                 "propensity": propensity,
                 "rung_id": self.built.rungs[position].id,
             }
-            standings.decide(connection, self.built.row.id, [{"candidate_id": self._id(connection, smiles), **row}])
+            candidate_standings.decide(
+                connection, self.built.row.id, [{"candidate_id": self._id(connection, smiles), **row}]
+            )
 
     def answer(
         self,

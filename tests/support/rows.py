@@ -15,7 +15,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdi
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states_and_needs import Standing
-from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
@@ -117,7 +117,7 @@ def entered(connection: Connection, row: CampaignRow, n: int, **places: Any) -> 
     made = alkanes(n)
     ids = candidates.enter(connection, made)
     found = [ids[m.key] for m in made]
-    standings.add(connection, row.id, [{"candidate_id": i, "in_seeds": False, **places} for i in found])
+    candidate_standings.add(connection, row.id, [{"candidate_id": i, "in_seeds": False, **places} for i in found])
     return found
 
 
@@ -136,7 +136,7 @@ def campaign_at_every_place(ledger: Ledger) -> CampaignRow:
         ]
         for id_, (standing, position, depth, verdict, expected, hit) in zip(ids, places, strict=True):
             tier = "high_fidelity" if hit else None
-            standings.update(
+            candidate_standings.update(
                 connection,
                 made.id,
                 id_,

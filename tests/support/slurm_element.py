@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from sciagent.execution.slurm.submit_and_poll_arrays import own_element
+from sciagent.execution.slurm.array_folders_submission_and_polling import own_element
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -9,9 +9,9 @@ import pytest
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.states_and_needs import Standing
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import jobs, offers, reservations_and_bookings, workers_and_capacity
+from sciagent.store.job_queue import jobs, offers_claims_and_ended_jobs, reservations_and_bookings, workers_and_capacity
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
@@ -29,9 +29,9 @@ def six_jobs(ledger: Ledger, tmp_path: Path, misbehaving: Path) -> Built:
     with ledger.begin() as connection:
         ids = candidates.enter(connection, made)
         places = [{"candidate_id": ids[m.key], "in_seeds": False} for m in made]
-        standings.add(connection, found.row.id, places)
+        candidate_standings.add(connection, found.row.id, places)
         waits = {"standing": Standing.PENDING, "position": rung.rules.position}
-        standings.update_alike(connection, found.row.id, list(ids.values()), **waits)
+        candidate_standings.update_alike(connection, found.row.id, list(ids.values()), **waits)
         new = [
             NewJob(found.row.id, rung.id, ids[m.key], 0, rung.verifier.evidence_key(m).hash, float(i))
             for i, m in enumerate(made)
@@ -40,7 +40,7 @@ def six_jobs(ledger: Ledger, tmp_path: Path, misbehaving: Path) -> Built:
         reservations_and_bookings.reserve_many(
             connection, found.row.id, {one: {"core_seconds": 2.0} for one in made_ids}
         )
-        offers.offer_many(connection, dict.fromkeys(made_ids, Offer("simulation", None, None)))
+        offers_claims_and_ended_jobs.offer_many(connection, dict.fromkeys(made_ids, Offer("simulation", None, None)))
         workers_and_capacity.register(
             connection, NewWorker("node7:1:ab", "node7", 1, "ledger", ("simulation",), 2, 8000)
         )
@@ -49,5 +49,5 @@ def six_jobs(ledger: Ledger, tmp_path: Path, misbehaving: Path) -> Built:
 
 def claimed(ledger: Ledger, owner: str = "node7:1:ab/0") -> Claim:
     with ledger.begin() as connection:
-        (one,) = offers.claim_next(connection, ["simulation"], owner)
+        (one,) = offers_claims_and_ended_jobs.claim_next(connection, ["simulation"], owner)
     return one

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.cli.main import command_line
-from sciagent.verification.sandbox.links_to_processes import nurseries
+from sciagent.verification.sandbox.nursery_pool_and_links import nurseries
 
 ROOT = Path(__file__).parents[2]
 IMPORTED = (
@@ -36,7 +36,7 @@ IMPORTED = (
     "sciagent.campaign.driving.driver",
     "sciagent.campaign.file.campaign_spec",
     "sciagent.campaign.pricing.priced_scheduler",
-    "sciagent.campaign.people.verify_and_calculate",
+    "sciagent.campaign.people.verify_calculate_and_add",
     "sciagent.chemistry.subjects.molecule",
     "sciagent.report.page.html_page",
     "sciagent.report.export.structure_files",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.verification import retrosynthesis, verifier_registry
+from sciagent.verification import route_finder_plugins_and_route_checks, verifier_registry
 from sciagent_verifiers.fast import molecule_index
 from tests.support.plugins import install
 
@@ -56,4 +56,4 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 def _forget() -> None:
     verifier_registry.installed.cache_clear()
-    retrosynthesis.route_finder.cache_clear()
+    route_finder_plugins_and_route_checks.route_finder.cache_clear()

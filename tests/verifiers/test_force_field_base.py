@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.verification.verifier_contract import Context
-from sciagent_verifiers.simulation.mlff_elastic import MlffElastic
+from sciagent_verifiers.simulation.mlff_bulk_modulus import MlffElastic
 
 
 def shipped() -> Path:

@@ -13,7 +13,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import UsageError
 from sciagent.verification.verifier_contract import Context
 from sciagent.verification.verifier_registry import verifier_class
-from sciagent_simulators.periodic.gpaw_calculation import METAL, Bands, Gap
+from sciagent_simulators.periodic.gpaw_calculation_and_band_gap import METAL, Bands, Gap
 from sciagent_verifiers.high_fidelity.gpaw_bands import BandsSettings, GpawBands
 from tests.support import recorded_gpaw
 from tests.support.gpaw_cells import perovskite

@@ -15,8 +15,8 @@ from scipy.stats import multivariate_normal, norm, spearmanr
 from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.candidate_pool import Buyer, CandidatePool, Purchase
-from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.halving import Halving
+from sciagent.scheduling.rules.rank_by_one_rung import BestRung
 from sciagent.scheduling.rules.rule_and_settings_bases import RungRule
 from sciagent_bench.replay_once import SLOTS
 from sciagent_bench.rivals.shared_first_purchases import ladders

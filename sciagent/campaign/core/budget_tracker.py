@@ -10,11 +10,11 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.domain.cost_and_budget import WEEK, Budget, BudgetLimits, Cost
 from sciagent.domain.rung_positions_and_tiers import Position
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.store.results import candidates
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 
 CANDIDATES_PER_RUNG = 16  # candidates of each rung from which the cost of the next job is taken
 LEAST_TURN_COST = Cost(core_seconds=1e-3, llm_tokens=1)  # least cost of a proposer's turn
@@ -31,17 +31,17 @@ class BudgetTracker(Budget):
         """Reads budget and limits again, after another process has written to the ledger. The clock goes on."""
         campaign_id = built.row.id
         limits = _limits(built)
-        jobs_by_rung_id = campaign_counts.jobs_by_rung(connection, campaign_id)
+        jobs_by_rung_id = campaign_counts_and_remarks.jobs_by_rung(connection, campaign_id)
         since = self._clock() - WEEK
         self.restate(
             limits,
-            spent=campaign_counts.spent(connection, campaign_id),
+            spent=campaign_counts_and_remarks.spent(connection, campaign_id),
             reserved=reservations_and_bookings.reserved(connection, campaign_id),
             jobs={r.rules.position: jobs_by_rung_id.get(r.id, 0) for r in built.all_rungs},
-            recent=campaign_counts.spent_since(connection, campaign_id, sorted(limits.rates), since),
+            recent=campaign_counts_and_remarks.spent_since(connection, campaign_id, sorted(limits.rates), since),
         )
         # bought: the rungs that run as jobs, which are the paid ones and the control
-        reuses_by_rung_id = campaign_counts.reuses_by_rung(connection, campaign_id)
+        reuses_by_rung_id = campaign_counts_and_remarks.reuses_by_rung(connection, campaign_id)
         self._reused = {r.rules.position: reuses_by_rung_id.get(r.id, 0) for r in built.bought}
 
     def started(self, position: Position) -> int:
@@ -72,7 +72,9 @@ class BudgetTracker(Budget):
             yield from self._reservations(connection, [job.candidate_id], [rung_by_id[job.rung_id]])
         # paid: no candidate waits for a leading fast rung or for the control
         for place, rung in enumerate(built.paid):
-            waiting = standings.waiting_candidates(connection, built.row.id, rung.rules.position, CANDIDATES_PER_RUNG)
+            waiting = candidate_standings.waiting_candidates(
+                connection, built.row.id, rung.rules.position, CANDIDATES_PER_RUNG
+            )
             yield from self._reservations(connection, waiting, built.paid[place:])
 
     def _reservations(self, connection: Connection, ids: Sequence[int], rungs: Sequence[BuiltRung]) -> Iterator[Cost]:

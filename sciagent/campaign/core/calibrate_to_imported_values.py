@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.file.campaign_spec import CampaignSpec
-from sciagent.campaign.file.derived_properties_and_calibrations import WantedCalibration, calibrations
+from sciagent.campaign.file.derived_properties_and_fits_to_measured import WantedCalibration, calibrations
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Censoring

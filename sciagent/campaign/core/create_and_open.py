@@ -20,7 +20,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import UsageError
 from sciagent.scheduling.rules.priced_settings import PricedSpec
-from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, reservations_and_bookings
@@ -186,7 +186,7 @@ def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[
         if rung.control:
             continue  # a control changes no standing
         for candidate_id in candidate_ids:
-            standings.update(connection, row.id, candidate_id, **pending_again)
+            candidate_standings.update(connection, row.id, candidate_id, **pending_again)
 
 
 def open_stored(ledger: Ledger, name: str, who: str) -> Entered:

@@ -22,7 +22,7 @@ from sciagent.domain.rung_calibration_on_measurements import calibrated
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import DEATHS, JobState, Standing
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
-from sciagent.store.campaign_state import directives, note_and_take_watermarks, standings
+from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
@@ -172,10 +172,10 @@ def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) 
             judgement = item.gave_up or judge(built.rungs[item.position].rules, item.failed)
             answers[id_].append(Answer(item.position, judgement))
         places[id_] = columns(id_)
-    standings.update_many(connection, built.row.id, places)
+    candidate_standings.update_many(connection, built.row.id, places)
     new_likenesses = find_likenesses(connection, built, {item.candidate_id: item.position for item in settlings})
     likenesses |= new_likenesses
-    standings.update_many(connection, built.row.id, {id_: columns(id_) for id_ in new_likenesses})
+    candidate_standings.update_many(connection, built.row.id, {id_: columns(id_) for id_ in new_likenesses})
     record_derived(connection, built, list(places))
 
 
@@ -207,7 +207,7 @@ def settle_again(
     reusable evidence counts from now on. before: the earlier place. It is restored if it came from a fast rung or from
     a job that failed, since such a job has no evidence.
     """
-    row = standings.get(connection, built.row.id, candidate_id)
+    row = candidate_standings.get(connection, built.row.id, candidate_id)
     last = int(row["position"])  # position of the last rung whose answer counts
     if row["verdict"] is None:  # the rung at the candidate's position has not answered
         last -= 1
@@ -223,16 +223,16 @@ def settle_again(
         tried = {job.state for job in jobs.of_candidate(connection, built.row.id, candidate_id, [rung.id])}
         if rung in built.fast or tried & {JobState.FAILED, JobState.QUARANTINED}:
             new_place = steered(before, steering)
-    standings.update(connection, built.row.id, candidate_id, **new_place.columns)
+    candidate_standings.update(connection, built.row.id, candidate_id, **new_place.columns)
     if answers and likeness is None:
         new_likenesses = find_likenesses(connection, built, {candidate_id: answers[-1].position})
         if candidate_id in new_likenesses:
             new_place = place(built.rules, built.objectives, answers, steering, new_likenesses[candidate_id])
-            standings.update(connection, built.row.id, candidate_id, **new_place.columns)
+            candidate_standings.update(connection, built.row.id, candidate_id, **new_place.columns)
     record_derived(connection, built, [candidate_id])
 
 
 def set_pending(connection: Connection, built: Built, candidate_id: int, rung: BuiltRung) -> None:
     """Sets the candidate to pending at this rung."""
     place = {"standing": Standing.PENDING, "position": rung.rules.position, "verdict": None}
-    standings.update(connection, built.row.id, candidate_id, **place, reason=None, detail="")
+    candidate_standings.update(connection, built.row.id, candidate_id, **place, reason=None, detail="")

@@ -21,7 +21,7 @@ from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import Standing
-from sciagent.store.campaign_state import directives, standings
+from sciagent.store.campaign_state import candidate_standings, directives
 from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.laws_and_audits import AUDIT
@@ -101,7 +101,7 @@ def _within_verifications(
     if n_left is None:
         return list(choices), []
     terminal_ids = [choice.id for choice in choices if choice.position == session.built.terminal]
-    seed_ids = standings.seeds_among(connection, session.built.row.id, terminal_ids)
+    seed_ids = candidate_standings.seeds_among(connection, session.built.row.id, terminal_ids)
     counted_ids = [id_ for id_ in terminal_ids if id_ not in seed_ids]
     excess_ids = set(counted_ids[n_left:])
     allowed = [choice for choice in choices if choice.id not in excess_ids]
@@ -149,7 +149,9 @@ def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[P
     reservations_and_bookings.reserve_many(connection, built.row.id, held)
     for position in sorted({job.position for job in planned if not job.rung.spec.control}):
         waiting = [job.candidate_id for job in planned if job.position == position]
-        standings.update_alike(connection, built.row.id, waiting, standing=Standing.PENDING, position=position)
+        candidate_standings.update_alike(
+            connection, built.row.id, waiting, standing=Standing.PENDING, position=position
+        )
 
 
 def resume_queued(
@@ -232,4 +234,4 @@ def _decide(connection: Connection, built: Built, decided: Sequence[_Decided]) -
         }
         for choice, action, why, evidence_id in decided
     ]
-    standings.decide(connection, built.row.id, rows)
+    candidate_standings.decide(connection, built.row.id, rows)

@@ -44,7 +44,7 @@ from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.errors import CampaignError, LedgerAwayError, LedgerReplacedError, SciagentError, StaleLeaseError
 from sciagent.execution.executor_wakes_workers import Executor
-from sciagent.store.campaign_state import campaigns, directives, note_and_take_watermarks, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.campaign_state.campaigns import log_event
 from sciagent.store.database import tables as t
 from sciagent.store.results import laws_and_audits
@@ -60,7 +60,7 @@ class ControlDraws:
     def __init__(self, session: DriverSession, connection: Connection) -> None:
         self._session = session
         control = session.built.control
-        self._known_ids = set() if control is None else standings.ids_decided_on(connection, control.id)
+        self._known_ids = set() if control is None else candidate_standings.ids_decided_on(connection, control.id)
         self._waiting: list[int] = []
         self._next_look_at = 0.0
 
@@ -88,7 +88,7 @@ class ControlDraws:
         begun = time.monotonic()
         built = self._session.built
         assert built.control is not None
-        settled = standings.settled_ids(connection, built.row.id)
+        settled = candidate_standings.settled_ids(connection, built.row.id)
         new = [id_ for id_ in settled if id_ not in self._known_ids]
         self._known_ids.update(new)
         if new:
@@ -148,7 +148,7 @@ def _place_again(connection: Connection, built: Built, lowest: int) -> None:
         c.campaign_id == built.row.id, c.depth >= lowest, c.standing.not_in(PLACED_WITHOUT_REFIT)
     )
     for candidate_id in connection.execute(query.order_by(c.seq)).scalars().all():
-        before = Place.from_columns(standings.get(connection, built.row.id, candidate_id))
+        before = Place.from_columns(candidate_standings.get(connection, built.row.id, candidate_id))
         settle_again(connection, built, candidate_id, before=before)
 
 

@@ -24,11 +24,11 @@ from sciagent.campaign.pricing.rung_by_rung_purchasing_and_choice import purchas
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import NOTHING_LEFT, CampaignState, JobState
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, StaleLeaseError
-from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.campaign_state.campaigns import DRIVER_LEASE_SECONDS, DriverLease
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 
 MANY_CANDIDATES = 10**9  # no limit on the number of candidates to count
 RENEWALS_PER_LEASE = 4  # renewals of a lease within the time after which it would expire
@@ -94,7 +94,7 @@ class DriverSession:
             crew.recount(connection)
 
     def count_hits(self, connection: Connection) -> None:
-        self.hits = campaign_counts.hits(connection, self.built.row.id)
+        self.hits = campaign_counts_and_remarks.hits(connection, self.built.row.id)
 
     def log(self, connection: Connection, event: str, **payload: object) -> None:
         """Records an event of the campaign."""
@@ -105,7 +105,7 @@ class DriverSession:
         limit = self.built.spec.budget.verifications
         if limit is None:
             return None
-        done = campaign_counts.verifications(connection, self.built.row.id, self.built.terminal)
+        done = campaign_counts_and_remarks.verifications(connection, self.built.row.id, self.built.terminal)
         return max(0, limit - done)
 
     def spent(self) -> str | None:
@@ -197,7 +197,7 @@ class DriverSession:
     def _n_waiting(self, connection: Connection) -> int:
         """Returns the number of candidates that wait for a paid rung."""
         positions = [rung.rules.position for rung in self.built.paid]
-        return standings.count_at(connection, self.built.row.id, positions, MANY_CANDIDATES)
+        return candidate_standings.count_at(connection, self.built.row.id, positions, MANY_CANDIDATES)
 
     def _has_queued(self, rung: BuiltRung) -> bool:
         """Whether jobs of the rung were counted but not run because of a kill or crash."""

@@ -33,13 +33,13 @@ from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.scheduling.candidate_pool import RECENT, tasks_for_missing_hits
-from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.database.engine import db_now
-from sciagent.store.job_queue import jobs, offers, reservations_and_bookings
+from sciagent.store.job_queue import jobs, offers_claims_and_ended_jobs, reservations_and_bookings
 from sciagent.store.job_queue.jobs import Offer
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import UntouchedTask
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 
 REORDER_INTERVAL = timedelta(days=1)
 REPRICED_EVENT = "repriced"
@@ -98,7 +98,7 @@ def n_tasks_needed(connection: Connection, session: DriverSession, out: int) -> 
     goal = session.built.spec.goal
     if goal.kind != "hits" or not goal.count:
         return math.inf
-    latest = campaign_counts.latest_hits(connection, built.row.id, built.terminal, RECENT)
+    latest = campaign_counts_and_remarks.latest_hits(connection, built.row.id, built.terminal, RECENT)
     return max(0, tasks_for_missing_hits(goal.count, session.hits, latest) - out)
 
 
@@ -154,7 +154,7 @@ def _decide(
             decision.update(action="reprice", why=choice.why)
             decision.update(index=choice.index, law_version=choice.law, price=choice.price)
         decisions.append(decision)
-    standings.decide(connection, session.built.row.id, decisions)
+    candidate_standings.decide(connection, session.built.row.id, decisions)
 
 
 def wake_for_reordering(connection: Connection, session: DriverSession, state: CampaignState) -> None:
@@ -257,7 +257,7 @@ class WorldJobs(Crew):
             self._add(connection, job_of_id)
 
     def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
-        offers.offer_many(connection, dict.fromkeys(planned, OFFER))
+        offers_claims_and_ended_jobs.offer_many(connection, dict.fromkeys(planned, OFFER))
         self._add(connection, planned)
 
     def _add(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
@@ -268,7 +268,7 @@ class WorldJobs(Crew):
         tasks.enter(connection, list(due_days), due_days)
         self._n_new += len(planned)
         for id_, job in planned.items():
-            out = offers.OutstandingJob(id_, job.candidate_id, job.rung.id)
+            out = offers_claims_and_ended_jobs.OutstandingJob(id_, job.candidate_id, job.rung.id)
             self._jobs_out[id_] = OfferedJob(out, job.position, job.declared, job.reservation)
 
     def launch(self) -> int:

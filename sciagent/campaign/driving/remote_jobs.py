@@ -23,10 +23,10 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import CORES, JobState, Standing, needs_text
 from sciagent.execution.executor_wakes_workers import Executor
-from sciagent.store.campaign_state import campaigns, standings
-from sciagent.store.job_queue import jobs, offers, reservations_and_bookings, workers_and_capacity
+from sciagent.store.campaign_state import campaigns, candidate_standings
+from sciagent.store.job_queue import jobs, offers_claims_and_ended_jobs, reservations_and_bookings, workers_and_capacity
 from sciagent.store.job_queue.jobs import Offer
-from sciagent.store.job_queue.offers import EndedJob, OutstandingJob
+from sciagent.store.job_queue.offers_claims_and_ended_jobs import EndedJob, OutstandingJob
 from sciagent.store.job_queue.workers_and_capacity import capacity, impossible_request_text
 
 
@@ -48,7 +48,7 @@ def offered_jobs(connection: Connection, built: Built, rungs: Sequence[BuiltRung
     positions = {rung.id: rung.rules.position for rung in rungs}
     held = reservations_and_bookings.reserved_by_job(connection, built.row.id)
     offered = {}
-    for out in offers.outstanding(connection, built.row.id):
+    for out in offers_claims_and_ended_jobs.outstanding(connection, built.row.id):
         if out.rung_id in positions:
             reservation = Cost(held.get(out.job_id))
             offered[out.job_id] = OfferedJob(out, positions[out.rung_id], declared=None, reservation=reservation)
@@ -60,7 +60,7 @@ def settle_ended(session: DriverSession, out: Mapping[int, OfferedJob]) -> list[
     if not out:
         return []
     with session.built.ledger.read() as connection:
-        ended = offers.ended_jobs(connection, {id_: job.out for id_, job in out.items()})
+        ended = offers_claims_and_ended_jobs.ended_jobs(connection, {id_: job.out for id_, job in out.items()})
     if ended:
         with session.begin() as connection:
             settlings = []
@@ -77,7 +77,7 @@ def settle_ended(session: DriverSession, out: Mapping[int, OfferedJob]) -> list[
 
 def _waits(connection: Connection, session: DriverSession, job: OfferedJob) -> bool:
     """Whether the candidate still waits for this rung; a person who cancelled its job may have moved it."""
-    row = standings.get(connection, session.built.row.id, job.out.candidate_id)
+    row = candidate_standings.get(connection, session.built.row.id, job.out.candidate_id)
     return bool(row["standing"] == Standing.PENDING and row["position"] == job.position)
 
 
@@ -131,9 +131,11 @@ class RemoteJobs(Crew):
         built = self.session.built
         campaigns.write_requests(connection, {rung.id: request_for_workers(rung) for rung in built.computed})
         if self._takes_new:
-            offers.restate_needs(connection, {rung.id: needs_text(rung.holds) for rung in built.computed})
+            offers_claims_and_ended_jobs.restate_needs(
+                connection, {rung.id: needs_text(rung.holds) for rung in built.computed}
+            )
         else:
-            offers.withdraw(connection, built.row.id)
+            offers_claims_and_ended_jobs.withdraw(connection, built.row.id)
         self._jobs_out = offered_jobs(connection, built, built.computed)
 
     def start(self, connection: Connection, planned: Sequence[PlannedJob]) -> list[int]:
@@ -142,8 +144,8 @@ class RemoteJobs(Crew):
         return ids
 
     def resume(self, connection: Connection, planned: Mapping[int, PlannedJob]) -> None:
-        offers.offer_many(connection, {job_id: offer_of(job) for job_id, job in planned.items()})
-        self._add(planned, offers.last_attempts(connection, list(planned)))
+        offers_claims_and_ended_jobs.offer_many(connection, {job_id: offer_of(job) for job_id, job in planned.items()})
+        self._add(planned, offers_claims_and_ended_jobs.last_attempts(connection, list(planned)))
 
     def _add(self, planned: Mapping[int, PlannedJob], last_attempts: Mapping[int, int]) -> None:
         """last_attempts: ids of the latest attempts of jobs that were tried before. Their cost is in the budget."""
@@ -246,7 +248,7 @@ class RemoteJobs(Crew):
     def recall(self) -> None:
         if self._takes_new and self._jobs_out:
             with self.session.begin() as connection:
-                withdrawn = offers.withdraw(connection, self.session.built.row.id)
+                withdrawn = offers_claims_and_ended_jobs.withdraw(connection, self.session.built.row.id)
             for job_id in withdrawn:
                 self._jobs_out.pop(job_id, None)
 
@@ -257,7 +259,7 @@ class RemoteJobs(Crew):
     def recount(self, connection: Connection) -> None:
         if not self._jobs_out:
             return
-        last_attempts = offers.last_attempts(connection, list(self._jobs_out))
+        last_attempts = offers_claims_and_ended_jobs.last_attempts(connection, list(self._jobs_out))
         held = reservations_and_bookings.reserved_by_job(connection, self.session.built.row.id)
         for id_, job in self._jobs_out.items():
             # the budget counts the attempts so far, so their cost is not booked again when the job has ended

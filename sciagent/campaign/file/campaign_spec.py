@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, PrivateAttr, ValidationInfo, field_valida
 from pydantic.json_schema import JsonSchemaValue
 
 from sciagent.campaign.file.consistency_checks import check_together, default_terminal, draft
-from sciagent.campaign.file.derived_properties_and_calibrations import (
+from sciagent.campaign.file.derived_properties_and_fits_to_measured import (
     DerivedSpec,
     canonical,
     register_all,

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from sciagent.campaign.file.derived_properties_and_calibrations import DerivedSpec, check_calibrations, resolved
+from sciagent.campaign.file.derived_properties_and_fits_to_measured import DerivedSpec, check_calibrations, resolved
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec, GoalSpec, ObjectiveSpec, fault_of
 from sciagent.campaign.file.rungs import RungSpec, check_control, default_label, find_verifier
 from sciagent.campaign.file.subject_and_safety import StandardiseSpec
@@ -22,8 +22,8 @@ from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.yaml_validation import Faults, Part
 from sciagent.scheduling.rules import scheduler_class
-from sciagent.scheduling.rules.best_rung import BestRungSpec
 from sciagent.scheduling.rules.priced_settings import PricedSpec
+from sciagent.scheduling.rules.rank_by_one_rung import BestRungSpec
 from sciagent.scheduling.rules.rule_and_settings_bases import SchedulerSpec
 from sciagent.verification.verifier_registry import verifier_class
 

@@ -25,7 +25,7 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 
 YAML_WIDTH = 4096  # so that no line of the stored text is broken
 _BUDGET_KEYS = [key for key in BudgetSpec.model_fields if key != "rungs"]
@@ -166,7 +166,7 @@ def instruct(
         directives.write(connection, row.id, verb, who, why, payload={"now": True} if now else None)
         a = t.attempt.c
         running = (a.campaign_id == row.id, a.state == AttemptState.RUNNING)
-        return driver, campaign_counts.count(connection, t.attempt, *running)
+        return driver, campaign_counts_and_remarks.count(connection, t.attempt, *running)
 
 
 def wake(store: Ledger, name: str, who: str) -> str | None:

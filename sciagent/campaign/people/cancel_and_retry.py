@@ -18,7 +18,7 @@ from sciagent.campaign.core.record_results_and_place import set_pending, settle_
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import JobState, Standing
-from sciagent.store.campaign_state import campaigns, directives, note_and_take_watermarks, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.job_queue import job_lists, jobs
 
 CANCELLABLE = (JobState.QUEUED, JobState.RUNNING)
@@ -157,7 +157,7 @@ def _why_not(
         return f"its candidate is {which} by {steering.who}: {steering.why}; release it first: sciagent hold --undo"
     if rung.spec.control:
         return ""  # a control may run wherever its candidate has gone
-    row = standings.get(connection, built.row.id, job.candidate_id)
+    row = candidate_standings.get(connection, built.row.id, job.candidate_id)
     standing = Standing(row["standing"])
     position = Position(int(row["position"]))
     if standing in (Standing.PENDING, Standing.SETTLED) or position != rung.rules.position:

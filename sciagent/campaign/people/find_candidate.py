@@ -12,7 +12,7 @@ from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, Candidate
 from sciagent.domain.safe_text_and_durations import short
 from sciagent.errors import InvalidCandidateError, UsageError
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.results import candidates
 
@@ -47,7 +47,7 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Found
     read, faults = _read_notation(row, name)
     matches = _matches(connection, row, name, read)
     if row is not None and matches:
-        members = standings.members(connection, row.id, [match.id for match in matches])
+        members = candidate_standings.members(connection, row.id, [match.id for match in matches])
         if not members:
             names = ", ".join(str(match) for match in matches[:MAX_MATCHES])
             raise UsageError(

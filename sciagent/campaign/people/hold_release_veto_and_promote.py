@@ -18,13 +18,13 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built, Buil
 from sciagent.campaign.core.record_results_and_place import set_pending, settle_again
 from sciagent.campaign.core.verdicts_and_places import Place
 from sciagent.campaign.people.find_candidate import FoundCandidate
-from sciagent.campaign.people.verify_and_calculate import complete_fast
+from sciagent.campaign.people.verify_calculate_and_add import complete_fast
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import JobState, Standing
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import directives, note_and_take_watermarks, standings
+from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.results import candidates, evidence
@@ -124,7 +124,7 @@ class _Case:
         self.built = built
         self.named = named
         self.steering = directives.steering_of(connection, built.row.id, named.id)
-        self.row = standings.get(connection, built.row.id, named.id)
+        self.row = candidate_standings.get(connection, built.row.id, named.id)
         """The candidate's row in the campaign, before the decision."""
         self.standing = Standing(self.row["standing"])
 
@@ -260,11 +260,11 @@ class _Case:
             "propensity": 1.0,
             "evidence_id": evidence_id,
         }
-        standings.decide(self.connection, self.built.row.id, [decision])
+        candidate_standings.decide(self.connection, self.built.row.id, [decision])
 
     def result(self, verb: Verb, rung: str | None = None, **more: Any) -> SteeringResult:
         """Returns the result of the decision with the candidate's present standing. rung: label of its rung."""
-        row = standings.get(self.connection, self.built.row.id, self.named.id)
+        row = candidate_standings.get(self.connection, self.built.row.id, self.named.id)
         label = rung
         if label is None:
             position = min(int(row["position"]), len(self.built.rungs) - 1)

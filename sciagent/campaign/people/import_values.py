@@ -391,12 +391,14 @@ class _Writer:
     def _not_in_other_evidence(self, row: _Row, id_: int, held: Sequence[Measured]) -> tuple[Measured, ...]:
         """Returns the values of a row that no other evidence has. Each earlier value accounts for one row of this file.
 
-        id_: ledger id of the candidate. held: values of the current evidence under the row's key, which are kept.
+        id_: ledger id of the candidate. held: values of the current evidence under the row's key. A property that it
+        holds is this row's own, whatever other evidence says.
         """
-        held_values = {_value(m) for m in held}
+        held_properties = {(m.property, m.level) for m in held}
         measured = []
         for m in row.measured:
-            is_elsewhere = _value(m) not in held_values and self.in_other_evidence[id_, _value(m)] > 0
+            is_own = (m.property, m.level) in held_properties
+            is_elsewhere = not is_own and self.in_other_evidence[id_, _value(m)] > 0
             if is_elsewhere:
                 self.in_other_evidence[id_, _value(m)] -= 1
             else:

@@ -26,7 +26,7 @@ from sciagent.scheduling.rules.warm_up import MIN_WARM_UP
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.evidence import read_watermark
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 
 MAX_COMPARED = 3000  # most open candidates that are evaluated to count those with a higher index
 MAX_CANDIDATES = 10_000  # number of candidates above which rebuilding the law takes more than ten seconds
@@ -36,7 +36,7 @@ ROUNDS_TO_WHOLE = 0.995  # share from which a text says 100 %
 
 def outlook_of(ledger: Ledger, connection: Connection, row: CampaignRow, candidate_id: int) -> Outlook:
     """Returns the outlook of a waiting candidate; if there is none, only `text` is set, with the reason."""
-    n = campaign_counts.n_candidates(connection, row.id)
+    n = campaign_counts_and_remarks.n_candidates(connection, row.id)
     if n > MAX_CANDIDATES:
         text = f"What it promises is not worked out here for a campaign of {n} candidates, more than {MAX_CANDIDATES}."
         return Outlook(text=text)
@@ -82,7 +82,7 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
     foretold = forecasts(campaign, row)
     # number of jobs that the budget allows to the next rung
     limit = built.limit_by_rung.get(rung.rules.position, math.inf)
-    used = campaign_counts.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
+    used = campaign_counts_and_remarks.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
     sentences = [
         _worth_sentence(worth),
         *(sentence(forecast) for forecast in foretold),

@@ -31,7 +31,7 @@ from sciagent.scheduling.array_types import Array, Mask
 from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.similarity import GrowingStructures, order_of
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.results import candidates, laws_and_audits, pooled_replicates
 from sciagent.verification.cost_models import cost_or_none
 
@@ -340,18 +340,20 @@ class LedgerPool(CandidatePool):
     def refresh(self, connection: Connection) -> int:
         """Reads new and changed candidates from the ledger; returns the number of rows read."""
         n_read = 0
-        while rows := standings.arrivals(connection, self._built.row.id, self.n_arrived, ROWS_PER_READ):
+        while rows := candidate_standings.arrivals(connection, self._built.row.id, self.n_arrived, ROWS_PER_READ):
             self._add_candidates(connection, rows)
             n_read += len(rows)
         changed_ids = sorted(self._changed_ids)
         self._changed_ids = set()
         for start in range(0, len(changed_ids), ROWS_PER_READ):
-            rows = standings.standings_of(connection, self._built.row.id, changed_ids[start : start + ROWS_PER_READ])
+            rows = candidate_standings.standings_of(
+                connection, self._built.row.id, changed_ids[start : start + ROWS_PER_READ]
+            )
             self._write_standings(connection, rows)
             n_read += len(rows)
         return n_read
 
-    def _add_candidates(self, connection: Connection, rows: Sequence[standings.CandidateStanding]) -> None:
+    def _add_candidates(self, connection: Connection, rows: Sequence[candidate_standings.CandidateStanding]) -> None:
         """Adds new candidates, in order of their sequence numbers."""
         ids = [candidate.candidate_id for candidate in rows]
         self._add_rows(ids)
@@ -411,7 +413,7 @@ class LedgerPool(CandidatePool):
             structures.append(subject.structure(subject.notation(candidate)) if candidate else None)
         self.structures.add(structures)
 
-    def _write_standings(self, connection: Connection, rows: Sequence[standings.CandidateStanding]) -> None:
+    def _write_standings(self, connection: Connection, rows: Sequence[candidate_standings.CandidateStanding]) -> None:
         """Writes standings and answers of candidates."""
         if not rows:
             return
@@ -437,7 +439,7 @@ class LedgerPool(CandidatePool):
             self._write_fast_answers(connection, [candidate.candidate_id for candidate in with_answers], row_of_id)
 
     def _write_paid_answers(
-        self, connection: Connection, rows: Sequence[standings.CandidateStanding], row_of_id: dict[int, int]
+        self, connection: Connection, rows: Sequence[candidate_standings.CandidateStanding], row_of_id: dict[int, int]
     ) -> None:
         """Writes the answers of paid rungs. row_of_id: rows in the pool, by ledger id."""
         for row in row_of_id.values():
@@ -479,7 +481,7 @@ class LedgerPool(CandidatePool):
 
     def _add_earlier_candidates(self, connection: Connection, campaign_id: int) -> None:
         """Adds the candidates of an earlier campaign on which one of this campaign's paid rungs has answered."""
-        ids = standings.ids_with_answers(connection, campaign_id, MAX_EARLIER_CANDIDATES)
+        ids = candidate_standings.ids_with_answers(connection, campaign_id, MAX_EARLIER_CANDIDATES)
         positions = {column.rung for column in self._columns}
         paid_positions = {column.rung for column in self._columns if column.at != KNOWN}
         answers_by_rung = {position: self._answers(connection, ids, position) for position in positions}

@@ -13,8 +13,8 @@ from sciagent.agent.tools.showing_tools_and_tools_of_subject import tools_of
 from sciagent.agent.tools.tool_contract_and_calls import Observation, Registry
 from sciagent.agent.tools.toolbox import Toolbox, call_record
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, prepare
-from sciagent.campaign.proposing import briefing
-from sciagent.campaign.proposing.briefing import AgentWorkbench
+from sciagent.campaign.proposing import briefing_and_workbench
+from sciagent.campaign.proposing.briefing_and_workbench import AgentWorkbench
 from sciagent.campaign.proposing.source_contract_and_scripts import next_episode, turn_seed
 from sciagent.store.campaign_state import campaigns, note_and_take_watermarks, proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
@@ -38,12 +38,11 @@ class McpEpisode:
         self._turns = 0  # number of turns so far
         self._lock = threading.Lock()
         with built.ledger.read() as connection:
-            learned = briefing.digest(connection, built)
-            left = briefing.remaining_budget(connection, built)
-            self._numbered = briefing.numbered_notations(connection, built)
-        self.instructions = (
-            f"{briefing.goal(built)}\n\nLeft to spend: {briefing.remaining_budget_text(left)}.\n\n{learned}"
-        )
+            learned = briefing_and_workbench.digest(connection, built)
+            left = briefing_and_workbench.remaining_budget(connection, built)
+            remaining = briefing_and_workbench.remaining_budget_text(left)
+            self._numbered = briefing_and_workbench.numbered_notations(connection, built)
+        self.instructions = f"{briefing_and_workbench.goal(built)}\n\nLeft to spend: {remaining}.\n\n{learned}"
         with built.ledger.begin() as connection:
             note_and_take_watermarks.lock(connection, built.row.id)
             self._number = next_episode(connection, built)

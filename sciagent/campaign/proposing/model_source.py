@@ -26,8 +26,8 @@ from sciagent.agent.messages_sampling_and_policy_client import (
 from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LlmSpec
-from sciagent.campaign.proposing import briefing
-from sciagent.campaign.proposing.briefing import AgentWorkbench
+from sciagent.campaign.proposing import briefing_and_workbench
+from sciagent.campaign.proposing.briefing_and_workbench import AgentWorkbench
 from sciagent.campaign.proposing.source_contract_and_scripts import (
     ProposerSlot,
     ScriptSource,
@@ -169,9 +169,11 @@ class ModelSource:
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
             number = next_episode(connection, built)  # an MCP client may have taken the previous one
-            goal = briefing.goal(built)
-            digest = briefing.digest(connection, built)
-            left = briefing.remaining_budget_text(briefing.remaining_budget(connection, built))
+            goal = briefing_and_workbench.goal(built)
+            digest = briefing_and_workbench.digest(connection, built)
+            left = briefing_and_workbench.remaining_budget_text(
+                briefing_and_workbench.remaining_budget(connection, built)
+            )
             skills = [skill.prompt_text for skill in self._spec.skills]
             messages = opening(
                 goal,
@@ -184,7 +186,7 @@ class ModelSource:
             )
             seed = turn_seed(built, number, 0)
             name = self._slot.name or self._asking.policy.name
-            numbered = briefing.numbered_notations(connection, built)
+            numbered = briefing_and_workbench.numbered_notations(connection, built)
             settings = {
                 **self._slot.settings(),
                 "opening": [to_json(message) for message in messages],

@@ -16,7 +16,7 @@ from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.proposer_interfaces import KnownCandidate, MeasuredCandidate
 from sciagent.domain.worth import Worth
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled_replicates
 
@@ -96,7 +96,7 @@ def best_candidates(
     connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE
 ) -> dict[int, KnownCandidate]:
     """Returns the n candidates of a part of the campaign that have a worth, best first, by ledger id."""
-    rows = standings.best_with_worth(connection, built.row.id, n, part)
+    rows = candidate_standings.best_with_worth(connection, built.row.id, n, part)
     texts = {row["candidate_id"]: row["text"] for row in rows}
     notations = candidates.notations(connection, built.subject, texts)
     best = {}

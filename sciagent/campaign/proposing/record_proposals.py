@@ -28,7 +28,7 @@ from sciagent.domain.proposer_interfaces import KnownCandidate, MeasuredCandidat
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
-from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue.reservations_and_bookings import Bill, book_many
@@ -143,7 +143,7 @@ class CampaignWorkbench:
         """Returns the keys whose candidates are in the campaign already."""
         with self._built.ledger.read() as connection:
             ids = candidates.ids_of(connection, keys)
-            present = standings.members(connection, self._built.row.id, list(ids.values()))
+            present = candidate_standings.members(connection, self._built.row.id, list(ids.values()))
         return {key for key, id_ in ids.items() if id_ in present}
 
     def _parse(self, given: ProposalIn) -> BenchEntry:
@@ -227,7 +227,7 @@ class CampaignWorkbench:
         candidates.enter_aliases(connection, aliases)
         names = [(ids[candidate.key], entry.given.names) for entry, candidate in parsed]
         candidates.enter_names(connection, self._built.row.id, names)
-        present = standings.members(connection, self._built.row.id, list(ids.values()))
+        present = candidate_standings.members(connection, self._built.row.id, list(ids.values()))
         for (entry, candidate), note in zip(parsed, notes, strict=True):
             entry.novelty = note
             if ids[candidate.key] in present:  # another process may have added it since `propose`
@@ -294,7 +294,7 @@ class CampaignWorkbench:
             for new in fresh
             if new.entry.place
         ]
-        standings.add(connection, self._built.row.id, rows)
+        candidate_standings.add(connection, self._built.row.id, rows)
 
     def _drop_alike(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         """Drops the new candidates that an inline rung relaxed to the structure of an earlier one."""
@@ -307,7 +307,7 @@ class CampaignWorkbench:
                 if new.id in found:
                     entry = new.entry
                     entry.place = place(built.rules, built.objectives, entry.answers, likeness=found[new.id])
-                    standings.update(connection, built.row.id, new.id, **entry.place.columns)
+                    candidate_standings.update(connection, built.row.id, new.id, **entry.place.columns)
 
     def _write_blocked(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         """Logs an event for each candidate that the safety screen refused."""
@@ -397,7 +397,7 @@ class CampaignWorkbench:
         for new in fresh:
             for rung, evidence_id in new.entry.reused:
                 rows.append({"candidate_id": new.id, "rung_id": rung.id, "evidence_id": evidence_id, **shared})
-        standings.decide(connection, self._built.row.id, rows)
+        candidate_standings.decide(connection, self._built.row.id, rows)
 
 
 def _stored(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sciagent.errors import SlurmError
-from sciagent.execution.slurm.submit_and_poll_arrays import own_element
+from sciagent.execution.slurm.array_folders_submission_and_polling import own_element
 from sciagent.execution.worker.worker_slot import Runner
 from sciagent.store.database.ledger import Ledger
 

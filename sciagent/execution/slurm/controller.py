@@ -22,13 +22,19 @@ from sciagent.domain.states_and_needs import JobState, parse_needs
 from sciagent.errors import LedgerAwayError, NoPartitionError, SlurmError
 from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.execution.slurm.array_element import LINGER_SECONDS, ElementTask, parse_task
+from sciagent.execution.slurm.array_folders_submission_and_polling import (
+    ElementState,
+    ElementStatus,
+    Slurm,
+    Spool,
+    spools,
+)
 from sciagent.execution.slurm.site_profile import ResourceRequest, SiteProfile, choose_partition, need_of
-from sciagent.execution.slurm.submit_and_poll_arrays import ElementState, ElementStatus, Slurm, Spool, spools
 from sciagent.execution.worker import end_attempts
 from sciagent.execution.worker.presence_and_leases import Presence
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import cluster_reservations, jobs, offers
+from sciagent.store.job_queue import cluster_reservations, jobs, offers_claims_and_ended_jobs
 from sciagent.store.job_queue.cluster_reservations import WaitingExternalJob
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
 
@@ -378,7 +384,7 @@ class SubmitFailures:
         with self._ledger.begin() as connection:
             by_campaign = dict[int, str | None]()
             for job_ids, warning in warnings:
-                for campaign_id in offers.campaigns_by_rung(connection, job_ids).values():
+                for campaign_id in offers_claims_and_ended_jobs.campaigns_by_rung(connection, job_ids).values():
                     by_campaign[campaign_id] = warning
             for campaign_id, warning in by_campaign.items():
                 campaigns.set_slurm_warning(connection, campaign_id, warning)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sciagent.errors import NoPartitionError, SlurmError
+from sciagent.execution.slurm.array_folders_submission_and_polling import Slurm
 from sciagent.execution.slurm.site_profile import Need, ResourceRequest, SiteProfile, choose_partition
-from sciagent.execution.slurm.submit_and_poll_arrays import Slurm
 
 COMMANDS = ("sbatch", "squeue", "scontrol", "sinfo")
 _FORMAT = "%R|%a|%l|%c|%m|%G"  # partition, up or not, time limit, cores, MB and generic resources of a node

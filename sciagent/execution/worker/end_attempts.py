@@ -32,7 +32,7 @@ from sciagent.domain.states_and_needs import (
 from sciagent.execution.worker.read_claimed_jobs import ClaimedJob, checkpoints_home
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, leases, offers, reservations_and_bookings
+from sciagent.store.job_queue import attempts, leases, offers_claims_and_ended_jobs, reservations_and_bookings
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, HeldJob, JobEnd, LiveAttempt
 from sciagent.store.job_queue.reservations_and_bookings import Bill, CostSeen
@@ -258,7 +258,7 @@ def call_back(connection: Connection, campaign_id: int) -> None:
 
     A running job counts no loss and may run again later. Its worker ends it at the next check of its lease.
     """
-    offers.withdraw(connection, campaign_id)  # the jobs that wait
+    offers_claims_and_ended_jobs.withdraw(connection, campaign_id)  # the jobs that wait
     now = db_now(connection)
     detail = "called back by who stopped the campaign"
     closings = []
@@ -268,7 +268,7 @@ def call_back(connection: Connection, campaign_id: int) -> None:
         after = after_recall(cancelled=live.cancel)
         closings.append(_closing_of_lost(live, after, until, Reason.WORKER_DIED, detail))
     _close(connection, closings)
-    offers.withdraw(connection, campaign_id)  # the jobs that ran until now
+    offers_claims_and_ended_jobs.withdraw(connection, campaign_id)  # the jobs that ran until now
     attempts.mark_end(connection, [closing.claim.attempt_id for closing in closings])
 
 

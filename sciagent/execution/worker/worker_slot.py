@@ -42,7 +42,7 @@ from sciagent.execution.worker.read_claimed_jobs import (
 )
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import cluster_reservations, offers
+from sciagent.store.job_queue import cluster_reservations, offers_claims_and_ended_jobs
 from sciagent.store.job_queue.leases import Claim
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from sciagent.verification.sandbox.host import HostResult, Worker
@@ -115,7 +115,7 @@ class Runner:
         """Claim and run the most urgent job of the queues, with jobs that its verifier takes together. Returns the
         number of jobs. seconds: longest expected duration of a job that may be claimed."""
         claim = partial(
-            offers.claim_next,
+            offers_claims_and_ended_jobs.claim_next,
             queues=self._queues,
             owner=self.owner,
             worker=self._registered,
@@ -253,7 +253,9 @@ class Runner:
                 if self._element:  # the jobs stay reserved for the array element
                     queued_ids = [claim.job_id for claim in claims if claim.job_id not in ended]
                     cluster_reservations.reserve_for(connection, dict.fromkeys(queued_ids, self._element))
-                campaigns_by_rung = offers.campaigns_by_rung(connection, [claim.job_id for claim in claims])
+                campaigns_by_rung = offers_claims_and_ended_jobs.campaigns_by_rung(
+                    connection, [claim.job_id for claim in claims]
+                )
                 for rung_id, campaign_id in campaigns_by_rung.items():
                     self._refused[rung_id] = why
                     payload = {"worker": self.owner, "rung_id": rung_id, "why": why[:2000]}

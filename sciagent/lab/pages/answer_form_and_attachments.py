@@ -25,7 +25,7 @@ from sciagent.lab.typed_answers import mean_of, read_number
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import submissions
 from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
-from sciagent.web.shared_page_parts import site_of
+from sciagent.web.site_context_and_ticker import site_of
 
 MAX_FILE_BYTES = 25_000_000
 MAX_FILES = 20  # files of an answer

@@ -25,7 +25,7 @@ from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, read_code
 from sciagent.domain.people import Actor, Right, Rights
 from sciagent.domain.safe_text_and_durations import read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
-from sciagent.lab import claims_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
 from sciagent.lab.pages.answer_form_and_attachments import TypedForm
 from sciagent.lab.record_and_review_answers import LabEntry, Recorded
@@ -34,7 +34,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
 from sciagent.store.results import candidates
 from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
-from sciagent.web.shared_page_parts import redirect_to, site_of, visitor
+from sciagent.web.site_context_and_ticker import redirect_to, site_of, visitor
 
 MAX_ROWS = 500
 MAX_BYTES = 2_000_000
@@ -219,7 +219,7 @@ def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, 
             ready.append((row, *entry_of_row))
     try:
         with ledger.begin() as connection:
-            claims_and_vials.lock_all(connection, [(built, task_id) for _, built, task_id, _ in ready])
+            claims_costs_and_vials.lock_all(connection, [(built, task_id) for _, built, task_id, _ in ready])
             for row, built, task_id, entry in ready:
                 try:
                     with connection.begin_nested():  # a fault undoes this row only, so that the others are tried, too

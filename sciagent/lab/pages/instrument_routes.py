@@ -11,12 +11,12 @@ from starlette.requests import Request
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.domain.people import Right
-from sciagent.lab import claims_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabClaimed, LabEntered, TaskReader, TaskState
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.lab import tasks
 from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
-from sciagent.web.shared_page_parts import site_of, task_of, visitor
+from sciagent.web.site_context_and_ticker import site_of, task_of, visitor
 
 WORK = RouteRule(Right.WORK, of="task")
 Text = Annotated[str, Field(max_length=4000)]
@@ -59,7 +59,7 @@ def claim(request: Request, task: int) -> object:
     """Claims a task."""
     site = site_of(request)
     who = visitor(request).who
-    claims_and_vials.claim(open_campaign_for_people(site.ledger, task_of(request).campaign), task, who)
+    claims_costs_and_vials.claim(open_campaign_for_people(site.ledger, task_of(request).campaign), task, who)
     return plain(LabClaimed(task=task, state="claimed", claimed_by=str(who)))
 
 

@@ -23,7 +23,7 @@ from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.safe_text_and_durations import read_id
 from sciagent.domain.states_and_needs import JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
-from sciagent.lab import claims_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
 from sciagent.lab.pages.answer_form_and_attachments import LIMITS, TypedForm, keep_files
 from sciagent.lab.typed_answers import read_number, typed_answer
@@ -38,7 +38,16 @@ from sciagent.store.people.audit import AuditEntry
 from sciagent.store.views.report_candidates import rung_answers
 from sciagent.web import visitors_and_passwords
 from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
-from sciagent.web.shared_page_parts import in_words, redirect_to, said_of, site_of, task_of, texts, visitor, wants_json
+from sciagent.web.site_context_and_ticker import (
+    in_words,
+    redirect_to,
+    said_of,
+    site_of,
+    task_of,
+    texts,
+    visitor,
+    wants_json,
+)
 from sciagent.web.visitors_and_passwords import Visitor
 
 REASONS = {
@@ -380,19 +389,19 @@ def _next(request: Request, task: int) -> str:
 @pages.post("/tasks/{task}/claim", WORK)
 def claim(request: Request, task: int) -> Response:
     built = _built_of_task(request)
-    claims_and_vials.claim(built, task, visitor(request).who, take_over=texts(request).get("take_over") == "yes")
+    claims_costs_and_vials.claim(built, task, visitor(request).who, take_over=texts(request).get("take_over") == "yes")
     return redirect_to(f"/tasks/{task}")
 
 
 @pages.post("/tasks/{task}/release", WORK)
 def release(request: Request, task: int) -> Response:
-    claims_and_vials.release(_built_of_task(request), task, visitor(request).who, _reason(request))
+    claims_costs_and_vials.release(_built_of_task(request), task, visitor(request).who, _reason(request))
     return redirect_to("/tasks")
 
 
 @pages.post("/tasks/{task}/approve", DECIDE)
 def approve(request: Request, task: int) -> Response:
-    claims_and_vials.approve(_built_of_task(request), task, visitor(request).who)
+    claims_costs_and_vials.approve(_built_of_task(request), task, visitor(request).who)
     return redirect_to(f"/tasks/{task}")
 
 
@@ -416,7 +425,7 @@ def approve_several(request: Request) -> Response:
         if task.campaign not in opened:
             opened[task.campaign] = _built(request, task.campaign)
         several.append((opened[task.campaign], number))
-    approved = claims_and_vials.approve_all(several, who.who)
+    approved = claims_costs_and_vials.approve_all(several, who.who)
     return redirect_to("/tasks", approved=approved, left=len(several) - approved)
 
 
@@ -461,7 +470,7 @@ def register(request: Request, task: int) -> Response:
     """Registers a vial of the task's molecule; its label is printed next."""
     fields = texts(request)
     more: dict[str, object] = {name: fields.get(name, "").strip() or None for name in ("lot", "purity_how", "place")}
-    made = claims_and_vials.register(
+    made = claims_costs_and_vials.register(
         _built_of_task(request), task, visitor(request).who, fields.get("form", ""), fields.get("source", "made"),
         purity=_fraction(fields), **more,
     )  # fmt: skip

@@ -31,10 +31,10 @@ from sciagent.report.parts.rung_and_judge_agreement import MAX_CANDIDATES, PROPE
 from sciagent.report.parts.wording import many
 from sciagent.scheduling.array_types import Array, Mask
 from sciagent.scheduling.audit_of_dropped import agreements, guard
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.results import laws_and_audits
-from sciagent.store.views.campaign_counts import places
+from sciagent.store.views.campaign_counts_and_remarks import places
 from sciagent.store.views.report_queries import has_measured
 
 MAX_DROPPED_SHARE = 0.1  # largest share of the true hits that may be dropped
@@ -103,7 +103,7 @@ def audit(connection: Connection, row: CampaignRow) -> AuditReport | None:
 def population(connection: Connection, row: CampaignRow, log: laws_and_audits.AuditLog) -> Population:
     """Returns the passed-over candidates that no person holds or vetoed. log: all passed-over candidates."""
     standing_by_id = {
-        member.candidate_id: member.standing for member in standings.standings_of(connection, row.id, log.ids)
+        member.candidate_id: member.standing for member in candidate_standings.standings_of(connection, row.id, log.ids)
     }
     hits = laws_and_audits.hit_ids(connection, row.id)
     kept_places = []

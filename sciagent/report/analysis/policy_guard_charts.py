@@ -17,7 +17,7 @@ from sciagent.domain.answers.reward_guards import GuardEstimate, PolicyGuards, R
 from sciagent.domain.safe_text_and_durations import cut
 from sciagent.report.parts.campaign_charts import COLOURS, LINES, figure, svg, with_chart_settings
 from sciagent.store.campaign_state.campaigns import CampaignRow
-from sciagent.store.learning import reward_versions
+from sciagent.store.learning import versioned_rewards
 from sciagent.store.results.evidence import read_watermark
 
 DRAWN = 40  # number of policies in a chart: the latest ones
@@ -108,9 +108,9 @@ class PolicySection(NamedTuple):
 
 def policies(connection: Connection, row: CampaignRow) -> PolicySection | None:
     """Returns the guards of the last version of rewards; None without a version."""
-    version = reward_versions.last_of_campaign(connection, row.id, read_watermark(connection))
+    version = versioned_rewards.last_of_campaign(connection, row.id, read_watermark(connection))
     if version is None:
         return None
-    published = reward_versions.get(connection, version)
+    published = versioned_rewards.get(connection, version)
     guards = RewardGuards.model_validate(published.guards)
     return PolicySection(published.id, published.watermark, guards, policy_charts(guards.policies))

@@ -44,7 +44,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, all_rungs, rungs
 from sciagent.store.database.ledger import ArtifactStore, Ledger
 from sciagent.store.results.evidence import register_ledger_properties
-from sciagent.store.views import campaign_counts, progress_and_comparisons
+from sciagent.store.views import campaign_counts_and_remarks, progress_and_comparisons
 from sciagent.store.views.report_episodes_and_proposers import episode_count
 from sciagent.store.views.report_queries import amendments, directives, events, funnel
 
@@ -69,7 +69,7 @@ def page(
 def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore, top: int) -> Mapping[str, Any]:
     """Returns the values of the report's template."""
     decisive_rungs = rungs(connection, row.id)  # without the controls
-    status = campaign_counts.counts(connection, row)
+    status = campaign_counts_and_remarks.counts(connection, row)
     passages = funnel(connection, row)
     rungs_with_controls = all_rungs(connection, row.id)
     spent = rung_spending_comparisons_and_worth.spending(connection, row, rungs_with_controls)

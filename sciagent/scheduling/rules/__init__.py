@@ -5,12 +5,12 @@ Each rule is a module with the settings of its YAML key and the rule itself. A n
 
 from __future__ import annotations
 
-from sciagent.scheduling.rules.best_rung import BestRungSpec
 from sciagent.scheduling.rules.exhaustive import ExhaustiveSpec
 from sciagent.scheduling.rules.halving import HalvingSpec
 from sciagent.scheduling.rules.lottery import LotterySpec
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.scheduling.rules.random import RandomSpec
+from sciagent.scheduling.rules.rank_by_one_rung import BestRungSpec
 from sciagent.scheduling.rules.rule_and_settings_bases import SchedulerSpec
 from sciagent.scheduling.rules.thresholds import ThresholdsSpec
 

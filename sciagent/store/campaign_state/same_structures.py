@@ -17,7 +17,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Verdict
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import Standing
-from sciagent.store.campaign_state import note_and_take_watermarks, standings
+from sciagent.store.campaign_state import candidate_standings, note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.engine import db_now
@@ -91,7 +91,7 @@ def relaxed_structures(
     for row in connection.execute(query):
         structure_of.setdefault(row.candidate_id, RelaxedStructure(*row))  # the first replicate counts
     seq_of = {}
-    for standing in standings.standings_of(connection, campaign_id, list(structure_of)):
+    for standing in candidate_standings.standings_of(connection, campaign_id, list(structure_of)):
         seq_of[standing.candidate_id] = standing.seq
     return sorted(structure_of.values(), key=lambda structure: seq_of[structure.candidate_id])
 

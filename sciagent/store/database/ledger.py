@@ -16,8 +16,8 @@ from sqlalchemy.engine import Connection, Engine
 
 from sciagent.errors import LedgerError
 from sciagent.store.database import migrate_and_back_up
+from sciagent.store.database.detect_and_rescue_lost_sqlite_file import LedgerFile
 from sciagent.store.database.engine import connect, ledger_url, read_only, sqlite_path
-from sciagent.store.database.rescue_deleted_sqlite_file import LedgerFile
 
 
 class ArtifactStore:

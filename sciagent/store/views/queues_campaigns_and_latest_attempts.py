@@ -19,7 +19,7 @@ from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import workers_and_capacity
 from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
-from sciagent.store.views.campaign_counts import spent_by_rung
+from sciagent.store.views.campaign_counts_and_remarks import spent_by_rung
 
 TIER_QUEUES = ("simulation", "high_fidelity")  # queues of the tiers, shown even without jobs and workers
 MAX_ATTEMPTS_READ = 20_000  # number of newest attempts that are read

@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.store.views.report_queries import stream, with_proposer
 
 _CC = t.campaign_candidate.c
@@ -75,7 +75,7 @@ _EPISODES = sa.select(*(_T[name] for name in EpisodeStart._fields)).where(_IS_EP
 
 def episode_count(connection: Connection, row: CampaignRow) -> int:
     """Number of episodes of the campaign."""
-    return campaign_counts.count(connection, t.trajectory, _T.campaign_id == row.id, _IS_EPISODE)
+    return campaign_counts_and_remarks.count(connection, t.trajectory, _T.campaign_id == row.id, _IS_EPISODE)
 
 
 def episodes_page(connection: Connection, row: CampaignRow, after: int, n: int) -> list[EpisodeStart]:

@@ -17,7 +17,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Verdict
 from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
-from sciagent.store.views.campaign_counts import LadderPlace, count, places
+from sciagent.store.views.campaign_counts_and_remarks import LadderPlace, count, places
 
 _CC = t.campaign_candidate.c
 ROWS_PER_CHUNK = 500

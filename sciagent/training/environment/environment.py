@@ -23,7 +23,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.proposing import briefing
+from sciagent.campaign.proposing import briefing_and_workbench
 from sciagent.errors import EpisodeError, UsageError
 from sciagent.rewards.candidate_worths_and_episode_rewards import reward_rows
 from sciagent.rewards.publish_versions import check_scheduler, law_of
@@ -33,7 +33,7 @@ from sciagent.rewards.show_and_compare_versions import RewardedEpisode, Rewarded
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_inputs, rollout_groups
-from sciagent.store.learning import reward_versions as rewards
+from sciagent.store.learning import versioned_rewards as rewards
 from sciagent.store.learning.reward_inputs import EpisodeRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.environment.checked_client_input import EpisodeRequest, shown, stated_answer, stated_call
@@ -220,7 +220,7 @@ class Environment:
         """Returns the first n tasks: all have the campaign's goal, each has a seed of its own."""
         if type(n) is not int or not 1 <= n <= MAX_TASKS:
             raise EpisodeError(400, f"n: {shown(n)} is no whole number from 1 to {MAX_TASKS}")
-        goal = briefing.goal(self.built)
+        goal = briefing_and_workbench.goal(self.built)
         seed = self.built.spec.seed
         tasks = []
         for number in range(n):

@@ -46,7 +46,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_inputs
 from sciagent.store.results import evidence
-from sciagent.store.views.campaign_counts import is_asked_about
+from sciagent.store.views.campaign_counts_and_remarks import is_asked_about
 from sciagent.training.evaluation.evaluation_command_answers import EvaluatedCampaign
 from sciagent.training.evaluation.evaluation_spec import SCRIPTED, ArmSpec, EvaluateSpec
 from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy

@@ -27,14 +27,14 @@ from sciagent.rewards.publish_versions import publish_groups
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.campaign_state import note_and_take_watermarks, proposer_trajectories
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies_and_roles, reward_versions
+from sciagent.store.learning import policies_and_roles, versioned_rewards
 from sciagent.store.learning import rollout_groups as group_rows
-from sciagent.store.learning.reward_versions import RewardVersionRow
 from sciagent.store.learning.rollout_groups import GroupRow
+from sciagent.store.learning.versioned_rewards import RewardVersionRow
 from sciagent.training.dataset_columns import rows_of
 from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.row_selection import NEGLIGIBLE, has_decided_turn, sampled_row, valued_row
-from sciagent.training.live.live_tasks import LiveTask, WeightedTask
+from sciagent.training.live.driven_task_campaigns import LiveTask, WeightedTask
 from sciagent.training.read_turns import RecordedEpisode
 from sciagent.training.rollouts.campaign_rollouts import count_step, obstacle_after_pause
 from sciagent.training.rollouts.lock_step import CarriedOut, NextTurn, RolloutRunner
@@ -248,7 +248,7 @@ def _add_episode(
     for cells in rows_of(connection, episode, turns, group.version, Counter()):
         if len(cells["ids"]) <= context:
             _add_row(group, cells, turn_ids, training)
-    reward_rows = reward_versions.of_version(connection, group.version, [episode.id])
+    reward_rows = versioned_rewards.of_version(connection, group.version, [episode.id])
     terms_of_turns = [reward.terms for reward in reward_rows if reward.turn_id is not None]
     for reward in reward_rows:
         is_outcome = reward.turn_id is None
@@ -439,8 +439,8 @@ class LocalWaves:
     def _reward_version(self, task: LiveTask, group_ids: Sequence[int]) -> RewardVersionRow:
         """Returns the version of the rewards of groups: one that an ended process has published, else a new one."""
         with self._ledger.read() as connection:
-            scope = reward_versions.scope_of(group_ids)
-            published = reward_versions.first_of_scope(connection, task.built.row.id, self._spec.hash, scope)
+            scope = versioned_rewards.scope_of(group_ids)
+            published = versioned_rewards.first_of_scope(connection, task.built.row.id, self._spec.hash, scope)
         return published or publish_groups(task.built, self._spec, group_ids)
 
     def _go_on(self) -> None:

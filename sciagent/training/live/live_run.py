@@ -26,8 +26,8 @@ from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.errors import UsageError
 from sciagent.rewards.reward_spec import RewardSpec, load_rewards
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import evaluations_and_turn_uses, reward_versions
-from sciagent.store.learning.reward_versions import RewardVersionRow
+from sciagent.store.learning import evaluations_and_turn_uses, versioned_rewards
+from sciagent.store.learning.versioned_rewards import RewardVersionRow
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.command_answers import StepSeconds, TrainedPolicy, TrainedStep
 from sciagent.training.dataset_building import build
@@ -40,7 +40,12 @@ from sciagent.training.learner.training_run import Tell
 from sciagent.training.learner.training_step import Learner, StepMetrics
 from sciagent.training.live import ray_rollout_actors, sampling_engines
 from sciagent.training.live.group_waves import Stopped
-from sciagent.training.live.late_verdicts_and_gathering import GatheredStep, Gatherer, LateVerdicts, TrainedGroup
+from sciagent.training.live.retrain_on_late_verdicts_and_gather_groups import (
+    GatheredStep,
+    Gatherer,
+    LateVerdicts,
+    TrainedGroup,
+)
 from sciagent.training.live.sampling_engines import Engine, Version
 from sciagent.training.settings import DatasetSettings, LiveSettings
 from sciagent.training.stopping_guards import EpisodeFacts, StepFacts, StopReason
@@ -159,11 +164,11 @@ class RunGuards:
             policies.update(policies_of_step)
         facts: list[EpisodeFacts] = []
         with self._ledger.read() as connection:
-            rows = [reward_versions.get(connection, version) for version in policies]
+            rows = [versioned_rewards.get(connection, version) for version in policies]
             now = read_watermark(connection)
             for row in rows:
                 if row.campaign_id not in self._campaigns:
-                    name = reward_versions.campaign_of(connection, row.id)
+                    name = versioned_rewards.campaign_of(connection, row.id)
                     self._campaigns[row.campaign_id] = open_campaign_for_people(self._ledger, name)
                 facts += self._facts(connection, row, now, policies[row.id])
         # rewards depend on their description and on the law, which values candidates without a verdict (0: no law)
@@ -183,7 +188,7 @@ class RunGuards:
     def _facts(
         self, connection: Connection, version: RewardVersionRow, now: int, policy: int
     ) -> tuple[EpisodeFacts, ...]:
-        rows = reward_versions.of_version(connection, version.id)
+        rows = versioned_rewards.of_version(connection, version.id)
         spec = RewardSpec.model_validate(version.spec)
         policies = {row.trajectory_id: policy for row in rows}
         return episode_facts(self._campaigns[version.campaign_id], connection, rows, spec, now, policies)

@@ -26,8 +26,8 @@ from sciagent.inputs.environment_variables import lease_seconds, models_folder
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.learner.load_and_publish import LoadedModel, load
+from sciagent.training.live.driven_task_campaigns import driven
 from sciagent.training.live.group_waves import LocalWaves, Stopped, Wave, Waves
-from sciagent.training.live.live_tasks import driven
 from sciagent.training.live.sampling_engines import (
     Engine,
     InProcessEngine,

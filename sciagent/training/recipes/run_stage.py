@@ -29,7 +29,7 @@ from sciagent.training.evaluation.run_evaluation import Evaluation, Tell
 from sciagent.training.learner.run_state import ScalarWriter
 from sciagent.training.learner.training_run import train
 from sciagent.training.live.live_run import train_live
-from sciagent.training.random_models import ModelShape, add_random_model
+from sciagent.training.random_weights_and_trained_tokenizer import ModelShape, add_random_model
 from sciagent.training.recipes.recipe_file import AuditStage, EpisodesStage, LiveStage, RecipeSpec, RowsStage, StageSpec
 from sciagent.training.recipes.recipe_folder_and_stop import Interrupted, StageFolder, Stopping
 from sciagent.training.recipes.training_charts_and_html_report import RUN

@@ -19,8 +19,8 @@ from sciagent.agent.tools.candidate_references_and_stated_predictions import MAX
 from sciagent.agent.tools.tool_contract_and_calls import Past
 from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
-from sciagent.campaign.proposing import briefing
-from sciagent.campaign.proposing.briefing import AgentWorkbench
+from sciagent.campaign.proposing import briefing_and_workbench
+from sciagent.campaign.proposing.briefing_and_workbench import AgentWorkbench
 from sciagent.campaign.proposing.proposal_novelty import best_candidates
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
@@ -153,20 +153,20 @@ def take(connection: Connection, built: Built, begins: str = "now", seed: int = 
     campaign_id = built.row.id
     part = part_of(connection, campaign_id, beginning(begins), seed)
     best = best_candidates(connection, built, MAX_LOOKED_UP, part)
-    lines = briefing.measured_lines(connection, built, list(best))
+    lines = briefing_and_workbench.measured_lines(connection, built, list(best))
     if part.is_whole:
-        left = briefing.remaining_budget(connection, built)
+        left = briefing_and_workbench.remaining_budget(connection, built)
     else:
-        left = briefing.whole_budget(built, connection)
+        left = briefing_and_workbench.whole_budget(built, connection)
     return Snapshot(
         watermark=read_watermark(connection),
         seq=next_seq(connection, campaign_id) if part.end is None else part.end,
-        goal=briefing.goal(built),
-        digest=briefing.digest(connection, built, part),
+        goal=briefing_and_workbench.goal(built),
+        digest=briefing_and_workbench.digest(connection, built, part),
         left=left,
         board=tuple(best.values()),
         results={candidate.key: lines[id_] for id_, candidate in best.items()},
-        recent=tuple(briefing.recent(connection, built, MAX_LOOKED_UP, part)),
+        recent=tuple(briefing_and_workbench.recent(connection, built, MAX_LOOKED_UP, part)),
         keys=keys_of(connection, campaign_id, part),
         drawn=part.seqs,
     )

@@ -23,7 +23,12 @@ from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry,
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.policy_identity import SCRIPT
 from sciagent.errors import UsageError
-from sciagent.store.campaign_state import campaigns, note_and_take_watermarks, proposer_trajectories, standings
+from sciagent.store.campaign_state import (
+    campaigns,
+    candidate_standings,
+    note_and_take_watermarks,
+    proposer_trajectories,
+)
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import NOT_SAMPLED, NOT_SAMPLED_HERE, Asked, NewTurn
 from sciagent.store.job_queue import reservations_and_bookings
@@ -74,7 +79,7 @@ class StepWriter(CampaignWorkbench):
         candidates.write_families(connection, families)
         aliases = [(ids[candidate.key], entry.given.text) for entry, candidate in parsed if entry.given.text]
         candidates.enter_aliases(connection, aliases)
-        members = standings.members(connection, self._built.row.id, list(ids.values()))
+        members = candidate_standings.members(connection, self._built.row.id, list(ids.values()))
         proposed = self._write_proposals(connection, ids)
         self._write_parents(connection, proposed)
         self._write_results(connection, _first_proposals(proposed, members), ids)

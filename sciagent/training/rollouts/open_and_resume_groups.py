@@ -19,7 +19,7 @@ from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.agent.turns_to_token_rows import calls_of
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LlmSpec
-from sciagent.campaign.proposing import briefing
+from sciagent.campaign.proposing import briefing_and_workbench
 from sciagent.campaign.proposing.source_contract_and_scripts import next_episode
 from sciagent.domain.answers.candidate_and_value_answers import AnswerModel
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
@@ -142,7 +142,7 @@ def open_groups(
     opened_groups = []
     for mark in marks:
         frozen = shared_snapshot or snapshot.take(connection, built, plan.begins, mark.seed)
-        budget_text = briefing.remaining_budget_text(frozen.left)
+        budget_text = briefing_and_workbench.remaining_budget_text(frozen.left)
         for proposer in _with_skills(spec, plan.skills):
             skills = [skill.prompt_text for skill in proposer.skills]
             messages = opening(frozen.goal, frozen.digest, budget_text, tools.listed, structured, skills, words.many)

@@ -27,8 +27,8 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import ArtifactFile, Fi
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import UsageError
 from sciagent.verification.declarations_and_availability import interpreter_of
-from sciagent.verification.sandbox.links_to_processes import ZygoteDiedError, ZygoteLink
 from sciagent.verification.sandbox.messages import Job, Limits, Sent, StoredFile, finding_from_wire
+from sciagent.verification.sandbox.nursery_pool_and_links import ZygoteDiedError, ZygoteLink
 from sciagent.verification.verifier_contract import BaseVerifier
 
 __all__ = ["HostResult", "Limits", "Request", "StoredFile", "Worker"]

@@ -25,7 +25,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.campaign.fake_verifiers import CAMPAIGN, make_folder  # noqa: F401
 
 # What the file may say
@@ -165,7 +165,7 @@ def run(ledger: Ledger) -> CampaignCounts:
     with Driver(open_stored(ledger, "weekly", "test").built) as driver:
         driver.run()
     with ledger.read() as connection:
-        return campaign_counts.counts(connection, campaigns.get(connection, "weekly"))
+        return campaign_counts_and_remarks.counts(connection, campaigns.get(connection, "weekly"))
 
 
 def test_a_resumed_campaign_counts_what_was_spent_in_the_last_seven_days(
@@ -221,7 +221,7 @@ def test_a_rate_that_is_used_up_holds_back_only_what_takes_it(
         driver.session.budget.spend(Cost(lab_slots=1))
         assert driver.run() is CampaignState.BUDGET_SPENT
     with ledger.read() as connection:
-        done = campaign_counts.counts(connection, campaigns.get(connection, "weekly")).rungs[-1].done
+        done = campaign_counts_and_remarks.counts(connection, campaigns.get(connection, "weekly")).rungs[-1].done
     assert done == len(MOLECULES) - len(slotted)
     assert stop_reason(built).startswith("lab_slots: 1 of 1 in seven days; more on 20")
 

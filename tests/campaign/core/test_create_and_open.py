@@ -15,7 +15,7 @@ from sciagent.campaign.core.create_and_open import Entered, EntryKind, create_or
 from sciagent.campaign.file import campaign_spec
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.people.import_values import import_file
-from sciagent.campaign.people.verify_and_calculate import verify_one
+from sciagent.campaign.people.verify_calculate_and_add import verify_one
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties_and_levels import Level
 from sciagent.store.database.ledger import Ledger

@@ -19,7 +19,7 @@ from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.states_and_needs import Standing
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
-from sciagent.store.campaign_state import directives, standings
+from sciagent.store.campaign_state import candidate_standings, directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
 from sciagent.verification.sandbox.host import HostResult
@@ -78,7 +78,7 @@ def pass_fast_rungs(built: Built, connection: Any, ids: list[int]) -> None:
 
 
 def stand(built: Built, connection: Any, ids: list[int]) -> list[dict[str, Any]]:
-    found = [dict(standings.get(connection, built.row.id, id_)) for id_ in ids]
+    found = [dict(candidate_standings.get(connection, built.row.id, id_)) for id_ in ids]
     return [{name: value for name, value in one.items() if name != "updated_at"} for one in found]
 
 
@@ -86,7 +86,7 @@ def test_what_is_in_hand_says_what_the_ledger_says(built: Built) -> None:
     with built.ledger.begin() as connection:
         entered = candidates.enter(connection, alkanes(len(ANSWERS)))
         ids = [entered[one.key] for one in alkanes(len(ANSWERS))]
-        standings.add(connection, built.row.id, [{"candidate_id": i, "in_seeds": False} for i in ids])
+        candidate_standings.add(connection, built.row.id, [{"candidate_id": i, "in_seeds": False} for i in ids])
         pass_fast_rungs(built, connection, ids)
         assert {one["position"] for one in stand(built, connection, ids)} == {XTB}
         directives.write(connection, built.row.id, Verb.HOLD, "me", "not yet", candidate_id=ids[0])
@@ -113,7 +113,7 @@ def test_an_answer_that_stood_already_is_read(built: Built) -> None:
     with built.ledger.begin() as connection:
         entered = candidates.enter(connection, alkanes(1))
         [id_] = entered.values()
-        standings.add(connection, built.row.id, [{"candidate_id": id_, "in_seeds": False}])
+        candidate_standings.add(connection, built.row.id, [{"candidate_id": id_, "in_seeds": False}])
         pass_fast_rungs(built, connection, [id_])
         first = said(built, connection, XTB, {id_: Finding("a", Outcome.OK, (gap(5.0),))})
         second = said(built, connection, XTB, {id_: Finding("a", Outcome.OK, (gap(50.0),))})
@@ -127,7 +127,7 @@ def test_replicates_are_judged_by_their_mean(built: Built) -> None:
     """The gate ends at 40 eV: each of two replicates alone would say the other thing."""
     with built.ledger.begin() as connection:
         [(key, id_)] = candidates.enter(connection, alkanes(1)).items()
-        standings.add(connection, built.row.id, [{"candidate_id": id_, "in_seeds": False}])
+        candidate_standings.add(connection, built.row.id, [{"candidate_id": id_, "in_seeds": False}])
         pass_fast_rungs(built, connection, [id_])
         rung, [candidate] = built.rungs[XTB], candidates.load(connection, [id_]).values()
         standing = []
@@ -145,7 +145,7 @@ def test_a_rung_that_was_passed_over_does_not_throw_a_candidate_back(built: Buil
     """A veto that is taken back leaves it settled by the terminal rung, although no xTB answer is there."""
     with built.ledger.begin() as connection:
         [(key, id_)] = candidates.enter(connection, alkanes(1)).items()
-        standings.add(connection, built.row.id, [{"candidate_id": id_, "in_seeds": False}])
+        candidate_standings.add(connection, built.row.id, [{"candidate_id": id_, "in_seeds": False}])
         pass_fast_rungs(built, connection, [id_])
         settle(connection, built, said(built, connection, DFT, {id_: Finding(key, Outcome.OK, (gap(4.3),))}))
         before = stand(built, connection, [id_])

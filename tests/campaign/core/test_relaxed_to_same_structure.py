@@ -28,11 +28,11 @@ from sciagent.errors import UsageError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.rewards.candidate_states_lots_and_episode_starts import states
 from sciagent.rewards.reward_term_contract import Settlement
-from sciagent.store.campaign_state import directives, standings
+from sciagent.store.campaign_state import candidate_standings, directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
 from sciagent.store.results.evidence import read_watermark
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.verification.sandbox.host import HostResult
 
 CAMPAIGN = """\
@@ -73,7 +73,7 @@ class Salts:
         self.crystals = crystals
         entered = candidates.enter(connection, crystals)
         self.ids = [entered[crystal.key] for crystal in crystals]
-        standings.add(connection, built.row.id, [{"candidate_id": i, "in_seeds": False} for i in self.ids])
+        candidate_standings.add(connection, built.row.id, [{"candidate_id": i, "in_seeds": False} for i in self.ids])
         for position in (SAFETY, CHECKS):
             settle(connection, built, self.said(position, {i: () for i in range(len(crystals))}))
 
@@ -115,7 +115,7 @@ class Salts:
         settle(self.connection, self.built, settlings)
 
     def rows(self) -> list[dict[str, Any]]:
-        found = [dict(standings.get(self.connection, self.built.row.id, id_)) for id_ in self.ids]
+        found = [dict(candidate_standings.get(self.connection, self.built.row.id, id_)) for id_ in self.ids]
         return [{name: value for name, value in row.items() if name != "updated_at"} for row in found]
 
     def fell(self) -> list[bool]:
@@ -184,7 +184,7 @@ def test_the_later_of_two_is_dropped_before_the_dearer_rung_and_names_the_first(
         )
         made.settle(made.said(ELASTIC, {0: bulk_modulus(25.0)}))
         assert made.rows()[0]["is_hit"]
-        assert campaign_counts.hits(connection, built.row.id) == 1
+        assert campaign_counts_and_remarks.hits(connection, built.row.id) == 1
 
 
 def test_of_several_that_come_at_once_the_first_of_the_campaign_goes_on(built: Built) -> None:
@@ -332,7 +332,7 @@ def test_of_two_that_the_terminal_rung_relaxes_one_is_a_hit(cheap: Built) -> Non
         first, second = made.rows()
         assert (first["standing"], first["is_hit"]) == (Standing.SETTLED, True)
         assert (second["standing"], second["reason"], second["is_hit"]) == (Standing.DROPPED, SAME, False)
-        assert campaign_counts.hits(connection, cheap.row.id) == 1
+        assert campaign_counts_and_remarks.hits(connection, cheap.row.id) == 1
         named = made.named(1)
     with pytest.raises(UsageError, match="no rung is left to which it could go on"):
         hold_release_veto_and_promote.promote(cheap, named, "me", "a test")

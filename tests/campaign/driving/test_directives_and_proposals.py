@@ -19,7 +19,7 @@ from sciagent.domain.states_and_needs import CampaignState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.support.chat_server import ChatServer, answer, calls
 from tests.support.plugins import installed
 
@@ -224,7 +224,7 @@ def test_a_server_that_refuses_an_option_is_asked_without_it_and_says_so_once(
     with ledger.read() as connection:
         events = connection.execute(sa.select(t.event.c.payload).where(t.event.c.kind == "option_refused"))
         [payload] = events.scalars()
-        notes = campaign_counts.counts(connection, campaigns.get(connection, "asked")).notes
+        notes = campaign_counts_and_remarks.counts(connection, campaigns.get(connection, "asked")).notes
     assert payload["option"] == "top_p" and "Unsupported parameter: top_p" in payload["why"]
     [note] = notes
     assert note.startswith("the server of m-1 refuses top_p, which requests leave out: ")
@@ -288,7 +288,7 @@ def test_a_slow_model_is_asked_again_while_most_of_the_budget_is_left(
         assert driver.intake.n_proposals == len(QUINONES)
     assert ended is CampaignState.FAILED
     with ledger.read() as connection:
-        done = campaign_counts.counts(connection, campaigns.get(connection, "acceptors"))
+        done = campaign_counts_and_remarks.counts(connection, campaigns.get(connection, "acceptors"))
     assert done.rungs[2].done >= 20, done.rungs
     assert str(done.stop_reason).startswith("the model failed 5 times in a row: ")
 

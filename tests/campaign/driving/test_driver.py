@@ -11,7 +11,7 @@ from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.answers.status_and_comparison import RungCounts
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.support.campaigns import write_campaign
 
 
@@ -21,7 +21,7 @@ def opened(folder: Path, file: Path) -> Built:
 
 def last_rung(built: Built) -> RungCounts:
     with built.ledger.read() as connection:
-        return campaign_counts.counts(connection, campaigns.get(connection, built.row.name)).rungs[-1]
+        return campaign_counts_and_remarks.counts(connection, campaigns.get(connection, built.row.name)).rungs[-1]
 
 
 def test_a_timeout_is_tried_again_under_a_larger_limit(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from sciagent.rewards.show_and_compare_versions import show
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.training.rollouts.campaign_rollouts import no_source
 from tests.support.watched import BETTER, CONTROL, GAMING, HONEST, TEXT, opened, roll_out
 
@@ -71,7 +71,7 @@ def test_a_control_changes_no_verdict_no_worth_and_no_reward(ledger: Ledger, tmp
         with ledger.read() as connection:
             row = campaigns.get(connection, name)
             places = connection.execute(sa.select(*columns).select_from(p).where(cc.campaign_id == row.id)).all()
-            counts = campaign_counts.counts(connection, row)
+            counts = campaign_counts_and_remarks.counts(connection, row)
         shown = show(ledger, publish(ledger, name, SETTLED).version)
         terms = [turn.terms["evidence"] for episode in shown.episodes for turn in episode.turns]
         found.append((sorted(places), [rung.passed for rung in counts.rungs], terms))
@@ -117,5 +117,5 @@ def test_known_evidence_of_the_control_is_reused(ledger: Ledger, tmp_path: Path)
     assert controlled(first) and not controlled(again)
     assert again.control is not None
     with ledger.read() as connection:
-        reused = campaign_counts.reuses_by_rung(connection, again.row.id)
+        reused = campaign_counts_and_remarks.reuses_by_rung(connection, again.row.id)
     assert reused[again.control.id] == len(controlled(first))

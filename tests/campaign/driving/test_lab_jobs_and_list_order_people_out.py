@@ -14,12 +14,12 @@ from sciagent.campaign.driving import lab_jobs_and_list_order
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.people import find_candidate, hold_release_veto_and_promote
 from sciagent.domain.states_and_needs import CampaignState
-from sciagent.lab import claims_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.lab.conftest import CAMPAIGN, drive
 from tests.lab.test_record_and_review_answers import entry, place
 from tests.support.chat_server import ChatServer
@@ -104,8 +104,8 @@ def test_a_task_with_a_vial_or_a_claim_stays(built: Built, monkeypatch: pytest.M
     vial, claimed, free = others
 
     before = len(decided(built, "withdraw"))
-    claims_and_vials.register(built, vial, "ben", "free base", "made")
-    claims_and_vials.claim(built, claimed, "ben")
+    claims_costs_and_vials.register(built, vial, "ben", "free base", "made")
+    claims_costs_and_vials.claim(built, claimed, "ben")
     monkeypatch.setattr(lab_jobs_and_list_order, "REORDER_INTERVAL", timedelta(0))
     drive(built)
     assert {vial, claimed} <= set(listed(built)) and decided(built, "withdraw")[before:] == [others[free]]
@@ -134,7 +134,7 @@ def test_no_more_stays_on_the_list_than_the_goal_is_likely_to_need(
         record_and_review_answers.enter(built, task_id, entry(gap(smiles)))
     drive(built)
     with built.ledger.read() as connection:
-        hits = campaign_counts.hits(connection, built.row.id)
+        hits = campaign_counts_and_remarks.hits(connection, built.row.id)
     goal = built.spec.goal.model_copy(update={"count": hits + 1})
     nearer = Built(built.ledger, built.row, built.spec.model_copy(update={"goal": goal}), built.rungs)
     assert len(listed(built)) == 3

@@ -15,7 +15,7 @@ from sciagent.domain.states_and_needs import CampaignState
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import reservations_and_bookings
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 
 N = 60
 MOLECULES = tuple(f"{'C' * a}O{'C' * b}" for a in range(1, 16) for b in range(1, 5) if a >= b or b > 15)[:N]
@@ -99,7 +99,7 @@ def test_core_seconds_are_overrun_by_at_most_one_job_a_worker(tmp_path: Path) ->
         assert driver.run() is CampaignState.BUDGET_SPENT
     ledger = driver.built.ledger
     with ledger.read() as connection:
-        spent = campaign_counts.spent(connection, driver.built.row.id)["core_seconds"]
+        spent = campaign_counts_and_remarks.spent(connection, driver.built.row.id)["core_seconds"]
         a = t.attempt.c
         dearest = max(cost["core_seconds"] for cost in connection.execute(sa.select(a.cost)).scalars())
     assert 0 < counted(ledger, t.job.c.state)["done"] < len(MOLECULES)
@@ -115,7 +115,9 @@ def test_a_stop_gives_back_what_waits_and_the_next_run_does_it(tmp_path: Path) -
     assert set(after) <= {"done", "queued"} and 0 < after["done"] < len(MOLECULES)
     assert set(counted(ledger, t.attempt.c.state, paid)) <= {"done", "cancelled"}
     with ledger.read() as connection:
-        pending = campaign_counts.count(connection, t.campaign_candidate, t.campaign_candidate.c.standing == "pending")
+        pending = campaign_counts_and_remarks.count(
+            connection, t.campaign_candidate, t.campaign_candidate.c.standing == "pending"
+        )
         assert pending == after.get("queued", 0)
     ledger.close()
     with open_driver(tmp_path) as again:

@@ -12,7 +12,7 @@ from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.store.campaign_state import directives
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.support.elsewhere import again, counts, driven, driver, molecules, processes, until, whole, working, written
 
 
@@ -62,7 +62,7 @@ def test_who_stops_a_campaign_now_ends_what_runs_elsewhere_and_it_waits(ledger: 
         query = sa.select(t.attempt.c.state, t.attempt.c.cost, t.job.c.kills, t.job.c.losses)
         query = query.join(t.job, t.job.c.id == t.attempt.c.job_id).where(t.job.c.state == "queued")
         (attempt,) = connection.execute(query).all()
-        spent = campaign_counts.spent(connection, built.row.id)["core_seconds"]
+        spent = campaign_counts_and_remarks.spent(connection, built.row.id)["core_seconds"]
     assert (attempt.state, attempt.kills, attempt.losses) == ("cancelled", 0, 0)
     assert attempt.cost["core_seconds"] > 0 and spent >= attempt.cost["core_seconds"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sciagent import Campaign
-from sciagent.store.views.campaign_counts import verifications
+from sciagent.store.views.campaign_counts_and_remarks import verifications
 
 TEXT = """
 campaign: {name}

@@ -14,7 +14,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.file.subject_and_safety import is_reason
-from sciagent.campaign.people.verify_and_calculate import verify_one
+from sciagent.campaign.people.verify_calculate_and_add import verify_one
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.campaign_state import campaigns

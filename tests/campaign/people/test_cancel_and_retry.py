@@ -14,7 +14,7 @@ from sciagent.campaign.people.cancel_and_retry import cancel, retry
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import reservations_and_bookings
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.support.elsewhere import again, counts, driver, molecules, processes, running, until, working, written
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -47,7 +47,7 @@ def test_cancelling_a_running_job_of_the_local_pool_leaves_the_others_alone(ledg
         attempt = connection.execute(sa.select(t.attempt).where(t.attempt.c.job_id == job_id)).mappings().one()
         assert (attempt["state"], attempt["outcome"]) == ("cancelled", "lost")
         assert attempt["cost"]["core_seconds"] > 0
-        spent = campaign_counts.spent(connection, built.row.id)["core_seconds"]
+        spent = campaign_counts_and_remarks.spent(connection, built.row.id)["core_seconds"]
         costs = connection.execute(sa.select(t.attempt.c.cost)).scalars()
         assert spent == pytest.approx(sum(cost.get("core_seconds", 0.0) for cost in costs))
         assert reservations_and_bookings.reserved(connection, built.row.id) == {}

@@ -16,18 +16,18 @@ from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import amend_pause_stop_and_resume, hold_release_veto_and_promote
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
-from sciagent.campaign.people.verify_and_calculate import add
+from sciagent.campaign.people.verify_calculate_and_add import add
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.states_and_needs import CampaignState, JobState, Standing
 from sciagent.errors import UsageError
 from sciagent.report.status_best_trace import best
-from sciagent.store.campaign_state import campaigns, directives, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings, directives
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, leases, reservations_and_bookings
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.support.campaigns import write_campaign
 
 MOLECULES = ("C", "O", "N", "CO", "CF")
@@ -48,7 +48,7 @@ def named(built: Built, text: str) -> FoundCandidate:
 def stands(built: Built, text: str) -> dict[str, Any]:
     one = named(built, text)
     with built.ledger.read() as connection:
-        return dict(standings.get(connection, built.row.id, one.id))
+        return dict(candidate_standings.get(connection, built.row.id, one.id))
 
 
 def jobs_of(built: Built, text: str) -> dict[str, str]:
@@ -69,7 +69,7 @@ def enter(built: Built, *texts: str) -> list[Any]:
 
 def status(built: Built) -> CampaignCounts:
     with built.ledger.read() as connection:
-        return campaign_counts.counts(connection, campaigns.get(connection, built.row.name))
+        return campaign_counts_and_remarks.counts(connection, campaigns.get(connection, built.row.name))
 
 
 def at(built: Built, label: str) -> Any:
@@ -136,7 +136,9 @@ def test_a_veto_takes_a_hit_out_and_a_release_brings_it_back(built: Built) -> No
     with built.ledger.read() as connection:
         row = campaigns.get(connection, "small")
         assert hit.key not in {r.key for r in best(connection, row, 9)}
-        assert hit.key not in {r["key"] for r in standings.best_with_worth(connection, row.id, 9)}  # no parent either
+        assert hit.key not in {
+            r["key"] for r in candidate_standings.best_with_worth(connection, row.id, 9)
+        }  # no parent either
     hold_release_veto_and_promote.release(people(built), one, "ann", "it was the other flask")
     again = stands(built, one.key)
     assert {k: again[k] for k in was if k != "updated_at"} == {k: was[k] for k in was if k != "updated_at"}
@@ -155,7 +157,7 @@ def test_a_vetoed_candidate_that_no_evidence_speaks_for_stands_again_as_it_stood
     }
     fallen["position"] = at(built, "dft").rules.position
     with built.ledger.begin() as connection:
-        standings.update(connection, built.row.id, named(built, one).id, **fallen)
+        candidate_standings.update(connection, built.row.id, named(built, one).id, **fallen)
         new = jobs.NewJob(built.row.id, at(built, "dft").id, named(built, one).id, 0, "e" * 64, 0.0)
         [made] = jobs.create_many(connection, [new])
         connection.execute(sa.update(t.job).where(t.job.c.id == made).values(state="failed", outcome="timeout"))
@@ -226,7 +228,7 @@ def test_a_veto_cancels_what_waits_and_gives_its_place_back(built: Built) -> Non
     assert (done.standing, done.cancelled) == ("vetoed", ("dft",))
     with built.ledger.read() as connection:
         assert reservations_and_bookings.reserved(connection, built.row.id) == {}
-        assert campaign_counts.jobs_by_rung(connection, built.row.id).get(at(built, "dft").id, 0) == 0
+        assert campaign_counts_and_remarks.jobs_by_rung(connection, built.row.id).get(at(built, "dft").id, 0) == 0
     hold_release_veto_and_promote.release(people(built), named(built, "CF"), "bob", "yes")
     assert stands(built, "CF")["position"] == at(built, "xtb").rules.position  # a veto ends a promotion
     run(built)

@@ -294,6 +294,15 @@ def test_a_value_that_came_before_the_other_columns_is_corrected_once(ledger: Le
     assert (report.recorded, report.revised) == (1, 1) and sorted(values(ledger)["CCO"]) == [1.7, 3.15]
 
 
+def test_a_row_that_is_corrected_to_the_value_of_another_file_stays_a_measurement(
+    ledger: Ledger, file: Path, tmp_path: Path
+) -> None:
+    run(ledger, file, "smiles,gap\nCCO,3.1\n")
+    run(ledger, tmp_path / "second.csv", "smiles,gap\nCCO,3.2\n", replicate=True)
+    run(ledger, file, "smiles,gap\nCCO,3.2\n", revise="typed wrongly")
+    assert values(ledger)["CCO"] == [3.2, 3.2]
+
+
 def test_a_cell_that_was_empty_may_be_filled_without_a_reason(ledger: Ledger, file: Path) -> None:
     columns = (GAP, Column("mu", "dipole"))
     run(ledger, file, "smiles,gap,mu\nCCO,3.1,\n", *columns)

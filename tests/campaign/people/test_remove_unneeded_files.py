@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from sciagent.campaign.people import remove_unneeded_files
 from sciagent.report import candidate_history
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
@@ -45,7 +45,7 @@ def ids(ledger: Ledger) -> list[int]:
     with ledger.begin() as connection:
         row = rows.campaign(connection)
         found = rows.entered(connection, row, 3)
-        standings.update(connection, row.id, found[1], is_hit=True)
+        candidate_standings.update(connection, row.id, found[1], is_hit=True)
         return found
 
 

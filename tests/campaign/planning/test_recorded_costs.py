@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sciagent.campaign.people.verify_and_calculate import rungs_for
+from sciagent.campaign.people.verify_calculate_and_add import rungs_for
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.scheduling.array_types import Array
 from sciagent.verification.cost_models import expected_ratio, ratio_90th_percentile

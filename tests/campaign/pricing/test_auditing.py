@@ -23,7 +23,7 @@ from sciagent.report.analysis.audit_results import audit, population
 from sciagent.report.page.html_page import page
 from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.candidate_pool import Purchase
-from sciagent.store.campaign_state import campaigns, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, laws_and_audits
@@ -56,8 +56,8 @@ class Stage:
             ids = candidates.enter(connection, molecules)
             self.ids = [ids[m.key] for m in molecules]
             members = [{"candidate_id": i, "proposal_id": None, "in_seeds": False} for i in self.ids]
-            standings.add(connection, self.campaign, members)
-            standings.update_many(connection, self.campaign, {i: {"position": PAID} for i in self.ids})
+            candidate_standings.add(connection, self.campaign, members)
+            candidate_standings.update_many(connection, self.campaign, {i: {"position": PAID} for i in self.ids})
         p = np.linspace(0.0, 0.5, N)
         self.law: Any = SimpleNamespace(is_learnt=True, price=45.0, index=p / COST, expected=p)
         self.restart()
@@ -93,7 +93,7 @@ class Stage:
     def stand(self, standing: Standing, *of: int, **more: Any) -> None:
         ids = {int(self.pool.ids[row]): {"standing": standing, **more} for row in of}
         with self.built.ledger.begin() as connection:
-            standings.update_many(connection, self.campaign, ids)
+            candidate_standings.update_many(connection, self.campaign, ids)
             self.pool.mark_changed(list(ids))
             self.pool.refresh(connection)
 

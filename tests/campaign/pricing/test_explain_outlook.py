@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.create_and_open import create_or_open, open_campaign_for_people
 from sciagent.campaign.file.campaign_spec import load_spec
-from sciagent.campaign.people.verify_and_calculate import add
+from sciagent.campaign.people.verify_calculate_and_add import add
 from sciagent.campaign.planning.expected_hits_and_rung_worth import plan
 from sciagent.campaign.pricing import explain_outlook
 from sciagent.campaign.pricing.explain_outlook import forecasts, outlook_in, sentence

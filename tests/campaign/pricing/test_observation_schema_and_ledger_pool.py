@@ -27,11 +27,11 @@ from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.scheduling.law.similarity import order_of
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, laws_and_audits
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.verification import verifier_registry
 from sciagent.verification.sandbox.host import HostResult
 from tests.campaign.fake_verifiers import Point
@@ -79,7 +79,7 @@ def test_what_was_kept_in_step_is_what_is_made_anew(ran: tuple[Built, LedgerPool
 def test_the_board_says_what_the_ledger_says(ran: tuple[Built, LedgerPool]) -> None:
     built, kept = ran
     with built.ledger.read() as connection:
-        stands = standings.arrivals(connection, built.row.id, 0, 1000)
+        stands = candidate_standings.arrivals(connection, built.row.id, 0, 1000)
     assert [s.candidate_id for s in stands] == kept.ids.tolist()
     settled = np.array([s.standing == Standing.SETTLED for s in stands])
     assert settled.sum() == 7
@@ -132,8 +132,8 @@ def test_what_another_campaign_answered_is_taken_first_and_costs_nothing(ran: tu
     with Driver(second) as driver:
         driver.run()
     with built.ledger.read() as connection:
-        status = campaign_counts.counts(connection, second.row)
-        reused = campaign_counts.reuses_by_rung(connection, second.row.id)
+        status = campaign_counts_and_remarks.counts(connection, second.row)
+        reused = campaign_counts_and_remarks.reuses_by_rung(connection, second.row.id)
     known = int((~np.isnan(kept.scores[:, -1])).sum())
     assert reused[second.rungs[-1].id] == known
     assert status.rungs[-1].jobs == 2
@@ -240,7 +240,7 @@ def test_no_rung_is_taken_before_a_lower_one_on_which_an_objective_rests(
     dipole, good, top = built.rungs
     with built.ledger.begin() as connection:
         id_ = candidates.enter(connection, alkanes(1))[alkanes(1)[0].key]
-        standings.add(connection, built.row.id, [{"candidate_id": id_, "in_seeds": False}])
+        candidate_standings.add(connection, built.row.id, [{"candidate_id": id_, "in_seeds": False}])
         answer(connection, built, good, id_, gap(5.0))
         answer(connection, built, top, id_, gap(5.0))
     assert pool(built).known == {}, "the answer of `good` is known, but the dipole is not"
@@ -254,7 +254,7 @@ def test_no_rung_is_taken_before_a_lower_one_on_which_an_objective_rests(
     with built.ledger.begin() as connection:
         for rung in built.rungs:
             settle(connection, built, [Settling(id_, rung.rules.position)])
-        assert standings.get(connection, built.row.id, id_)["is_hit"]
+        assert candidate_standings.get(connection, built.row.id, id_)["is_hit"]
 
 
 def answer(connection: Connection, built: Built, rung: BuiltRung, id_: int, *measured: Measured) -> None:

@@ -19,7 +19,7 @@ from sciagent.report.status_best_trace import episode
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.support.chat_server import ChatServer, answer, calls
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -82,9 +82,12 @@ def test_what_a_model_proposes_becomes_candidates_and_every_token_is_kept(
     with ledger.read() as connection:
         row = campaigns.get(connection, "talking")
         assert (
-            campaign_counts.count(connection, t.campaign_candidate, t.campaign_candidate.c.campaign_id == row.id) == 6
+            campaign_counts_and_remarks.count(
+                connection, t.campaign_candidate, t.campaign_candidate.c.campaign_id == row.id
+            )
+            == 6
         )
-        spent = campaign_counts.spent(connection, row.id)
+        spent = campaign_counts_and_remarks.spent(connection, row.id)
         told = episode(connection, row, 1)
     turns, began = rows(ledger, t.turn), rows(ledger, t.trajectory)
     assert [one["number"] for one in began] == [1, 2] and all(one["state"] == "ended" for one in began)

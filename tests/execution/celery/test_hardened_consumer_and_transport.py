@@ -1,4 +1,4 @@
-"""What workers on both real brokers take, and what they refuse."""
+"""Workers on both real brokers take tokens, and refuse all other messages."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from sciagent.execution.slurm.array_folders_submission_and_polling import ElementStatus, Slurm, Spool, spools
 from sciagent.execution.slurm.site_profile import SiteProfile
-from sciagent.execution.slurm.submit_and_poll_arrays import ElementStatus, Slurm, Spool, spools
 from tests.support.slurm_cluster import NoSlurmError, SlurmCluster, running_slurm
 
 PATIENCE_SECONDS = 120.0

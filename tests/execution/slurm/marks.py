@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.execution.slurm.submit_and_poll_arrays import Spool
+from sciagent.execution.slurm.array_folders_submission_and_polling import Spool
 
 
 @pytest.fixture

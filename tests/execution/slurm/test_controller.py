@@ -12,15 +12,15 @@ import sqlalchemy as sa
 from sciagent.campaign.driving.driver import Driver
 from sciagent.errors import CampaignError
 from sciagent.execution.slurm.array_element import ElementTask
+from sciagent.execution.slurm.array_folders_submission_and_polling import spools
 from sciagent.execution.slurm.controller import SlurmController, expected_seconds, fits_element, grouped
 from sciagent.execution.slurm.site_profile import SiteProfile
-from sciagent.execution.slurm.submit_and_poll_arrays import spools
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import cluster_reservations, offers
+from sciagent.store.job_queue import cluster_reservations, offers_claims_and_ended_jobs
 from sciagent.store.job_queue.cluster_reservations import WaitingExternalJob
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.execution.slurm.conftest import profile
 from tests.support.elsewhere import again, counts, driver, molecules, until, whole, written
 from tests.support.slurm_cluster import SlurmCluster
@@ -79,7 +79,7 @@ def test_what_slurm_refuses_for_ever_ends_the_driver_with_its_words_and_goes_on_
     with pytest.raises(CampaignError, match=r"refused 5 times .* partition nosuch .*invalid partition"):
         driven(ledger, wrong)
     with ledger.read() as connection:
-        found = campaign_counts.counts(connection, campaigns.get(connection, built.row.name))
+        found = campaign_counts_and_remarks.counts(connection, campaigns.get(connection, built.row.name))
         job_states = connection.execute(sa.select(t.job.c.state, t.job.c.attempts, t.job.c.losses, t.job.c.queue)).all()
     assert found.state == "failed" and "nosuch" in str(found.stop_reason) and "nosuch" in str(found.trouble)
     assert {tuple(one) for one in job_states} == {("queued", 0, 0, None)}, "nobody judges a candidate by it"
@@ -116,7 +116,7 @@ def test_what_was_reserved_by_who_died_before_submitting_is_taken_back(
         with ledger.begin() as connection:
             (waiting,) = cluster_reservations.waiting_jobs(connection, QUEUES, 10)
             cluster_reservations.reserve_for(connection, {waiting.job_id: name})
-            assert offers.claim_next(connection, QUEUES, "w/0") == []
+            assert offers_claims_and_ended_jobs.claim_next(connection, QUEUES, "w/0") == []
             assert cluster_reservations.claim_reserved(connection, [waiting.job_id], f"{name}1", "other") == []
         controller.step()
         assert reserved(ledger) == {waiting.job_id: name}, "it may be being submitted"

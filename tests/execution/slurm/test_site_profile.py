@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from sciagent.errors import NoPartitionError, SpecError, UsageError
+from sciagent.execution.slurm.array_folders_submission_and_polling import render
 from sciagent.execution.slurm.site_profile import (
     RESERVED,
     AbsolutePath,
@@ -28,7 +29,6 @@ from sciagent.execution.slurm.site_profile import (
     parse_site,
     wall_minutes,
 )
-from sciagent.execution.slurm.submit_and_poll_arrays import render
 
 PROFILE = """\
 site: hpc

@@ -14,8 +14,8 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.people import Role
 from sciagent.domain.properties_and_levels import properties
-from sciagent.lab import claims_and_vials
-from sciagent.store.campaign_state import standings
+from sciagent.lab import claims_costs_and_vials
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.lab import submissions, tasks
@@ -186,7 +186,7 @@ def test_a_task_is_given_back_or_not_obtained(serve: Serve) -> None:
     with server.ledger.read() as connection:
         task = tasks.find(connection, second)
         assert task is not None
-        row = standings.get(connection, server.built.row.id, task.candidate_id)
+        row = candidate_standings.get(connection, server.built.row.id, task.candidate_id)
     assert (row["verdict"], row["is_hit"]) == ("fail", False)
 
 
@@ -195,7 +195,7 @@ def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> Non
     anna, [first, second, _] = server.person("anna"), task_ids(server.built)
     reply = anna.post(f"/tasks/{first}/sample", {"form": "HCl, 1 H2O", "source": "made", "purity": "98.5 %"})
     code = reply.headers["location"].partition("codes=")[2]
-    wrong = claims_and_vials.register(server.built, second, "ben", "free base", "bought")
+    wrong = claims_costs_and_vials.register(server.built, second, "ben", "free base", "bought")
     for path in (f"/s/{code}", f"/scan?code={code}"):
         found = anna.get(path)
         assert found.headers["location"].startswith(f"/tasks/{first}?vial="), found.text
@@ -395,7 +395,7 @@ def test_several_tasks_are_approved_at_once(serve: Serve) -> None:
     assert chemist.post("/approve").status_code == chemist.post("/approve", {"task": "\u00b2"}).status_code == 400
     eve = server.person("eve", Role.CHEMIST, serve(name="others").built.row.id)
     assert eve.post("/approve", {"task": str(first)}).status_code == 403, "she is a chemist elsewhere"
-    claims_and_vials.approve(server.built, first, "dora")
+    claims_costs_and_vials.approve(server.built, first, "dora")
     both = {"task": [str(first), str(second)]}
     reply = chemist.post("/approve", both)  # type: ignore[arg-type]
     assert reply.headers["location"] == "/tasks?approved=1&left=1"

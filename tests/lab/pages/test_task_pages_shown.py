@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
-from sciagent.lab import claims_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import TaskReader
 from sciagent.lab.pages.task_pages import TaskPage, read_task
 from sciagent.store.lab import tasks
@@ -16,7 +16,7 @@ make = lab.make
 def test_a_page_has_what_is_known_and_what_was_answered(make: lab.Make) -> None:
     built = make(lab="{ahead: 3, review: true}")
     first = task_ids(built)[0]
-    vial = claims_and_vials.register(built, first, "ben", "free base", "made")
+    vial = claims_costs_and_vials.register(built, first, "ben", "free base", "made")
     page = page_of(built, first)
     assert page.labels == {"homo_lumo_gap": "homo lumo gap"} and page.last_id == 0 and page.last_answer is None
     assert {each.rung for each in page.known} == {"molecule_safety", "checks"}, "not the rung that is asked"

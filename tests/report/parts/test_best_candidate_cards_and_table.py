@@ -96,9 +96,7 @@ def test_a_property_that_only_the_ledger_knows_is_reported(own_ledger: Ledger, t
     assert "notebook index 1.00 ± 0.05 eV" in Parsed(rendered(made)).text
 
 
-def test_hits_come_first_and_misses_last_wherever_they_are_listed(
-    own_ledger: Ledger, tmp_path: Path
-) -> None:
+def test_hits_come_first_and_misses_last_wherever_they_are_listed(own_ledger: Ledger, tmp_path: Path) -> None:
     utilities = (0.66, 0.87, 1.0, 0.79, 0.94)
     molecules = ("C", "CC", "CCC", "CCCC", "CCCCC")
     made = Maker(own_ledger, tmp_path)

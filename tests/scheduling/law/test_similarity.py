@@ -12,7 +12,7 @@ from scipy.sparse import csr_matrix
 
 from sciagent.chemistry.fingerprints_and_families import structure_of
 from sciagent.scheduling.law.similarity import MAX_COUNT, WIDTH, GrowingStructures, GrowingTanimoto
-from sciagent_bench.structure_similarity import Overlap, of_identifiers
+from sciagent_bench.candidate_similarity import Overlap, of_identifiers
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules import SCHEDULERS
-from sciagent.scheduling.rules.best_rung import BestRung
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.halving import Halving
 from sciagent.scheduling.rules.rule_and_settings_bases import FIRST, PaidLadder, RungRule, Waiting, waiting_in

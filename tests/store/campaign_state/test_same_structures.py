@@ -14,7 +14,7 @@ from sciagent.domain.properties_and_levels import VOLUME_PER_ATOM, Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import Standing
-from sciagent.store.campaign_state import campaigns, same_structures, standings
+from sciagent.store.campaign_state import campaigns, candidate_standings, same_structures
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.same_structures import Likeness, RelaxedStructure, ValueWindow
 from sciagent.store.database.ledger import Ledger
@@ -40,7 +40,7 @@ class Relaxed:
         entered = candidates.enter(connection, crystals)
         self.ids = [entered[crystal.key] for crystal in crystals]
         self.keys = [crystal.key for crystal in crystals]
-        standings.add(connection, row.id, [{"candidate_id": id_, "in_seeds": False} for id_ in self.ids])
+        candidate_standings.add(connection, row.id, [{"candidate_id": id_, "in_seeds": False} for id_ in self.ids])
         self.evidence_ids = [self.answer(number) for number in range(len(CRYSTALS))]
         for number in range(len(CRYSTALS)):
             self.stands(number, Standing.OPEN, RUNG + 1)
@@ -54,7 +54,7 @@ class Relaxed:
 
     def stands(self, number: int, standing: Standing, position: int, verdict: Verdict | None = None) -> None:
         place = {"standing": standing, "position": position, "verdict": verdict}
-        standings.update(self.connection, self.row.id, self.ids[number], **place)
+        candidate_standings.update(self.connection, self.row.id, self.ids[number], **place)
 
     def structure(self, number: int) -> RelaxedStructure:
         formula = {NACL: "NaCl", OTHER_NACL: "NaCl", ZNS: "ZnS", OTHER_ZNS: "ZnS", SIC: "SiC"}[number]

@@ -22,7 +22,7 @@ def store(tmp_path: Path) -> ArtifactStore:
 
 
 def files(store: ArtifactStore) -> list[Path]:
-    """What stands under the name of an artifact."""
+    """Returns the files whose names are those of artifacts."""
     return [p for p in store.root.rglob("*") if p.is_file() and p.parent != store.root]
 
 

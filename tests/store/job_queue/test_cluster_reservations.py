@@ -9,7 +9,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import cluster_reservations
-from tests.store.job_queue.test_offers import claim, offered
+from tests.store.job_queue.test_offers_claims_and_ended_jobs import claim, offered
 
 QUEUES = ("simulation", "high_fidelity")
 

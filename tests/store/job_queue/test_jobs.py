@@ -11,7 +11,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, reservations_and_bookings
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.support import rows
 
 
@@ -19,7 +19,9 @@ def test_the_most_urgent_come_first(ledger: Ledger, row: CampaignRow) -> None:
     made = rows.queued_jobs(ledger, row, 5)
     with ledger.read() as connection:
         assert [j[0] for j in jobs.queued(connection, row.id)] == made[::-1]
-        assert campaign_counts.jobs_by_rung(connection, row.id) == {campaigns.rungs(connection, row.id)[1].id: 5}
+        assert campaign_counts_and_remarks.jobs_by_rung(connection, row.id) == {
+            campaigns.rungs(connection, row.id)[1].id: 5
+        }
 
 
 def test_one_job_a_candidate_rung_and_replicate(ledger: Ledger, row: CampaignRow) -> None:
@@ -44,8 +46,8 @@ def test_spend_is_summed(ledger: Ledger, row: CampaignRow) -> None:
             connection, [reservations_and_bookings.Bill(other.id, None, None, {"core_seconds": 50.0})]
         )
         reservations_and_bookings.book_many(connection, [reservations_and_bookings.Bill(row.id, rung, attempt, {})])
-        assert campaign_counts.spent(connection, row.id) == {"core_seconds": 3.5, "llm_tokens": 100.0}
-        assert campaign_counts.spent(connection, 10**6) == {"core_seconds": 0.0}
+        assert campaign_counts_and_remarks.spent(connection, row.id) == {"core_seconds": 3.5, "llm_tokens": 100.0}
+        assert campaign_counts_and_remarks.spent(connection, 10**6) == {"core_seconds": 0.0}
 
 
 def test_cost_ratios_are_of_the_same_settings(ledger: Ledger, row: CampaignRow) -> None:

@@ -21,7 +21,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, leases, reservations_and_bookings
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, JobEnd
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.support import rows
 
 
@@ -127,7 +127,7 @@ def test_eight_workers_share_sixty_jobs(ledger: Ledger, ledger_url: str, row: Ca
     with ledger.read() as connection:
         fences = connection.execute(sa.select(t.job.c.fence, t.job.c.attempts).distinct()).all()
         assert [tuple(f) for f in fences] == [(1, 1)]
-        assert campaign_counts.count(connection, t.attempt) == len(made)
+        assert campaign_counts_and_remarks.count(connection, t.attempt) == len(made)
 
 
 def test_of_many_who_take_over_an_expired_lease_one_gets_it(ledger: Ledger, ledger_url: str, row: CampaignRow) -> None:

@@ -16,7 +16,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, jobs, offers, workers_and_capacity
+from sciagent.store.job_queue import attempts, jobs, offers_claims_and_ended_jobs, workers_and_capacity
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd
@@ -45,7 +45,9 @@ def offer(ledger: Ledger, row: CampaignRow) -> Iterator[Any]:
             new = [NewJob(row.id, rung_id, next(taken), 0, f"{rung}{i}", priority + i / 100) for i in range(n)]
             made = jobs.create_many(connection, new)
             asked = {"seconds": 50.0, "memory_mb": None} | more
-            offers.offer_many(connection, {one: Offer(QUEUE, needs=what, **asked) for one in made})
+            offers_claims_and_ended_jobs.offer_many(
+                connection, {one: Offer(QUEUE, needs=what, **asked) for one in made}
+            )
         return made
 
     yield put
@@ -63,7 +65,7 @@ def works(ledger: Ledger, *several: NewWorker) -> None:
 
 def claim(ledger: Ledger, one: NewWorker, slot: int = 0) -> list[Claim]:
     with ledger.begin() as connection:
-        return offers.claim_next(connection, [QUEUE], f"{one.name}/{slot}", worker=one)
+        return offers_claims_and_ended_jobs.claim_next(connection, [QUEUE], f"{one.name}/{slot}", worker=one)
 
 
 def end(ledger: Ledger, *claims: Claim) -> None:
@@ -134,7 +136,7 @@ def test_a_worker_without_it_leaves_it_to_others(ledger: Ledger, offer: Any) -> 
     [job] = offer(1, "gaussian=1 gpu=1")
     assert claim(ledger, bare) == []
     with ledger.begin() as connection:  # one that never said what it has
-        assert offers.claim_next(connection, [QUEUE], "old/0") == []
+        assert offers_claims_and_ended_jobs.claim_next(connection, [QUEUE], "old/0") == []
     assert [one.job_id for one in claim(ledger, able)] == [job]
 
 
@@ -143,7 +145,7 @@ def test_what_a_dead_worker_held_is_free_when_its_lease_is_reaped(ledger: Ledger
     works(ledger, dead, alive)
     [job] = offer(1, "gpu=1")
     with ledger.begin() as connection:
-        claims = offers.claim_next(connection, [QUEUE], "dead/0", worker=dead)
+        claims = offers_claims_and_ended_jobs.claim_next(connection, [QUEUE], "dead/0", worker=dead)
     assert claim(ledger, alive) == []
     with ledger.begin() as connection:
         rows.lease_until(connection, claims, -1.0)
@@ -180,10 +182,10 @@ def test_what_is_changed_later_counts_for_jobs_that_wait(ledger: Ledger, row: Ca
     assert claim(ledger, mine) == []
     with ledger.begin() as connection:
         rung_id = campaigns.rungs(connection, row.id)[1].id
-        offers.restate_needs(connection, {rung_id: "cores=2"})
+        offers_claims_and_ended_jobs.restate_needs(connection, {rung_id: "cores=2"})
     [first] = claim(ledger, mine)
     with ledger.begin() as connection:
-        offers.restate_needs(connection, {rung_id: None})
+        offers_claims_and_ended_jobs.restate_needs(connection, {rung_id: None})
     [second] = claim(ledger, mine, 1)
     assert holdings(ledger) == {first.job_id: {"cores": 2}} and second.job_id not in holdings(ledger)
 

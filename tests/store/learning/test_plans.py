@@ -10,7 +10,7 @@ import pytest
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import policies_and_roles, reward_inputs, reward_versions, rollout_groups
+from sciagent.store.learning import policies_and_roles, reward_inputs, rollout_groups, versioned_rewards
 from sciagent.store.views.report_episodes_and_proposers import episode_proposals
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
@@ -30,11 +30,11 @@ READS: dict[str, Callable[[Any, int], object]] = {
     "siblings": lambda c, i: rollout_groups.siblings(c, 1),
     "counts of groups": lambda c, i: rollout_groups.counts(c, [1, 2]),
     "policies of episodes": lambda c, i: policies_and_roles.of_episodes(c, [1, 2]),
-    "the last version of a description": lambda c, i: reward_versions.last(c, i, "a" * 64),
-    "the last version of a campaign": lambda c, i: reward_versions.last_of_campaign(c, i, 10),
-    "rewards of a version": lambda c, i: reward_versions.of_version(c, 1),
-    "rewards of an episode": lambda c, i: reward_versions.of_version(c, 1, [1]),
-    "places of turns": lambda c, i: reward_versions.places(c, i),
+    "the last version of a description": lambda c, i: versioned_rewards.last(c, i, "a" * 64),
+    "the last version of a campaign": lambda c, i: versioned_rewards.last_of_campaign(c, i, 10),
+    "rewards of a version": lambda c, i: versioned_rewards.of_version(c, 1),
+    "rewards of an episode": lambda c, i: versioned_rewards.of_version(c, 1, [1]),
+    "places of turns": lambda c, i: versioned_rewards.places(c, i),
     "turns of an episode": lambda c, i: proposer_trajectories.turns(c, 1),
     "proposals of an episode": lambda c, i: list(episode_proposals(c, 1)),
 }

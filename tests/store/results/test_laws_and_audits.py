@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import laws_and_audits
@@ -64,7 +64,7 @@ def test_the_entries_of_all_laws_are_one_log(ledger: Ledger) -> None:
 def test_hits_and_candidates_that_reached_a_rung(ledger: Ledger) -> None:
     campaign = rows.campaign_at_every_place(ledger)
     with ledger.read() as connection:
-        ids = [stands.candidate_id for stands in standings.arrivals(connection, campaign.id, 0, 10)]
+        ids = [stands.candidate_id for stands in candidate_standings.arrivals(connection, campaign.id, 0, 10)]
         assert laws_and_audits.hit_ids(connection, campaign.id) == set(ids[:2])
         assert laws_and_audits.ids_with_answers_at(connection, campaign.id, 2, 10) == ids[:3]
         assert laws_and_audits.candidate_keys(connection, ids).keys() == set(ids)

@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.store.views.progress_and_comparisons import progress_by_proposer
 from sciagent.store.views.report_candidates import campaign_members
 from sciagent.store.views.report_episodes_and_proposers import (
@@ -44,7 +44,7 @@ def last_rung(connection: Any, row: Any) -> Any:
 def test_proposals_are_counted_by_who_made_them(made: Talker) -> None:
     with made.ledger.read() as connection:
         found = proposal_counts(connection, made.row)
-        total = campaign_counts.counts(connection, made.row).proposals
+        total = campaign_counts_and_remarks.counts(connection, made.row).proposals
     assert sum(one.n for one in found) == total == 12
     assert {(one.proposer, one.status, one.readable): one.n for one in found} == {
         ("alpha", "new", True): 4,
@@ -60,7 +60,7 @@ def test_what_each_brought(made: Talker) -> None:
     made.place(0, "settled", 2, in_seeds=True)  # a hit of alpha that nobody discovered
     with made.ledger.read() as connection:
         found = {one.proposer: one[1:] for one in results_by_proposer(connection, made.row, 1)}
-        hits = campaign_counts.hits(connection, made.row.id)
+        hits = campaign_counts_and_remarks.hits(connection, made.row.id)
     assert {who: one[:3] for who, one in found.items()} == {
         "alpha": (4, 3, 1),
         "beta": (2, 0, 0),
@@ -75,7 +75,7 @@ def test_every_cost_of_jobs_and_turns_has_its_proposer(made: Talker) -> None:
     with made.ledger.read() as connection:
         jobs = costs_of_jobs(connection, made.row)
         turns = turns_by_proposer(connection, made.row)
-        spent = campaign_counts.spent(connection, made.row.id)
+        spent = campaign_counts_and_remarks.spent(connection, made.row.id)
     by = {(who, resource): amount for who, resource, amount in jobs}
     assert by["alpha", "core_seconds"] == pytest.approx(4 * 62.0)
     own = {one.proposer: one for one in turns}

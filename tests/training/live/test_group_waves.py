@@ -21,9 +21,9 @@ from sciagent.agent.messages_sampling_and_policy_client import (
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.live import live_tasks
+from sciagent.training.live import driven_task_campaigns
 from sciagent.training.live.group_waves import LocalWaves, Stopped
-from sciagent.training.live.late_verdicts_and_gathering import Gatherer
+from sciagent.training.live.retrain_on_late_verdicts_and_gather_groups import Gatherer
 from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 from sciagent.training.settings import LiveSettings, TaskShare
 
@@ -83,7 +83,7 @@ def gatherer_of(tmp_path: Path) -> Iterator[Any]:
             rewards=tmp_path / "rewards.yaml",
             **given,
         )
-        context = live_tasks.driven(run_settings, ledger)
+        context = driven_task_campaigns.driven(run_settings, ledger)
         tasks = context.__enter__()
         opened.append(context)
         return Gatherer(run_settings, LocalWaves(run_settings, ledger, tasks, SPEC, 1000, "r"))

@@ -12,7 +12,7 @@ import pytest
 from sciagent.agent.install_and_find_models import add_folder
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import reward_versions, rollout_groups
+from sciagent.store.learning import rollout_groups, versioned_rewards
 from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.row_selection import sampled_row, valued_row
 from sciagent.training.live import group_waves
@@ -28,7 +28,7 @@ def test_rows_of_the_ledger_are_those_of_the_data_set(tmp_path: Path, monkeypatc
     built = open_campaign_for_people(ledger, "sampled")
     with ledger.read() as connection:
         [row] = rollout_groups.of_campaign(connection, built.row.id)
-        version = reward_versions.get(connection, table[0]["reward_version"])
+        version = versioned_rewards.get(connection, table[0]["reward_version"])
         [group] = group_waves.read_rewarded_groups(connection, built, version, [row.id], 4096)
         [valued] = group_waves.read_rewarded_groups(connection, built, version, [row.id], 4096, "ppo")
         [short] = group_waves.read_rewarded_groups(connection, built, version, [row.id], 10)

@@ -17,7 +17,7 @@ from sciagent import Campaign
 from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, PolicyError, Sampled
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.training.live import live_tasks
+from sciagent.training.live import driven_task_campaigns
 from sciagent.training.live.group_waves import LocalWaves, Stopped, TaskGroups, Wave, divided
 from sciagent.training.rollouts.lock_step import CarriedOut, RolloutRunner
 from sciagent.training.settings import LiveSettings, TaskShare
@@ -53,7 +53,7 @@ def waves_of(folder: Path, parts: int, stopping: Any = None) -> Iterator[tuple[L
     run_settings = LiveSettings(
         tasks=tuple(shares), model="tiny", out=folder / "run", name="x", rewards=folder / "rewards.yaml", **given
     )
-    with live_tasks.driven(run_settings, ledger) as tasks:
+    with driven_task_campaigns.driven(run_settings, ledger) as tasks:
         yield LocalWaves(run_settings, ledger, tasks, SPEC, 1000, "r", stopping), ledger
 
 

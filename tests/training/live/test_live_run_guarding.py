@@ -14,11 +14,11 @@ import pytest
 from sciagent.agent.messages_sampling_and_policy_client import EpisodeQuestion, Message, PolicyError, Sampled, ToolCall
 from sciagent.domain.policy_identity import SCRIPT, PolicyIdentity
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import reward_versions
+from sciagent.store.learning import versioned_rewards
+from sciagent.training.live.driven_task_campaigns import driven
 from sciagent.training.live.group_waves import LocalWaves
-from sciagent.training.live.late_verdicts_and_gathering import Gatherer
 from sciagent.training.live.live_run import RunGuards, reward_spec
-from sciagent.training.live.live_tasks import driven
+from sciagent.training.live.retrain_on_late_verdicts_and_gather_groups import Gatherer
 from sciagent.training.settings import LiveSettings, TaskShare
 from sciagent.training.stopping_guards import StopReason
 from tests.support.plugins import register_again
@@ -102,7 +102,7 @@ def trained(folder: Path, ledger: Ledger, policy: EditPolicy, steps: int) -> tup
                 return number, reason
             with ledger.read() as connection:
                 versions = sorted({group.version for group in gathered.dropped})
-                rows = [row for version in versions for row in reward_versions.of_version(connection, version)]
+                rows = [row for version in versions for row in versioned_rewards.of_version(connection, version)]
             policy.learn([row.advantage for row in rows if row.turn_id is not None])
     return steps, None
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from sciagent.verification.sandbox.host import Worker
-from sciagent.verification.sandbox.links_to_processes import nurseries
+from sciagent.verification.sandbox.nursery_pool_and_links import nurseries
 from tests.verification.sandbox.working import MARK, carrying
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
-from sciagent.verification.sandbox.links_to_processes import nurseries
+from sciagent.verification.sandbox.nursery_pool_and_links import nurseries
 
 METHANE = Molecule.from_payload({"smiles": "C", "multiplicity": 1})
 

@@ -17,7 +17,7 @@ from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.errors import UsageError
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
-from sciagent.verification.sandbox.links_to_processes import nurseries
+from sciagent.verification.sandbox.nursery_pool_and_links import nurseries
 from tests.verification.sandbox.working import ABC, AMPLE, ETHANOL, run, said
 
 QUICK = Limits(wall_seconds=0.6, memory_mb=300)

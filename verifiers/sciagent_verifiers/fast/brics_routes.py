@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from sciagent.chemistry.rdkit_messages import rdkit_messages
-from sciagent.verification.retrosynthesis import Reaction, Route, Stock
+from sciagent.verification.route_finder_plugins_and_route_checks import Reaction, Route, Stock
 
 # The numbers are BRICS types: the kinds of atom at the ends of a bond.
 _NUCLEOPHILES = frozenset({3, 5, 9, 10, 11})  # O, N, n, lactam N, S; the reactant has hydrogen at the cut bond

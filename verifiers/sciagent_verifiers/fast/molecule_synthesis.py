@@ -23,7 +23,7 @@ from sciagent.domain.properties_and_levels import (
 )
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import SimulatorError, UsageError
-from sciagent.verification.retrosynthesis import RouteFinder, checked, route_finder
+from sciagent.verification.route_finder_plugins_and_route_checks import RouteFinder, checked, route_finder
 from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings, StructureFile
 from sciagent_verifiers.fast.molecule_descriptor_functions import sa_score
 from sciagent_verifiers.fast.molecule_index import ReferenceIndex, index_of

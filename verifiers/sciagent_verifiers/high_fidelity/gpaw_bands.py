@@ -36,7 +36,7 @@ from sciagent.verification.verifier_contract import (
     Verifier,
     at,
 )
-from sciagent_simulators.periodic.gpaw_calculation import (
+from sciagent_simulators.periodic.gpaw_calculation_and_band_gap import (
     CYCLES,
     EMPTY_BANDS,
     FUNCTIONAL,

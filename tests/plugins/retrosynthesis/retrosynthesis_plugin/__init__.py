@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sciagent.verification.retrosynthesis import Reaction, Route, Stock
+from sciagent.verification.route_finder_plugins_and_route_checks import Reaction, Route, Stock
 
 
 class Recap:

@@ -22,14 +22,14 @@ from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.rewards.publish_versions import publish_groups
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import evaluations_and_turn_uses, reward_versions
+from sciagent.store.learning import evaluations_and_turn_uses, versioned_rewards
 from sciagent.store.learning import rollout_groups as groups
 from sciagent.store.results.evidence import read_watermark
 from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.row_selection import NEGLIGIBLE
 from sciagent.training.live import group_waves as waves
+from sciagent.training.live.driven_task_campaigns import tasks_of_places
 from sciagent.training.live.group_waves import RewardedGroup, Waves
-from sciagent.training.live.live_tasks import tasks_of_places
 from sciagent.training.settings import LiveSettings
 
 
@@ -108,7 +108,7 @@ class LateVerdicts:
         that was not trained."""
         if version is None:
             return RewardedGroup(group_id, version=0, campaign=built.row.name)
-        used_rewards = reward_versions.get(connection, version)
+        used_rewards = versioned_rewards.get(connection, version)
         [group] = waves.read_rewarded_groups(connection, built, used_rewards, [group_id], self._context)
         return group
 

@@ -13,7 +13,7 @@ from sciagent.domain.safe_text_and_durations import REPLACEMENT
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.support import rows
 
 
@@ -24,7 +24,7 @@ def row(ledger: Ledger) -> CampaignRow:
 
 def test_status(ledger: Ledger, row: CampaignRow) -> None:
     with ledger.read() as connection:
-        found = campaign_counts.counts(connection, row)
+        found = campaign_counts_and_remarks.counts(connection, row)
     assert json.loads(json.dumps(plain(found))) == plain(found)
     assert (found.campaign, found.state, found.stop_reason) == ("toys", "created", None)
     assert found.spent == {"core_seconds": 12.3456, "wall_minutes": 0.0}
@@ -47,13 +47,13 @@ def test_the_latest_answers_of_a_rung(ledger: Ledger, row: CampaignRow) -> None:
             connection.execute(sa.update(cc).where(cc.c.candidate_id == id_).values(updated_at=at))
         hits = [hit for _, hit in reversed(answered)]
         assert {*hits} == {True, False}
-        assert campaign_counts.latest_hits(connection, row.id, 2, 9) == hits
-        assert campaign_counts.latest_hits(connection, row.id, 2, 1) == hits[:1]
+        assert campaign_counts_and_remarks.latest_hits(connection, row.id, 2, 9) == hits
+        assert campaign_counts_and_remarks.latest_hits(connection, row.id, 2, 1) == hits[:1]
 
 
 def test_status_of_a_campaign_that_has_not_begun(ledger: Ledger) -> None:
     with ledger.begin() as connection:
-        found = campaign_counts.counts(connection, rows.campaign(connection))
+        found = campaign_counts_and_remarks.counts(connection, rows.campaign(connection))
     assert (found.candidates, found.hits, found.spent["core_seconds"]) == (0, 0, 0.0)
 
 
@@ -64,7 +64,7 @@ def test_the_first_texts_that_could_not_be_read_are_named_with_the_reason(ledger
         about = {"campaign_id": row.id, "status": "refused", "at": datetime(2026, 1, 1, tzinfo=UTC)}
         proposals = [about | {"text": x, "detail": why, "rationale": said} for x, why, said in texts]
         connection.execute(t.proposal.insert(), proposals)
-        notes = campaign_counts.counts(connection, row).notes
+        notes = campaign_counts_and_remarks.counts(connection, row).notes
     assert notes == (
         f"not read: C{2 * REPLACEMENT}: no reason was kept",
         "not read: a.cif: no structure in the file",

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.errors import SlurmError
+from sciagent.execution.slurm.array_folders_submission_and_polling import ElementState, Slurm, Spool, spools
 from sciagent.execution.slurm.site_profile import Need, Partition, ResourceRequest, choose_partition, need_of
-from sciagent.execution.slurm.submit_and_poll_arrays import ElementState, Slurm, Spool, spools
 from tests.execution.slurm.conftest import all_ended, profile, states, wait
 from tests.support.slurm_cluster import SlurmCluster
 

@@ -16,7 +16,7 @@ from sciagent.errors import UsageError
 from sciagent.training.dataset_columns import TableColumn, chat, schema
 from sciagent.training.learner.load_and_publish import load
 from sciagent.training.learner.row_selection import DatasetRows
-from sciagent.training.random_models import TAGS, ModelShape, add_random_model, conversations
+from sciagent.training.random_weights_and_trained_tokenizer import TAGS, ModelShape, add_random_model, conversations
 
 TOOLS = [{"type": "function", "function": {"name": "modify", "description": "Edits a molecule.", "parameters": {}}}]
 COLUMNS = [TableColumn(name, kind, "") for name, kind in {"prompt": "messages", "completion": "messages"}.items()]

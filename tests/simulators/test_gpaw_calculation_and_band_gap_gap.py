@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sciagent_simulators.periodic.gpaw_calculation import METAL, BandSet, gap_of
+from sciagent_simulators.periodic.gpaw_calculation_and_band_gap import METAL, BandSet, gap_of
 
 
 def bands(points: list[tuple[float, ...]], *spins: list[list[float]]) -> BandSet:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.people.verify_and_calculate import calculate, rungs_for, structures_of
+from sciagent.campaign.people.verify_calculate_and_add import calculate, rungs_for, structures_of
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.errors import SciagentError, UsageError
 from sciagent.store.database.ledger import Ledger

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sciagent.errors import UnknownNameError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.learning import reward_versions
-from sciagent.store.learning.reward_versions import RewardRow
+from sciagent.store.learning import versioned_rewards
+from sciagent.store.learning.versioned_rewards import RewardRow
 from tests.support.talked import Talker
 
 SPEC = {"prices": {"core_seconds": 0.1}}
@@ -26,16 +26,16 @@ def test_a_version_is_read_as_it_was_written_and_cannot_be_changed(ledger: Ledge
     ]
     more = {"spec_hash": "1" * 64, "spec": SPEC, "watermark": 7, "law": None, "guards": {}}
     with ledger.begin() as connection:
-        first = reward_versions.write_version(connection, made.row.id, **more, previous_id=None)
-        reward_versions.write(connection, first, written)
-        second = reward_versions.write_version(connection, made.row.id, **more, previous_id=first)
+        first = versioned_rewards.write_version(connection, made.row.id, **more, previous_id=None)
+        versioned_rewards.write(connection, first, written)
+        second = versioned_rewards.write_version(connection, made.row.id, **more, previous_id=first)
     with ledger.read() as connection:
-        assert reward_versions.of_version(connection, first) == written
-        last = reward_versions.last(connection, made.row.id, "1" * 64)
+        assert versioned_rewards.of_version(connection, first) == written
+        last = versioned_rewards.last(connection, made.row.id, "1" * 64)
         assert last is not None
         assert (last.id, last.number, last.previous_id, last.spec) == (second, 1, first, SPEC)
-        assert reward_versions.places(connection, made.row.id)[made.turn] == (1, 0)
+        assert versioned_rewards.places(connection, made.row.id)[made.turn] == (1, 0)
         with pytest.raises(UnknownNameError, match=str(second)):
-            reward_versions.get(connection, second + 1)
+            versioned_rewards.get(connection, second + 1)
     with pytest.raises(sa.exc.DatabaseError), ledger.begin() as connection:
         connection.execute(sa.update(t.reward).values(value=1.0))

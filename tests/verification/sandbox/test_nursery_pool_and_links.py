@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from sciagent.verification.sandbox.host import Worker
-from sciagent.verification.sandbox.links_to_processes import ZygoteDiedError, ZygoteLink, nurseries
+from sciagent.verification.sandbox.nursery_pool_and_links import ZygoteDiedError, ZygoteLink, nurseries
 from tests.verification.sandbox.nursing import fresh, verify, within
 
 __all__ = ["fresh"]
@@ -58,7 +58,7 @@ def test_a_killed_nursery_takes_its_zygotes_along_and_is_replaced(tmp_path: Path
 
 
 def test_a_nursery_that_does_not_answer_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sciagent.verification.sandbox.links_to_processes.BURY_SECONDS", 0.3)
+    monkeypatch.setattr("sciagent.verification.sandbox.nursery_pool_and_links.BURY_SECONDS", 0.3)
     with Worker(tmp_path, preload=["bad.noop"]) as worker:
         verify(worker)
         [first] = nurseries.pids()
@@ -75,7 +75,7 @@ import os, sys
 from pathlib import Path
 from sciagent.chemistry.molecule import Molecule
 from sciagent.verification.sandbox.host import Request, Worker
-from sciagent.verification.sandbox.links_to_processes import nurseries
+from sciagent.verification.sandbox.nursery_pool_and_links import nurseries
 
 nurseries.start(["bad.noop"])
 if not (child := os.fork()):

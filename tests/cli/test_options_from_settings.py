@@ -12,7 +12,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from sciagent.cli import dataset, train
-from sciagent.cli.training_options import options_of, settings_of, with_options
+from sciagent.cli.options_from_settings import options_of, settings_of, with_options
 from sciagent.errors import UsageError
 from sciagent.training.recipes.recipe_file import AnswersStage, DistillStage, HintedStage, LiveStage, RowsStage
 from sciagent.training.recipes.run_stage import StageRun, live_settings, rows_settings

@@ -1,4 +1,4 @@
-"""The nursery: `python -m sciagent.verification.sandbox.nursery SOCKET OWNER VERIFIER...`.
+"""The nursery: `python -m sciagent.verification.sandbox.zygote_nursery SOCKET OWNER VERIFIER...`.
 
 SOCKET is the file descriptor of the socket with the requests; OWNER is a pidfd of the process that owns the nursery.
 

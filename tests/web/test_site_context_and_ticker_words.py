@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.web.shared_page_parts import in_words
+from sciagent.web.site_context_and_ticker import in_words
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.execution.slurm.submit_and_poll_arrays import ElementState, ExitMark, Spool, element_status, queue_lines
+from sciagent.execution.slurm.array_folders_submission_and_polling import (
+    ElementState,
+    ExitMark,
+    Spool,
+    element_status,
+    queue_lines,
+)
 from tests.execution.slurm.marks import leave, spool
 
 __all__ = ["spool"]

@@ -30,12 +30,12 @@ from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
 from sciagent.domain.quantities import value_text
 from sciagent.domain.worth import Worth
 from sciagent.errors import InvalidCandidateError
-from sciagent.store.campaign_state import campaigns, standings
-from sciagent.store.campaign_state.standings import WORTH_COLUMNS
+from sciagent.store.campaign_state import campaigns, candidate_standings
+from sciagent.store.campaign_state.candidate_standings import WORTH_COLUMNS
 from sciagent.store.database import tables as t
 from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
 from sciagent.store.results import candidates, pooled_replicates
-from sciagent.store.views import campaign_counts
+from sciagent.store.views import campaign_counts_and_remarks
 
 MANY = 4000  # number of latest proposals and candidates that are counted
 CLASSES = 8  # number of scaffolds shown
@@ -99,7 +99,7 @@ def digest(connection: Connection, built: Built, part: CandidatePart = WHOLE) ->
     """
     campaign_id = built.row.id
     lines = _best_lines(connection, built, part)
-    n_hits = campaign_counts.hits(connection, campaign_id, part)
+    n_hits = campaign_counts_and_remarks.hits(connection, campaign_id, part)
     if n_hits > 0:
         lines.append(f"Hits so far: {n_hits}.")
     families = _family_lines(connection, built, part)
@@ -141,7 +141,7 @@ def numbered_notations(connection: Connection, built: Built) -> list[str]:
 
 def _best_lines(connection: Connection, built: Built, part: CandidatePart) -> list[str]:
     """Returns one line `#1 TEXT: worth; results` per best candidate."""
-    top = standings.best_with_worth(connection, built.row.id, SHOWN, part)
+    top = candidate_standings.best_with_worth(connection, built.row.id, SHOWN, part)
     results = measured_lines(connection, built, [row["candidate_id"] for row in top])
     lines = []
     for place, row in enumerate(top, start=1):
@@ -361,7 +361,7 @@ class AgentWorkbench(CampaignWorkbench):
         """Returns one line per paid rung with evidence on the candidate."""
         with self._built.ledger.read() as connection:
             ids = list(candidates.ids_of(connection, [key]).values())
-            members = standings.members(connection, self._built.row.id, ids)
+            members = candidate_standings.members(connection, self._built.row.id, ids)
             lines = measured_lines(connection, self._built, list(members))
         in_order = []  # lines of the one candidate; none if it is not in the campaign
         for lines_of_candidate in lines.values():

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.errors import UsageError
-from sciagent.lab import claims_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.store.database import tables as t
 from sciagent.store.lab import samples, tasks
 from tests.lab.conftest import Make
@@ -19,8 +19,8 @@ from tests.lab.test_record_and_review_answers import entry, task_ids
 def test_the_vial_of_another_compound_is_refused_and_nothing_is_written(make: Make) -> None:
     built = make()
     first, second, _ = task_ids(built)
-    right = claims_and_vials.register(built, first, "ben", "HCl, 1 H2O", "made", purity=0.98, lot="AB-12")
-    wrong = claims_and_vials.register(built, second, "ben", "free base", "bought")
+    right = claims_costs_and_vials.register(built, first, "ben", "HCl, 1 H2O", "made", purity=0.98, lot="AB-12")
+    wrong = claims_costs_and_vials.register(built, second, "ben", "free base", "bought")
     with pytest.raises(UsageError, match=re.escape(f"another compound: {wrong.code} is not of task {first}")):
         record_and_review_answers.enter(built, first, replace(entry(), sample=wrong.code))
     with pytest.raises(UsageError, match="was misread"):
@@ -52,4 +52,4 @@ def test_the_vial_of_another_compound_is_refused_and_nothing_is_written(make: Ma
 def test_a_sample_is_described_in_full(make: Make, form: str, source: str, purity: float, fault: str) -> None:
     built = make()
     with pytest.raises(UsageError, match=fault):
-        claims_and_vials.register(built, task_ids(built)[0], "ben", form, source, purity=purity)
+        claims_costs_and_vials.register(built, task_ids(built)[0], "ben", form, source, purity=purity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.domain.rung_positions_and_tiers import PaidIndex, Tier
-from sciagent.scheduling.rules.best_rung import BestRung, BestRungSpec
+from sciagent.scheduling.rules.rank_by_one_rung import BestRung, BestRungSpec
 from sciagent.scheduling.rules.rule_and_settings_bases import PaidLadder
 from tests.scheduling.rules.arrays import NAN, waiting
 

@@ -16,12 +16,19 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, cluster_reservations, jobs, leases, offers, reservations_and_bookings
+from sciagent.store.job_queue import (
+    attempts,
+    cluster_reservations,
+    jobs,
+    leases,
+    offers_claims_and_ended_jobs,
+    reservations_and_bookings,
+)
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.jobs import NewJob, Offer
 from sciagent.store.job_queue.leases import Claim, JobEnd, LiveAttempt
-from sciagent.store.job_queue.offers import OutstandingJob
-from sciagent.store.views import campaign_counts
+from sciagent.store.job_queue.offers_claims_and_ended_jobs import OutstandingJob
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.support import rows
 
 GONE = -1.0  # seconds of a lease that has run out
@@ -46,13 +53,13 @@ def offered(
         new = [NewJob(row.id, rung_id, one, 0, f"{rung}{one}", priority + i) for i, one in enumerate(ids)]
         made = jobs.create_many(connection, new)
         reservations_and_bookings.reserve_many(connection, row.id, {one: {"core_seconds": 2.0} for one in made})
-        offers.offer_many(connection, {one: Offer(queue, seconds, memory_mb) for one in made})
+        offers_claims_and_ended_jobs.offer_many(connection, {one: Offer(queue, seconds, memory_mb) for one in made})
     return made
 
 
 def claim(ledger: Ledger, owner: str = "w/0", lease: float = 60.0, queues: tuple[str, ...] = ("simulation",), **more):
     with ledger.begin() as connection:
-        claims = offers.claim_next(connection, queues, owner, **more)
+        claims = offers_claims_and_ended_jobs.claim_next(connection, queues, owner, **more)
         rows.lease_until(connection, claims, lease)
         return claims
 
@@ -152,7 +159,7 @@ def test_what_is_withdrawn_waits_for_its_driver(ledger: Ledger, row: CampaignRow
     (taken,) = claim(ledger)
     with ledger.begin() as connection:
         assert jobs.queued(connection, row.id) == []
-        assert offers.withdraw(connection, row.id) == [first]
+        assert offers_claims_and_ended_jobs.withdraw(connection, row.id) == [first]
         assert [one.id for one in jobs.queued(connection, row.id)] == [first]
     assert claim(ledger) == [] and taken.job_id == second
     assert held(ledger, row) == 4.0
@@ -172,7 +179,7 @@ def test_a_lease_that_ran_out_is_lost_and_booked_and_the_job_waits_again(ledger:
     with ledger.read() as connection:
         attempt = connection.execute(sa.select(t.attempt)).mappings().one()
         assert (attempt["state"], attempt["reason"]) == (AttemptState.LOST, Reason.LEASE_EXPIRED)
-        assert campaign_counts.spent(connection, row.id)["core_seconds"] == pytest.approx(7.0)
+        assert campaign_counts_and_remarks.spent(connection, row.id)["core_seconds"] == pytest.approx(7.0)
     assert job(ledger, one.job_id)["losses"] == 1 and held(ledger, row) == 2.0
     (again,) = claim(ledger)
     assert again.fence == one.fence + 1
@@ -192,7 +199,7 @@ def test_a_task_of_days_for_a_person_is_a_lease_like_any_other(ledger: Ledger, r
     (reaped,) = reap(ledger)
     assert (reaped.state, reaped.queue) == (JobState.QUEUED, "world")
     with ledger.read() as connection:
-        assert campaign_counts.spent(connection, row.id).get("core_seconds", 0.0) == 0.0  # nobody computed
+        assert campaign_counts_and_remarks.spent(connection, row.id).get("core_seconds", 0.0) == 0.0  # nobody computed
     (ben,) = claim(ledger, owner="person/ben", lease=5 * DAY, queues=("world",))
     with ledger.begin() as connection:
         assert not rows.finish_many(connection, [JobEnd(anna, JobState.DONE, "ok")])
@@ -234,26 +241,28 @@ def test_what_is_out_is_found_again_and_its_end_is_told_once(ledger: Ledger, row
         ids = rows.entered(connection, row, 3, standing="pending", position=1)
         rung_id = campaigns.rungs(connection, row.id)[1].id
         made = jobs.create_many(connection, [NewJob(row.id, rung_id, one, 0, f"k{one}", 0.0) for one in ids])
-        offers.offer_many(connection, {one: Offer("simulation", 1.0, 100) for one in made})
-        found = offers.outstanding(connection, row.id)
+        offers_claims_and_ended_jobs.offer_many(connection, {one: Offer("simulation", 1.0, 100) for one in made})
+        found = offers_claims_and_ended_jobs.outstanding(connection, row.id)
     assert sorted(one.job_id for one in found) == sorted(made) and {one.last_counted for one in found} == {0}
     claim(ledger, lease=GONE)
     reap(ledger)
     (one,) = claim(ledger)
     out = {made[0]: OutstandingJob(made[0], ids[0], rung_id), made[1]: OutstandingJob(made[1], ids[1], rung_id)}
     with ledger.begin() as connection:
-        assert offers.ended_jobs(connection, out) == []
+        assert offers_claims_and_ended_jobs.ended_jobs(connection, out) == []
         rows.finish_many(connection, [JobEnd(one, JobState.FAILED, Outcome.TIMEOUT)])
         end = AttemptEnd(
             one.attempt_id, AttemptState.FAILED, {"core_seconds": 3.0}, 4.0, "timeout", "wall_limit", "4 s"
         )
         attempts.end_many(connection, [end])
-        (over,) = offers.ended_jobs(connection, out)
+        (over,) = offers_claims_and_ended_jobs.ended_jobs(connection, out)
         assert (over.job_id, over.state, over.outcome) == (one.job_id, JobState.FAILED, Outcome.TIMEOUT)
         assert (over.reason, over.wall_seconds, over.losses, over.detail) == (Reason.WALL_LIMIT, 4.0, 1, "4 s")
         assert over.cost["core_seconds"] == pytest.approx(3.0, abs=0.5)  # and what was lost before
         assert {
-            one.last_counted > 0 for one in offers.outstanding(connection, row.id) if one.job_id == over.job_id
+            one.last_counted > 0
+            for one in offers_claims_and_ended_jobs.outstanding(connection, row.id)
+            if one.job_id == over.job_id
         } == {True}
 
 

@@ -56,7 +56,7 @@ from sciagent.domain.rung_calibration_on_measurements import calibrated
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 from sciagent.execution.worker.read_claimed_jobs import scratch_of
-from sciagent.store.campaign_state import directives, note_and_take_watermarks, standings
+from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates, evidence
@@ -322,7 +322,7 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
                 unique_keys = list(dict.fromkeys(keys))
                 for key in unique_keys:
                     directives.write(connection, built.row.id, Verb.ADD, who, why, candidate_id=ids[key])
-                rows = {key: standings.get(connection, built.row.id, id_) for key, id_ in ids.items()}
+                rows = {key: candidate_standings.get(connection, built.row.id, id_) for key, id_ in ids.items()}
             for proposal, answer in zip(batch, answers, strict=True):
                 if answer.key:
                     row = rows[answer.key]

@@ -30,8 +30,8 @@ from sciagent.training.command_answers import TrainedStep
 from sciagent.training.learner.learner_rows_and_rendered_conversations import TrainingRow
 from sciagent.training.learner.load_and_publish import LoadedModel
 from sciagent.training.learner.training_step import Learner
-from sciagent.training.live.late_verdicts_and_gathering import LateVerdicts, TrainedGroup, differences
 from sciagent.training.live.live_run import train_live
+from sciagent.training.live.retrain_on_late_verdicts_and_gather_groups import LateVerdicts, TrainedGroup, differences
 from sciagent.training.rollouts.random_edit_policy import ScriptedPolicy
 from sciagent.training.settings import LearnerSettings
 from tests.support.tiny_model import write_tiny_model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pymatgen.core import Composition
 
-from sciagent_bench.structure_similarity import composition, of_features, of_identifiers
+from sciagent_bench.candidate_similarity import composition, of_features, of_identifiers
 
 
 @pytest.mark.parametrize(

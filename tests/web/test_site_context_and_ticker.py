@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sciagent.domain.answers.candidate_and_value_answers import StructureText
-from sciagent.web.shared_page_parts import drawing, own_path, path_of, redirect_to
+from sciagent.web.site_context_and_ticker import drawing, own_path, path_of, redirect_to
 
 
 @pytest.mark.parametrize(

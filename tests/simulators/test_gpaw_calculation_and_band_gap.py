@@ -14,7 +14,14 @@ from ase.eos import EquationOfState
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
-from sciagent_simulators.periodic.gpaw_calculation import PROTOCOLS, Bands, Protocol, bands_of, check_cell, compute
+from sciagent_simulators.periodic.gpaw_calculation_and_band_gap import (
+    PROTOCOLS,
+    Bands,
+    Protocol,
+    bands_of,
+    check_cell,
+    compute,
+)
 from tests.support.gpaw_cells import perovskite
 
 pytestmark = pytest.mark.usefixtures("gpaw_program")

@@ -6,7 +6,7 @@ from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
-from sciagent.training.live import live_tasks
+from sciagent.training.live import driven_task_campaigns
 
 
 def test_tasks_get_their_shares_of_the_groups() -> None:
@@ -15,8 +15,10 @@ def test_tasks_get_their_shares_of_the_groups() -> None:
     ]
     drawn = Counter[str]()
     for step in range(100):
-        chosen = [task.name for task in live_tasks.tasks_of_places(tasks, 3, step, range(4))]
+        chosen = [task.name for task in driven_task_campaigns.tasks_of_places(tasks, 3, step, range(4))]
         assert sorted(chosen) == ["a", "b", "b", "c"], "each share is a whole number of groups"
-        drawn.update(task.name for task in live_tasks.tasks_of_places(tasks, 3, step, range(4, 5)))
+        drawn.update(task.name for task in driven_task_campaigns.tasks_of_places(tasks, 3, step, range(4, 5)))
     assert 35 < drawn["b"] < 65 and min(drawn.values()) > 12
-    assert live_tasks.tasks_of_places(tasks, 3, 7, range(6)) == live_tasks.tasks_of_places(tasks, 3, 7, range(6))
+    assert driven_task_campaigns.tasks_of_places(tasks, 3, 7, range(6)) == driven_task_campaigns.tasks_of_places(
+        tasks, 3, 7, range(6)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.verification.retrosynthesis import Reaction, Route, checked
+from sciagent.verification.route_finder_plugins_and_route_checks import Reaction, Route, checked
 
 STOCK = frozenset({"CC(=O)O", "CN", "CCO"})
 AMIDE = Reaction("CNC(C)=O", ("CC(=O)O", "CN"))
