@@ -38,7 +38,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "waiting, best first": lambda c, i: candidate_standings.waiting_candidates(c, i, 1, 10),
     "top": lambda c, i: candidate_standings.best_with_worth(c, i, 10),
     "count_at": lambda c, i: candidate_standings.count_at(c, i, [1, 2], 10),
-    "reuses_by_rung": lambda c, i: campaign_counts.reuses_by_rung(c, i),
+    "reuses_by_rung": lambda c, i: campaign_counts_and_remarks.reuses_by_rung(c, i),
     "members": lambda c, i: candidate_standings.members(c, i, [1, 2]),
     "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], Computation("toy", "1", rows.SETTINGS)),
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),

@@ -29,7 +29,7 @@ from sciagent.domain.worth import Basis, chance_of
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.indices_to_recompute import MAX_ALL_EVALUATED
-from sciagent.store.campaign_state import standings
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.results import laws_and_audits
 from sciagent.store.results.laws_and_audits import AUDIT
 
@@ -503,7 +503,7 @@ class Pricing(Purchasing):
         for row, chance in zip(rows[changed].tolist(), chances[changed].tolist(), strict=True):
             pool.worth[row, 0] = chance
             values[int(pool.ids[row])] = {"p_hit": float(p_hit[row]), "chance": int(chance), "basis": str(Basis.LAW)}
-        standings.update_many(connection, self._built.row.id, values)
+        candidate_standings.update_many(connection, self._built.row.id, values)
 
     def _worths(self) -> dict[str, object]:
         """Returns, as JSON, the value of the best candidates, and what their value would be without each rung."""

@@ -11,6 +11,7 @@ from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.rules import SCHEDULERS
 from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.halving import Halving
+from sciagent.scheduling.rules.rank_by_one_rung import BestRung
 from sciagent.scheduling.rules.rule_and_settings_bases import FIRST, PaidLadder, RungRule, Waiting, waiting_in
 from sciagent.scheduling.rules.thresholds import Thresholds
 from sciagent_bench.rivals.campaign_rules_and_fitted_ones import ranks
