@@ -81,7 +81,7 @@ class NurseryHandle(MarkedProcess):
         self.requests, nursery_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with nursery_socket, os.fdopen(os.pidfd_open(os.getpid())) as owner:
             super().__init__(
-                "nursery",
+                "zygote_nursery",
                 fds=[nursery_socket.fileno(), owner.fileno()],
                 names=sorted(names),
                 environment=_environment(interpreter),
