@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from rich.table import Table
 from sqlalchemy.engine import Connection
@@ -22,9 +22,6 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.report.parts.wording import missed_property
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
-
-if TYPE_CHECKING:
-    pass
 
 MAX_NAMED = 3  # candidates that a line names
 EXPLAINED_REPEATABILITY = {

@@ -47,7 +47,7 @@ class Basis(StrEnum):
     """Nothing is known."""
 
 
-class Line(NamedTuple):
+class LineToDecidingRung(NamedTuple):
     """A straight line from the values of a lower rung to those of the deciding rung, in canonical units."""
 
     slope: float
@@ -101,10 +101,10 @@ def answered(objective: Objective, quantity: Quantity) -> Belief:
     return Belief(Basis.ANSWERED, quantity.value, is_met=is_met)
 
 
-def estimated(objective: Objective, quantity: Quantity, line: Line | None) -> Belief:
+def estimated(objective: Objective, quantity: Quantity, line: LineToDecidingRung | None) -> Belief:
     """Returns the belief after an answer of a lower rung. line: without one, the lower rung's own value, give or take
     two scales of the objective."""
-    slope, intercept, residual = line or Line(1.0, 0.0, 2 * objective.width())
+    slope, intercept, residual = line or LineToDecidingRung(1.0, 0.0, 2 * objective.width())
     spread = slope * (quantity.uncertainty or 0.0)
     return Belief(Basis.LINE, intercept + slope * quantity.value, sd=math.hypot(residual, spread))
 
@@ -151,11 +151,11 @@ class Worth:
         return {**vars(self), "basis": str(self.basis)}
 
     @classmethod
-    def from_columns(cls, columns: Mapping[str, Any]) -> Worth | None:
+    def from_columns(cls, columns: Mapping[str, object]) -> Worth | None:
         """Returns the worth that a row of the table holds; None without one. Other columns are ignored."""
         if columns["chance"] is None:
             return None
-        fields = {name: columns[name] for name in cls.__dataclass_fields__}
+        fields: dict[str, Any] = {name: columns[name] for name in cls.__dataclass_fields__}
         return cls(**{**fields, "basis": Basis(fields["basis"])})
 
 

@@ -18,7 +18,7 @@ from sciagent.domain.worth import (
     UNKNOWN_DESIRABILITY,
     Basis,
     Belief,
-    Line,
+    LineToDecidingRung,
     Worth,
     answered,
     estimated,
@@ -95,7 +95,7 @@ def test_without_limits_the_expected_utility_orders() -> None:
 
 
 def test_a_line_leads_to_the_deciding_rung_with_both_uncertainties() -> None:
-    belief = estimated(GAP, eV(3.0, uncertainty=0.4), Line(0.5, 1.0, 0.3))
+    belief = estimated(GAP, eV(3.0, uncertainty=0.4), LineToDecidingRung(0.5, 1.0, 0.3))
     assert (belief.basis, belief.mean, belief.sd) == (Basis.LINE, 2.5, pytest.approx(math.hypot(0.3, 0.2)))
     assert estimated(GAP, eV(3.0), None).sd == pytest.approx(2 * GAP.scale)
 

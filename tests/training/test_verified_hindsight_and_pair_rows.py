@@ -54,12 +54,14 @@ def test_a_turn_with_a_candidate_that_waits_has_not_failed_yet(made: Conversing,
     assert rows_of(made, "hindsight", tmp_path / "set") == ([], {"turns: a candidate is not decided yet": 1})
 
 
-def test_scores_under_the_old_goal_leave_the_prompt(made: Conversing, tmp_path: Path) -> None:
+def test_worths_under_the_old_goal_leave_the_prompt(made: Conversing, tmp_path: Path) -> None:
     learned = (
-        "#1 CCN: score 0.53; xtb: homo_lumo_gap 8 eV\n#2 CC=O: score 0.20\nHits so far: 2.\n"
-        "new #9: CCC (modify: swap ring) [0a1b2c3d], settled; score 0.123; xtb: homo_lumo_gap 9 eV\n"
-        "duplicate #2: CC=O [4e5f6a7b], settled; score 0.200; it was proposed before, propose another\n"
-        "Tried so far, by ring skeleton: c1ccccc1: 4, 1 hit, 2 turned down, best score 0.71; no ring: 3, 2 hits."
+        "#1 CCN: P(hit) 31 %, expected utility 0.53; xtb: homo_lumo_gap 8 eV\n"
+        "#2 CC=O: no hit, expected utility 0.20\nHits so far: 2.\n"
+        "new #9: CCC (modify: swap ring) [0a1b2c3d], settled; hit, utility 0.12; xtb: homo_lumo_gap 9 eV\n"
+        "duplicate #2: CC=O [4e5f6a7b], settled; expected utility 0.20; it was proposed before, propose another\n"
+        "Tried so far, by ring skeleton: c1ccccc1: 4, 1 hit, 2 turned down, best expected utility 0.71; "
+        "no ring: 3, 2 hits."
     )
     made.talk(1, ["CCO"], learned=learned)
     made.verify("CCO", 12.0)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.domain.objectives import Objective, Window
-from sciagent.domain.worth import Line
+from sciagent.domain.worth import LineToDecidingRung
 
 WIDE_GATE_RATIO = 5  # ratio of gate width to the objective's window above which a gate gives no line
 GATE_SHARE = 0.25  # residual of a line from a gate with one edge, as a share of that edge
@@ -20,13 +20,13 @@ RESIDUALS_PER_GATE = 3  # width of a gate with two edges, in residuals of its li
 LEAST_RESIDUAL = 1e-6  # least residual of a line from a gate, in the property's unit
 
 
-def lines_of(ladder: Sequence[RungSpec], objectives: Sequence[Objective]) -> list[dict[str, Line]]:
+def lines_of(ladder: Sequence[RungSpec], objectives: Sequence[Objective]) -> list[dict[str, LineToDecidingRung]]:
     """Returns for each rung its lines, by the property of an objective.
 
     ladder: the rungs up to the terminal one. The line of a rung that decides the objective, and of one without a prior
     and a telling gate, is missing.
     """
-    lines: list[dict[str, Line]] = [{} for _ in ladder]
+    lines: list[dict[str, LineToDecidingRung]] = [{} for _ in ladder]
     for objective in objectives:
         name = objective.property
         measuring = [position for position, rung in enumerate(ladder) if name in rung.measured()]
@@ -37,7 +37,7 @@ def lines_of(ladder: Sequence[RungSpec], objectives: Sequence[Objective]) -> lis
     return lines
 
 
-def _prior_line(name: str, rung: RungSpec, deciding_rung: RungSpec) -> Line | None:
+def _prior_line(name: str, rung: RungSpec, deciding_rung: RungSpec) -> LineToDecidingRung | None:
     """Returns the declared line of a property at the deciding rung against `rung`; None without one."""
     deciding_label = next(m.level.label for m in deciding_rung.measures if m.property.name == name)
     deciding_level = deciding_label.split("//")[0]  # without the level of the geometry
@@ -48,11 +48,11 @@ def _prior_line(name: str, rung: RungSpec, deciding_rung: RungSpec) -> Line | No
         if not (is_for_level and is_for_method):
             continue
         if prior.slope is not None and prior.intercept is not None and prior.residual is not None:
-            return Line(prior.slope, prior.intercept, prior.residual)
+            return LineToDecidingRung(prior.slope, prior.intercept, prior.residual)
     return None
 
 
-def _gate_line(objective: Objective, rung: RungSpec) -> Line | None:
+def _gate_line(objective: Objective, rung: RungSpec) -> LineToDecidingRung | None:
     """Returns the line by the gate: its edges are the objective's limits on the rung's scale."""
     gate = rung.window_gates().get(objective.property)
     accept = objective.accept
@@ -72,7 +72,7 @@ def _gate_line(objective: Objective, rung: RungSpec) -> Line | None:
         residual = abs(gate_edges[1] - gate_edges[0]) / RESIDUALS_PER_GATE
     else:
         residual = GATE_SHARE * abs(gate_edges[0])
-    return Line(1.0, math.fsum(offsets) / len(offsets), max(residual, objective.scale, LEAST_RESIDUAL))
+    return LineToDecidingRung(1.0, math.fsum(offsets) / len(offsets), max(residual, objective.scale, LEAST_RESIDUAL))
 
 
 def _width(window: Window) -> float:

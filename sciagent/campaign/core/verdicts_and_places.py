@@ -19,7 +19,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
 from sciagent.domain.quantities import Quantity, named_value_text
 from sciagent.domain.rung_positions_and_tiers import Position, Tier
 from sciagent.domain.states_and_needs import Standing
-from sciagent.domain.worth import NO_COLUMNS, NOTHING, Belief, Line, Worth, answered, estimated, worth_of
+from sciagent.domain.worth import NO_COLUMNS, NOTHING, Belief, LineToDecidingRung, Worth, answered, estimated, worth_of
 from sciagent.store.campaign_state.same_structures import Likeness
 from sciagent.store.results.evidence import RecordedEvidence
 
@@ -52,7 +52,7 @@ class RungRules(RungTerms):
     is_terminal: bool
     decides: frozenset[str] = frozenset()
     """Properties of the objectives that this rung decides: no later rung up to the terminal one measures them."""
-    lines: Mapping[str, Line] = field(default_factory=dict)
+    lines: Mapping[str, LineToDecidingRung] = field(default_factory=dict)
     """Lines from the rung's values to those of the deciding rung, by property of an objective."""
     forgives: bool = False
     """Whether a candidate continues after an inconclusive answer of the rung."""
@@ -67,7 +67,7 @@ def ladder_rules(
     scheduler: str,
     goal: str,
     units: Units | None = None,
-    lines: Sequence[Mapping[str, Line]] = (),
+    lines: Sequence[Mapping[str, LineToDecidingRung]] = (),
 ) -> tuple[RungRules, ...]:
     """Returns the rules of each rung.
 

@@ -18,7 +18,7 @@ from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import Standing
-from sciagent.domain.worth import UNKNOWN_DESIRABILITY, Basis, Line
+from sciagent.domain.worth import UNKNOWN_DESIRABILITY, Basis, LineToDecidingRung
 from sciagent.store.campaign_state.same_structures import Likeness
 from tests.support.rows import gap
 
@@ -87,7 +87,7 @@ def test_the_worth_below_the_deciding_rung_follows_the_line_to_it() -> None:
     assert near is not None and near.basis is Basis.LINE
     assert near.p_hit == pytest.approx(NormalDist(5.0, 0.8).cdf(math.inf) - NormalDist(5.0, 0.8).cdf(4.0))
     assert near.margin == pytest.approx((5.0 - 4.0) / 0.4)
-    shifted = [{}, {"homo_lumo_gap": Line(1.0, -0.5, 0.1)}, {}]
+    shifted = [{}, {"homo_lumo_gap": LineToDecidingRung(1.0, -0.5, 0.1)}, {}]
     rules = ladder_rules(TERMS, {o.property: o.accept for o in OBJECTIVES}, 2, "priced", "hits", lines=shifted)
     by_line = place(rules, OBJECTIVES, [Answer(Position(1), judge(rules[1], ok(gap(4.6))), (gap(4.6),))]).worth
     assert by_line is not None and by_line.p_hit == pytest.approx(1 - NormalDist(4.1, 0.1).cdf(4.0), abs=1e-6)

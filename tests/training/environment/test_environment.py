@@ -28,7 +28,7 @@ def test_an_episode_is_recorded_charged_and_rewarded_as_a_rollout(serve: Serve, 
     with serve(turns=3) as environment:
         episode = environment.open(0, policy="mine@7")
         assert [message["role"] for message in episode.messages] == ["system", "user"]
-        assert "#1 CCO: score 0.13" in str(episode.messages[1]["content"])
+        assert "#1 CCO: no hit, expected utility 0.13" in str(episode.messages[1]["content"])
         function = {"name": "propose", "arguments": '{"smiles": "CCCO"}'}
         message = {"role": "assistant", "content": "longer", "tool_calls": [{"id": "a", "function": function}]}
         first = episode.turn(message, {"prompt_tokens": 300, "completion_tokens": 20})

@@ -151,10 +151,10 @@ def test_best_lists_the_episodes_own_candidate_once_the_inline_rung_has_answered
     def bench() -> SnapshotBench:
         return SnapshotBench(built, worker, rungs, frozen, memory, room=8, trajectory=1)
 
-    assert all(row.score < 0.5 for row in frozen.board)
+    assert all(row.worth.expected_utility < 0.5 for row in frozen.board)
     first = bench()
     [out] = first.propose([ProposalIn("c1ccccc1")])
-    assert out.standing == "settled" and out.results[0].startswith("score 1")
+    assert out.standing == "settled" and out.results[0] == "hit, utility 1.00"
     assert out.results[1].startswith("xtb: homo_lumo_gap 4.")
     memory.extend(first.learned())
     assert bench().best(1)[0].text == "c1ccccc1" and bench().results_of(str(out.key)) == [out.results[1]]
@@ -189,7 +189,7 @@ def test_a_timeout_and_a_crash_of_one_candidate_do_not_stop_the_step(ledger: Led
     said = [turns[0]["turn"][3][0]["content"] for turns in episodes(built).values()]
     assert "dropped; moody: not measured; wall_limit: more than 0.5 s" in said[0]
     assert "dropped; moody: not measured; signal: signal 9 (SIGKILL)" in said[1]
-    assert all("settled; score 1.000; moody: heavy_atoms 3" in text for text in said[2:])
+    assert all("settled; hit, utility 1.00; moody: heavy_atoms 3" in text for text in said[2:])
     published = show(built.ledger, publish(built.ledger, built.row.name, TOKENS).version).episodes
     assert [episode.outcome is None for episode in published] == [True, True, False, False], "None is never 0"
     with built.ledger.read() as connection:
