@@ -19,6 +19,7 @@ from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, I
 from sciagent.domain.candidate_and_its_names_in_files import name_cells
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent.domain.worth import percent_of
 from sciagent.report.parts.wording import missed_property
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -37,8 +38,9 @@ EXPLAINED_REPEATABILITY = {
 class BestTable(ResultTable[BestCandidate]):
     """The best candidates with a display in terminals and notebooks.
 
-    A level that all rows share stands in the title and has no column. The chance of a hit has a column if a candidate
-    is not decided yet. Imported values of an objective's property have a column if a candidate has just one.
+    A level that all rows share stands in the title and has no column. The standing of a
+    candidate that is not decided yet is its probability to be a hit. Imported values of an objective's property have a
+    column if a candidate has just one.
     """
 
     properties: Sequence[str]
@@ -53,12 +55,11 @@ class BestTable(ResultTable[BestCandidate]):
         levels = {_levels(candidate, properties) for candidate in candidates}
         levels.discard("")
         cells = partial(_cells, properties=properties, measured=_measured_columns(candidates, properties))
-        is_undecided = any(candidate.p_hit not in (None, 0.0, 1.0) for candidate in candidates)
-        brief = partial(cells, with_level=len(levels) > 1, with_chance=is_undecided, before_geometry=" ")
+        brief = partial(cells, with_level=len(levels) > 1, is_brief=True)
         full_title = f"{title} at {levels.pop()}" if len(levels) == 1 else title
         table = cls(candidates, full_title, brief, best_record)
         table.properties = properties
-        table.plain = partial(cells, with_level=True, with_chance=True)
+        table.plain = partial(cells, with_level=True)
         return table
 
     def plain_table(self) -> Table:
@@ -115,19 +116,25 @@ def _cells(
     properties: Sequence[str],
     measured: Sequence[str],
     with_level: bool,
-    with_chance: bool,
-    before_geometry: str = "",
+    is_brief: bool = False,
 ) -> Mapping[str, Any]:
-    """Returns the cells of a row. measured: properties whose imported values have a column. before_geometry: text
-    before each `//` of a level, such as a space, at which a narrow terminal breaks the level."""
+    """Returns the cells of a row. measured: properties whose imported values have a column. is_brief: rounds the
+    utility, says the probability to be a hit in the standing, and puts a space before each `//` of a level, at which a
+    narrow terminal breaks it."""
     several_properties = len(properties) > 1
     level = None
     if with_level:
-        level = _levels(candidate, properties).replace("//", f"{before_geometry}//")
+        level = _levels(candidate, properties).replace("//", " //" if is_brief else "//")
     n_imported = Counter(value.property for value in candidate.imported)
     imported: dict[str, Any] = {value.property: value for value in candidate.imported}
     imported |= {name: f"{n} values" for name, n in n_imported.items() if n > 1}
     cells: dict[str, Any] = {"name": candidate.name, candidate.column: notebook_html.cell(candidate)}
+    utility: Any = candidate.expected_utility
+    stands = _stands(candidate, several_properties)
+    if is_brief:
+        utility = None if utility is None else round(utility, 3)
+        if candidate.p_hit not in (None, 0.0, 1.0):
+            stands = f"P(hit) {percent_of(candidate.p_hit)}"
     for name in properties:
         cells[name] = candidate.values.get(name)
         if name in measured:
@@ -136,10 +143,10 @@ def _cells(
     return {
         **cells,
         "level": level,
-        "utility": candidate.expected_utility,
-        "P(hit)": candidate.p_hit if with_chance else None,
+        "utility": utility,
+        "P(hit)": None if is_brief else candidate.p_hit,
         **nearest_limit(candidate),
-        "stands": _stands(candidate, several_properties),
+        "stands": stands,
         "seed": "a seed" if candidate.in_seeds else "",
     }
 
@@ -190,7 +197,7 @@ def _stands(candidate: BestCandidate, several_properties: bool) -> str:
         return f"{missed} {reason}{contradicted}"
     if reason or contradicted:
         return f"{reason}{contradicted}"
-    return "" if candidate.verified else "not verified"
+    return "" if candidate.verified else "open"
 
 
 def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
@@ -276,7 +283,18 @@ def one_of(kinds: set[str | None]) -> str | None:
 
 def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
     """Returns the cells of a best candidate for a data frame."""
-    fixed = ("hit", "contradicted", "utility", "p_hit", "verified", "in_seeds", "reason", "key")
+    fixed = (
+        "hit",
+        "contradicted",
+        "utility",
+        "p_hit",
+        "expected_utility",
+        "basis",
+        "verified",
+        "in_seeds",
+        "reason",
+        "key",
+    )
     cells: dict[str, Any] = {candidate.column: candidate.text}
     cells |= {name: getattr(candidate, name) for name in fixed}
     cells = name_cells(candidate.names, fields=tuple(candidate.names)) | cells

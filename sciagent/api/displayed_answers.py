@@ -251,8 +251,16 @@ class CandidateRow:
     """The reason in words."""
     hit: bool
     """Whether the candidate is a hit."""
+    contradicted: str | None
+    """Imported values that contradict the verdict, as a sentence; None if none does."""
     utility: float | None
     """Utility in (0, 1]; None until the terminal rung has answered."""
+    p_hit: float | None
+    """Probability to be a hit: 1 or 0 once decided; None where it is unknown, or where no objective has limits."""
+    expected_utility: float | None
+    """Expected utility, in (0, 1]; the utility, once every objective is answered; None before a paid rung answers."""
+    basis: str | None
+    """Weakest source of the two: `answered`, `law`, `line` (a straight line from a lower rung) or `none`."""
     in_seeds: bool
     """Whether a seed file contains the candidate."""
     names: Names = field(default_factory=dict)

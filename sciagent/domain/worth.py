@@ -206,6 +206,11 @@ def chance_of(p_hit: float | None) -> int:
     return min(MOST, max(LEAST, math.ceil(100 * p_hit)))
 
 
+def percent_of(p_hit: float) -> str:
+    """Returns a probability to be a hit in words such as `31 %`; 0 % and 100 % only if that is decided."""
+    return f"{HIT if p_hit == 1 else chance_of(p_hit)} %"
+
+
 def _p_hit(objectives: Sequence[Objective], beliefs: Sequence[Belief]) -> float | None:
     """Returns the probability that all limits are met: 0 once one is missed, None if one is unknown."""
     by_objective = [

@@ -73,7 +73,7 @@ def test_values_of_two_levels_or_units_keep_them_in_their_rows() -> None:
     other = {"gap": valued(2.9, 0.06, "hartree", level="GFN2-xTB", rung="xtb")}
     lines = drawn(candidate("CCO", values=GAP), candidate("CO", values=other, hit=False, verified=False, p_hit=0.25))
     text = "\n".join(lines)
-    assert lines[0] == "The best of dyes" and "P(hit)" in text and "0.25" in text and "not verified" in text
+    assert lines[0] == "The best of dyes" and "P(hit)" in text and "25 %" in text
     assert " eV" in text and "hartree" in text
 
 

@@ -27,6 +27,8 @@ from sciagent.report.parts.export_rows import (
 )
 from sciagent.store.campaign_state.campaigns import CampaignRow
 
+NUMBERS = ("utility", "p_hit", "expected_utility")
+"""Fixed columns that hold numbers."""
 GROUP_ROWS = 5000  # rows of a row group, which are in memory together
 
 
@@ -66,7 +68,7 @@ def candidate_rows(connection: Connection, row: CampaignRow, hits: bool = False)
     import pyarrow as pa
 
     wanted = columns(connection, row)
-    types = {"hit": pa.bool_(), "in_seeds": pa.bool_(), "utility": pa.float64()}  # all others are texts
+    types = {"hit": pa.bool_(), "in_seeds": pa.bool_(), **dict.fromkeys(NUMBERS, pa.float64())}  # all others are texts
     names = [*name_columns(connection, row), *FIXED_COLUMNS]
     fields = [pa.field(name, types.get(name, pa.string())) for name in names]
     of_uncertainty = {"description": "standard uncertainty, k = 1; null where nobody knows it"}

@@ -45,7 +45,7 @@ from sciagent.store.views.report_candidates import RankedCandidate, candidate_pa
 
 ALL_COLUMNS = "all"
 """The word by which a user selects every column."""
-FIRST_COLUMNS = ("hit", "utility")
+FIRST_COLUMNS = ("hit", "p_hit", "expected_utility")
 """Fixed columns behind the structure, before the values."""
 LAST_COLUMNS = ("rung", "reason", "inchikey")
 """Fixed columns behind the values of the short table."""
@@ -56,6 +56,10 @@ DESCRIPTIONS = {
     "formula": "sum formula",
     "hit": "whether every objective is met at the terminal rung",
     "utility": "geometric mean of the desirabilities; 1 is best",
+    "p_hit": "probability to be a hit at the terminal rung",
+    "expected_utility": "utility to expect; the utility, once every objective is answered",
+    "basis": "what the probability and the expected utility rest on",
+    "contradicted": "measurements that contradict the verdict",
     "rung": "the last rung",
     "reason": "why it is not a hit",
 }

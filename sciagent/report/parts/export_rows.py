@@ -21,6 +21,7 @@ from sciagent.domain.candidate_and_its_names_in_files import identifier_text, na
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError
+from sciagent.report.parts.margins_and_method_errors import contradiction
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import ArtifactStore
@@ -47,8 +48,8 @@ FATE_COLUMNS = ("status", "reason", "detail", "text", "candidate", "operation", 
 PROPOSAL_COLUMNS = ("id", "at", "turn", "proposer", *FATE_COLUMNS, "name")
 STRUCTURE_COLUMNS = ("kind", "text", "smiles", "formula")
 FIXED_COLUMNS = (
-    "key", *STRUCTURE_COLUMNS, "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "utility",
-    "in_seeds",
+    "key", *STRUCTURE_COLUMNS, "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "contradicted",
+    "utility", "p_hit", "expected_utility", "basis", "in_seeds",
 )  # fmt: skip
 """Columns of the table of candidates that every campaign has."""
 
@@ -151,10 +152,11 @@ def entries(
                     source = (answer.rung, measured.property, measured.level.label)
                     if source in column_names:
                         values[answer.rung, column_names[source]] = measured
-            # `smiles` and `rung` are no attributes of a candidate
+            # `smiles`, `rung` and `contradicted` are no attributes of a candidate
             fixed = {name: getattr(candidate, name, None) for name in FIXED_COLUMNS}
             fixed["smiles"] = smiles_of(candidate.kind, candidate.text)
             fixed["rung"] = rung_labels.get(candidate.position)
+            fixed["contradicted"] = contradiction(row, candidate, candidate.hit, imported.get(candidate.id, ()))
             yield Entry(candidate, all_answers, values, name_cells(candidate.names, fields), fixed)
 
 

@@ -29,7 +29,8 @@ def table(made: Maker, asked: str | None = None, hits: bool = False) -> list[dic
 def test_the_short_table_has_the_objectives_first_the_highest_rung_before_the_others(told: Maker) -> None:
     rows = table(told)
     headings = list(rows[0])
-    assert headings[:5] == ["smiles", "hit", "utility", "r2.homo_lumo_gap [eV]", "r2.homo_lumo_gap [eV] uncertainty"]
+    assert headings[:4] == ["smiles", "hit", "p_hit", "expected_utility"]
+    assert headings[4:6] == ["r2.homo_lumo_gap [eV]", "r2.homo_lumo_gap [eV] uncertainty"]
     assert [h for h in headings if h.endswith("level")] == [
         "r2.homo_lumo_gap [eV] level",
         "r1.homo_lumo_gap [eV] level",

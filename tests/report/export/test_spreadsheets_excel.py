@@ -22,7 +22,7 @@ def test_a_workbook_has_numbers_pictures_and_an_explanation_of_its_columns(told:
     assert first["smiles"] == "c1ccccc1" and first["hit"] is True
     assert first["r2.homo_lumo_gap [eV]"] == 4.3 and first["r2.homo_lumo_gap [eV] uncertainty"] == 0.03
     assert len(sheet._images) == 12 and sheet.freeze_panes == "C2" and sheet.auto_filter.ref
-    utilities = [row[headings.index("utility")].value for row in sheet.iter_rows(min_row=2)]
+    utilities = [row[headings.index("expected_utility")].value for row in sheet.iter_rows(min_row=2)]
     hits = [row[headings.index("hit")].value for row in sheet.iter_rows(min_row=2)]
     assert hits == [True] * 2 + [False] * 10 and utilities[0] > utilities[1]  # the best come first
     explained = {row[0].value: row[1].value for row in book["columns"].iter_rows()}
