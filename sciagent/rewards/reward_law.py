@@ -27,10 +27,10 @@ from sciagent.domain.rung_positions_and_tiers import PaidIndex
 from sciagent.rewards.candidate_states_lots_and_episode_starts import IDS_PER_READ, answers_as_of
 from sciagent.scheduling.aims_and_payoff import Aims, Bounds, Errors, data_for_law, expected_answers
 from sciagent.scheduling.array_types import Array, RowIndices
-from sciagent.scheduling.dynamic_programme import FLOOR
+from sciagent.scheduling.candidate_indices import expected_payoffs
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.similarity import GrowingStructures, Order, Similarity, order_of, smallest_hashes
-from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Law, Stack, mixture
+from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Law, Stack
 from sciagent.store.database import tables as t
 from sciagent.store.results import candidates
 
@@ -111,11 +111,20 @@ def restored_law(built: Built, watermark: int, state: Mapping[str, Any]) -> Rewa
 
 
 def expectations(
-    built: Built, connection: Connection, law: RewardLaw, candidate_ids: Sequence[int], as_of: int, record: float = 0.0
+    built: Built,
+    connection: Connection,
+    law: RewardLaw,
+    candidate_ids: Sequence[int],
+    as_of: int,
+    record: float = 0.0,
+    folds: int = FOLDS,
+    with_slope_doubt: bool = True,
 ) -> dict[int, float]:
     """Returns the expected payoff of a terminal verification, by candidate id, in hits or utility.
 
-    record: utility above which a result is worth something, unless hits are counted.
+    record: utility above which a result is worth something, unless hits are counted. folds: parts of the candidates,
+    each valued by a law that the others have taught; 1 leaves none out. with_slope_doubt: as in
+    `candidate_indices.expected_payoffs`. With one fold and without doubt the payoff is that of the scheduler.
 
     The law knows the answers up to its own watermark, and of the candidates the answers of lower rungs up to `as_of`.
     An objective that a lower rung has decided is known. No candidate is valued by a law that learnt from its own
@@ -128,9 +137,12 @@ def expectations(
     asking.scores[:, terminal_columns] = np.nan  # a candidate is valued without its own terminal answer
     structures = _structures(built, [teaching, asking])
     expected: dict[int, float] = {}
-    for fold in range(FOLDS):
-        taught = np.flatnonzero(teaching.order % FOLDS != fold)
-        asked = np.flatnonzero(asking.order % FOLDS == fold)
+    for fold in range(folds):
+        is_taught = teaching.order % folds != fold
+        if folds == 1:
+            is_taught = ~np.isin(teaching.ids, asking.ids)  # the rest, since those who ask are rows of their own
+        taught = np.flatnonzero(is_taught)
+        asked = np.flatnonzero(asking.order % folds == fold)
         if not len(asked):
             continue
         scores = np.vstack([teaching.scores[taught], asking.scores[asked]])
@@ -140,7 +152,7 @@ def expectations(
         similarity = _SimilarityOfRows(structures, places)
         order = np.concatenate([teaching.order[taught], asking.order[asked]])
         asked_rows = np.arange(len(taught), len(scores))
-        values = _payoffs(law, scores, errors, bounds, order, similarity, asked_rows, record)
+        values = _payoffs(law, scores, errors, bounds, order, similarity, asked_rows, record, with_slope_doubt)
         if values is not None:
             expected.update(zip(asking.ids[asked].tolist(), values.tolist(), strict=True))
     return expected
@@ -155,6 +167,7 @@ def _payoffs(
     similarity: Similarity | None,
     rows: RowIndices,
     record: float,
+    with_slope_doubt: bool,
 ) -> Array | None:
     """Returns the expected payoffs of some rows, (len(rows),); None if too few others have answers."""
     aims = law.aims
@@ -171,17 +184,8 @@ def _payoffs(
     known_bounds = bounds if bounds.any() else None
     known, uncertain = expected_answers(scores, errors, known_bounds, aims, truths, fit)
     laws = fit(known, uncertain)
-    means = np.empty((len(truths), len(rows)))
-    variances = np.empty((len(truths), len(rows)))
-    for number in range(len(truths)):
-        mean, sd, _ = mixture(laws, number, rows)
-        means[number] = mean
-        variances[number] = sd**2
-        answers = scores[rows, aims.aims[number].columns[-1]]
-        decided = ~np.isnan(answers)
-        means[number, decided] = truths[number](answers[decided])
-        variances[number, decided] = FLOOR  # as good as 0
-    payoff = aims.payoff(truths, scores, record=record).expected(means, variances)
+    payoff_of_terminal = aims.payoff(truths, scores, record=record)
+    payoff = expected_payoffs(laws, rows, aims, truths, scores, payoff_of_terminal, with_slope_doubt)
     if aims.kind == "hits":
         return payoff
     return payoff * (1.0 - record)  # from a share of what lies above the record to utility

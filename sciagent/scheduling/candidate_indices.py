@@ -33,6 +33,7 @@ from sciagent.scheduling.dynamic_programme import (
 )
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.gaussian_process_chain import Chain, Forecast
+from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Law
 
 Plans = dict[int, tuple[Array, list[list[Programme]]]]
 """By the code of a set of seen and open rungs: levels of u, and for each level its programmes."""
@@ -293,11 +294,45 @@ def _forecasts(
         if deciding_rung in rungs:
             has_deciding_rung = np.arange(1 << len(rungs)) >> rungs.index(deciding_rung) & 1
             shares[i, has_deciding_rung == 1] = 1 - FLOOR
-        answers = pool.scores[rows, aim.columns[-1]]
-        known = ~np.isnan(answers)
-        means[i, known] = truth(answers[known])
-        variances[i, known] = FLOOR
+        _set_decided(means[i], variances[i], pool.scores[rows, aim.columns[-1]], truth)
     return means, variances, shares
+
+
+def _set_decided(means: Array, variances: Array, answers: Array, truth: TruthTransform) -> None:
+    """Replaces the forecasts (n,) of candidates whose deciding rung has answered. answers: (n,), NaN without one."""
+    known = ~np.isnan(answers)
+    means[known] = truth(answers[known])
+    variances[known] = FLOOR
+
+
+def expected_payoffs(
+    laws: Sequence[Law],
+    rows: RowIndices,
+    aims: Aims,
+    truths: Sequence[TruthTransform],
+    scores: Array,
+    payoff: Payoff,
+    with_slope_doubt: bool = False,
+) -> Array:
+    """Returns (n,) expected payoffs of a terminal verification: the mean over the laws by weight, as the scheduler
+    takes it.
+
+    rows: (n,) the candidates. scores: all answers, as of a pool. with_slope_doubt: outside the verified range, the
+    variance includes the doubt about slopes, so that no policy earns by extrapolation; no purchase depends on it.
+    """
+    expected = np.zeros(len(rows))
+    for law in laws:
+        means = np.zeros((len(truths), len(rows)))
+        variances = np.ones((len(truths), len(rows)))
+        for i, (aim, truth, chain) in enumerate(zip(aims.aims, truths, law.chains, strict=True)):
+            for places, forecast in chain.forecast(rows):
+                means[i, places] = forecast.mean
+                variances[i, places] = forecast.variance
+                if with_slope_doubt:
+                    variances[i, places] += chain.reach.sd_by_slope_doubt(forecast.mean) ** 2
+            _set_decided(means[i], variances[i], scores[rows, aim.columns[-1]], truth)
+        expected += law.weight * payoff.expected(means, variances)
+    return expected
 
 
 def _explained_shares(

@@ -24,10 +24,12 @@ from sciagent.domain.answers.explanation import PropertyForecast
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.report.explain_candidate import explain, refused
 from sciagent.report.status_best_trace import best
+from sciagent.rewards.reward_law import RewardLaw, expectations
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
+from sciagent.store.results.evidence import read_watermark
 from sciagent.verification import verifier_registry
 from tests.support.campaigns import SMALL, sciagent, write_campaign
 
@@ -143,6 +145,25 @@ def test_it_is_what_the_scheduler_itself_would_say(ledger: Ledger) -> None:
             one = outlook_in(made, connection, id_)
             assert one.index == pytest.approx(rule.index[row], rel=1e-6)
             assert one.expected == pytest.approx(rule.expected[row], rel=1e-6)
+
+
+def test_a_reward_expects_what_the_scheduler_expects(ledger: Ledger) -> None:
+    """With one fold, which teaches and is asked, and without the doubt about slopes."""
+    built = open_campaign_for_people(ledger, "small")
+    with ledger.read() as connection:
+        made = rebuild_with_law(built, connection)
+        assert made is not None and made.row is not None
+        pool, scheduler, state = made.pool, made.scheduler, made.row.state["priced"]
+        assert scheduler.truths is not None
+        units = [truth.state() for truth in scheduler.truths]
+        law = RewardLaw(made.schema, read_watermark(connection), {"stack": state["stack"], "truths": units})
+        waiting = standing(ledger, "open")
+        expected = expectations(built, connection, law, waiting, law.watermark, folds=1, with_slope_doubt=False)
+        careful = expectations(built, connection, law, waiting, law.watermark)
+    rows = np.array([int(np.flatnonzero(pool.ids == id_)[0]) for id_ in waiting])
+    scheduler.evaluate(pool, rows)
+    assert [expected[id_] for id_ in waiting] == pytest.approx(scheduler.expected[rows].tolist(), rel=1e-4)
+    assert careful != expected, "its own fold teaches a candidate nothing, and slopes are doubted"
 
 
 def test_what_was_bought_shows_its_law_and_price(ledger: Ledger) -> None:
