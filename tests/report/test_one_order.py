@@ -43,7 +43,7 @@ def drawn(rng: random.Random) -> Worth:
 def test_all_lists_have_one_order(own_ledger: Ledger, tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     made = Maker(own_ledger, tmp_path)
-    texts = ["C" * n for n in range(1, N_CANDIDATES + 1)]
+    texts = tuple("C" * n for n in range(1, N_CANDIDATES + 1))
     made.enter(texts)
     worths = [drawn(rng) for _ in texts]
     with made.ledger.begin() as connection:
