@@ -107,7 +107,7 @@ def measured(ledger: Any, n_seeds: int) -> dict[str, Any]:
             .where(s.resource == "core_seconds")
             .order_by(s.id)
         ).all()
-        scores = {id_: score for id_, score in connection.execute(sa.select(cc.candidate_id, cc.score))}
+        scores = {id_: score for id_, score in connection.execute(sa.select(cc.candidate_id, cc.expected_utility))}
         terminal = connection.execute(sa.select(sa.func.max(r.position))).scalar()
         sampled = [one for one in connection.execute(sa.select(u.sampling)).scalars() if one and "seconds" in one]
     new = [one for one in made[n_seeds:]]

@@ -33,12 +33,15 @@ EACH = {
     "proposal": f"""INSERT INTO proposal (id, campaign_id, text, candidate_id, status, predicted, at)
         SELECT i, :campaign, 'invented ' || i, i, 'new', '{{}}', {NOW} FROM n""",
     "campaign_candidate": f"""INSERT INTO campaign_candidate (campaign_id, candidate_id, seq, standing, position, depth,
-        verdict, reason, detail, score, is_hit, in_seeds, proposal_id, updated_at)
+        verdict, reason, detail, p_hit, chance, expected_utility, margin, basis, is_hit, in_seeds,
+        proposal_id, updated_at)
         SELECT :campaign, i, i - 1, CASE WHEN i % 10 THEN 'dropped' ELSE 'settled' END,
         CASE WHEN i % 10 THEN 0 ELSE 1 END, CASE WHEN i % 10 THEN 0 ELSE 1 END,
         CASE WHEN i % 10 THEN 'fail' ELSE 'pass' END,
-        CASE WHEN i % 10 THEN 'above_window' END, '', CASE WHEN i % 10 THEN NULL ELSE abs(random() % 1000000) / 1e6 END,
-        0, 0, i, {NOW} FROM n""",
+        CASE WHEN i % 10 THEN 'above_window' END, '',
+        CASE WHEN i % 10 THEN NULL ELSE 0 END, CASE WHEN i % 10 THEN NULL ELSE 0 END,
+        CASE WHEN i % 10 THEN NULL ELSE abs(random() % 1000000) / 1e6 END, CASE WHEN i % 10 THEN NULL ELSE -0.5 END,
+        CASE WHEN i % 10 THEN NULL ELSE 'answered' END, 0, 0, i, {NOW} FROM n""",
     "evidence": f"""INSERT INTO evidence (id, key, candidate_id, verifier, verifier_version, settings_hash, inputs_hash,
         replicate, revision, outcome, detail, reusable, diagnostics, versions, source, who, attempt_id, watermark, at)
         SELECT 2 * i, {KEY}, i, 'invented.fast', '1', :settings, '', 0, 0, 'ok', '', 1, '{{}}',
@@ -107,7 +110,10 @@ def fill(path: Path, n: int, campaign: int, paid: int, said: bool = False) -> fl
 
 def join(path: Path, campaign: int) -> None:
     """All that was made up into another campaign too, each candidate standing as it stands there."""
-    rest = "candidate_id, seq, standing, position, depth, verdict, reason, detail, score, is_hit, in_seeds, updated_at"
+    rest = (
+        "candidate_id, seq, standing, position, depth, verdict, reason, detail, p_hit, chance, expected_utility, "
+        "margin, basis, is_hit, in_seeds, updated_at"
+    )
     with closing(sqlite3.connect(path, isolation_level=None, timeout=60)) as db:
         db.execute("PRAGMA synchronous=OFF")
         db.execute("BEGIN IMMEDIATE")

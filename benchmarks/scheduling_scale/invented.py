@@ -231,7 +231,9 @@ def _row(i: int, text: str, known: int) -> dict[str, Any]:
         "evidence_id": i + 1, "watermark": i + 1, "seq": i, "key": key, "evidence_key": key, "text": text,
         "identity": identity, "inchikey": f"{digits[:14].upper()}-{digits[14:24].upper()}-N",
         "formula": f"C{n_atoms - 8}H8", "n_atoms": n_atoms, "position": int(i < known), "depth": 0 if i < known else -1,
-        "score": 0.5 if i < known else None, "value": Cheap().value(key), "cost": {"core_seconds": seconds},
+        "p_hit": 0.5 if i < known else None, "chance": 50 if i < known else None,
+        "expected_utility": 0.5 if i < known else None, "margin": 0.0 if i < known else None,
+        "basis": "line" if i < known else None, "value": Cheap().value(key), "cost": {"core_seconds": seconds},
         "wall_seconds": seconds, "declared": seconds, "amount": seconds,
     }  # fmt: skip
 

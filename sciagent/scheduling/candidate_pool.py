@@ -57,7 +57,7 @@ class CandidatePool:
     """(k,) number of jobs that each rung may still start, None without a limit; None: no rung has a limit."""
     started: tuple[int, ...] | None = None
     """(k,) number of candidates on which each rung was started; None: those for which it is closed."""
-    worth: Array = field(init=False)
+    worth: NDArray[np.float32] = field(init=False)
     """(n, 3) chance to be a hit in percent, expected utility and margin of each candidate; NaN if unknown."""
     errors: NDArray[np.float32] | None = field(init=False, default=None)
     """(n, c) standard uncertainties of the answers, 0 if unknown; None while none is known."""
@@ -82,7 +82,7 @@ class CandidatePool:
 
     def __post_init__(self) -> None:
         self.rungs = self.rungs or tuple(map(PaidIndex, range(self.costs.shape[1])))
-        self.worth = np.full((len(self.scores), 3), np.nan)
+        self.worth = np.full((len(self.scores), 3), np.nan, dtype=np.float32)
         self.out = np.zeros(len(self.scores), dtype=bool)
         self.pending = np.zeros(len(self.scores), dtype=bool)
         self.tried = np.zeros(self.costs.shape[1], dtype=np.int64)

@@ -170,7 +170,7 @@ def waiting_in(pool: CandidatePool) -> list[Waiting]:
         entry = Waiting(
             rung=PaidIndex(j),
             rows=rows,
-            worth=pool.worth[rows],
+            worth=pool.worth[rows].astype(float),
             remaining=remaining,
             started=started,
             running=running,
