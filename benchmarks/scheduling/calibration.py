@@ -7,8 +7,8 @@ not, at the end; and how much of its budget was spent.
 
     python -m benchmarks.scheduling.calibration
 
-The interval is `scheduling.law.prediction_interval`: as many standard deviations of the two laws' mixture as nine in
-ten of their leave-one-out errors lie within.
+The interval is `scheduling.law.prediction_interval_width`: as many standard deviations of the two laws' mixture as nine
+in ten of their leave-one-out errors lie within.
 """
 
 from __future__ import annotations

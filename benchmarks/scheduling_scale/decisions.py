@@ -42,7 +42,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from benchmarks.scheduling_scale.invented import WRITTEN, Answering, fill, invented, opened  # noqa: E402
 from sciagent.campaign.core.built_campaign_and_derived_values import Built  # noqa: E402
 from sciagent.campaign.driving import driver as driving  # noqa: E402
-from sciagent.campaign.driving.directives_and_proposals import Intake  # noqa: E402
+from sciagent.campaign.driving.directives_and_proposer_turns import Intake  # noqa: E402
 from sciagent.campaign.driving.driver import Driver  # noqa: E402
 from sciagent.campaign.driving.local_jobs import LocalJobs  # noqa: E402
 from sciagent.campaign.pricing.auditing import Auditing  # noqa: E402

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sciagent.report.campaigns_at_work import CachedQueries, Frame, Watched
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.job_queue.workers_and_capacity import RunningJob
-    from sciagent.store.views.queues_campaigns_and_latest_attempts import Failure, Queue
+    from sciagent.store.views.queues_campaigns_and_recent_failures import Failure, Queue
 
 MAX_TROUBLES = 2  # warnings that are shown in full
 OTHER_LINES = 13  # titles, headings and blank lines

@@ -37,7 +37,7 @@ from sciagent.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from sciagent.store.job_queue.workers_and_capacity import RunningJob, WorkerRow
-    from sciagent.store.views.queues_campaigns_and_latest_attempts import Queue
+    from sciagent.store.views.queues_campaigns_and_recent_failures import Queue
 import sys
 
 LOCAL = "127.0.0.1"  # address that only this machine reaches
@@ -233,14 +233,14 @@ def workers(
         raise UsageError("--undo belongs to --drain WORKER")
     from sciagent.store.database.engine import db_now
     from sciagent.store.job_queue import workers_and_capacity as store
-    from sciagent.store.views import queues_campaigns_and_latest_attempts
+    from sciagent.store.views import queues_campaigns_and_recent_failures
 
     with open_ledger(ledger).read() as connection:
         now = db_now(connection)
         listed_since = now - timedelta(days=1) if every else now
         listed = store.reported_since(connection, listed_since)
         running = store.running_jobs(connection)
-        queues = queues_campaigns_and_latest_attempts.queues(connection)
+        queues = queues_campaigns_and_recent_failures.queues(connection)
         lacking = list[str]()
         for queue in queues:
             if queue.slots:  # without a worker, `_unserved` names the queue

@@ -36,7 +36,7 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
 from sciagent.store.results.evidence import register_ledger_properties
-from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_latest_attempts
+from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_recent_failures
 from sciagent.store.views.progress_and_comparisons import ProgressStep, progress
 from sciagent.store.views.report_candidates import candidates_in_order, hits_best_first
 from sciagent.web.app import Feature
@@ -192,7 +192,7 @@ def campaign_list(request: Request, after: Annotated[int, Query(ge=0, le=LARGEST
     site = site_of(request)
     among = visitor(request).rights.campaigns(Right.READ)
     with site.ledger.read() as connection:
-        listed = queues_campaigns_and_latest_attempts.campaigns_page(
+        listed = queues_campaigns_and_recent_failures.campaigns_page(
             connection, among=among, before=after or None, limit=PAGE + 1
         )
     more = listed[PAGE - 1].id if len(listed) > PAGE else 0

@@ -257,6 +257,10 @@ class Budget:
         """Returns the amounts of the weekly limits that were spent in all weeks, or are reserved."""
         return {resource: self._spent[resource] + self._reserved[resource] for resource in self._limits.rates}
 
+    def taken(self, resource: str) -> float:
+        """Returns the amount of a resource that was spent or is reserved, whether it has a limit or not."""
+        return self._spent[resource] + self._reserved[resource]
+
     def exhausted(self, besides: Collection[str] = ()) -> str | None:
         """Returns a text on the limit that is used up for good; None if there is none. For rates see `resumption_text`.
 

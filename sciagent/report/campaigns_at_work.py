@@ -22,8 +22,8 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import job_lists
 from sciagent.store.job_queue import workers_and_capacity as workers
 from sciagent.store.job_queue.workers_and_capacity import ResourceUse, RunningJob, WorkerRow, summed_use, use_by_worker
-from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_latest_attempts
-from sciagent.store.views.queues_campaigns_and_latest_attempts import DrivenCampaign, Failure, Queue
+from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_recent_failures
+from sciagent.store.views.queues_campaigns_and_recent_failures import DrivenCampaign, Failure, Queue
 
 MAX_RUNNING_JOBS = 200  # running jobs that a snapshot lists
 SHARE = 0.02  # largest share of the time for queries that are slow in a large ledger
@@ -90,15 +90,15 @@ class Frame:
 
 def read_snapshot(connection: Connection, cached: CachedQueries) -> Frame:
     """Returns a snapshot of the ledger. cached: keeps the answers of slow queries."""
-    latest_results = queues_campaigns_and_latest_attempts.latest_results(connection)
+    latest_results = queues_campaigns_and_recent_failures.latest_results(connection)
     watched = [
         _watched(connection, campaign, latest_results.per_minute.get(campaign.id, 0.0), cached)
-        for campaign in queues_campaigns_and_latest_attempts.driven_campaigns(connection)
+        for campaign in queues_campaigns_and_recent_failures.driven_campaigns(connection)
     ]
     alive = workers.alive(connection)
     running = workers.running_jobs(connection, MAX_RUNNING_JOBS)
     resources = summed_use(use_by_worker(alive, running))
-    queues = queues_campaigns_and_latest_attempts.queues(connection)
+    queues = queues_campaigns_and_recent_failures.queues(connection)
     return Frame(
         at=db_now(connection),
         campaigns=watched,

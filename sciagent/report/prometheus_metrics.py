@@ -25,7 +25,7 @@ from sciagent.report.campaigns_at_work import CachedQueries
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import job_lists, workers_and_capacity
-from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_latest_attempts
+from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_recent_failures
 
 
 class LedgerCollector:
@@ -64,7 +64,7 @@ class LedgerCollector:
         attempts = _counter("attempts", "Attempts that ended; lost: with their worker.", "campaign", "rung", "outcome")
         stale = _counter("stale_results", "Results that came too late and were refused.", "campaign", "rung")
         spent = _counter("spent", "What was booked, in the unit of the resource.", "campaign", "rung", "resource")
-        for campaign in queues_campaigns_and_latest_attempts.recent_campaigns(connection):
+        for campaign in queues_campaigns_and_recent_failures.recent_campaigns(connection):
             state.add_metric([campaign.name, campaign.state], 1)
             wall.add_metric([campaign.name], campaign.wall_seconds)
             # counting is slow in a large ledger, so an answer may be an earlier one
@@ -83,14 +83,14 @@ class LedgerCollector:
 
 def _counted(
     connection: Connection, campaign_id: int
-) -> tuple[int, dict[str, int], queues_campaigns_and_latest_attempts.Totals]:
+) -> tuple[int, dict[str, int], queues_campaigns_and_recent_failures.Totals]:
     """Returns the number of hits of a campaign, {state: number of its jobs}, and its totals."""
     counted = job_lists.counts(connection, [campaign_id])
     by_state = {str(state): counted.get(state, 0) for state in job_lists.STATE_ORDER}
     return (
         campaign_counts_and_remarks.hits(connection, campaign_id),
         by_state,
-        queues_campaigns_and_latest_attempts.totals(connection, campaign_id),
+        queues_campaigns_and_recent_failures.totals(connection, campaign_id),
     )
 
 
@@ -99,7 +99,7 @@ def _queues(connection: Connection) -> list[Metric]:
     oldest = _gauge("queue_oldest_seconds", "For how long the oldest of them has waited; 0 where none does.", "queue")
     slots = _gauge("queue_slots", "Jobs of the queue that could run at once.", "queue")
     now = db_now(connection)
-    for queue in queues_campaigns_and_latest_attempts.queues(connection):
+    for queue in queues_campaigns_and_recent_failures.queues(connection):
         depth.add_metric([queue.queue], queue.depth)
         oldest.add_metric([queue.queue], _seconds(now, queue.oldest))
         slots.add_metric([queue.queue], queue.slots)

@@ -26,7 +26,7 @@ from sciagent.store.job_queue import (
 )
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from sciagent.store.results import candidates, evidence
-from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_latest_attempts
+from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_recent_failures
 from sciagent.store.views.report_candidates import best_candidates, imported_answers
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
@@ -90,11 +90,11 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "jobs in a state": lambda c, i: job_lists.in_states(c, i, [JobState.FAILED], 10),
     "jobs as they stand": lambda c, i: job_lists.job_standings(c, [1, 2]),
     "jobs that are not over": lambda c, i: jobs.keys_of_unfinished_jobs(c, {"a" * 64}),
-    "queues": lambda c, i: queues_campaigns_and_latest_attempts.queues(c),
+    "queues": lambda c, i: queues_campaigns_and_recent_failures.queues(c),
     "workers of late": lambda c, i: workers_and_capacity.reported_since(c, db_now(c) - timedelta(days=1)),
-    "what came of the newest attempts": lambda c, i: queues_campaigns_and_latest_attempts.latest_results(c),
-    "campaigns that run": lambda c, i: queues_campaigns_and_latest_attempts.driven_campaigns(c),
-    "what a campaign has come to": lambda c, i: queues_campaigns_and_latest_attempts.totals(c, i),
+    "what came of the newest attempts": lambda c, i: queues_campaigns_and_recent_failures.latest_results(c),
+    "campaigns that run": lambda c, i: queues_campaigns_and_recent_failures.driven_campaigns(c),
+    "what a campaign has come to": lambda c, i: queues_campaigns_and_recent_failures.totals(c, i),
     "what workers run": lambda c, i: workers_and_capacity.running_jobs(c),
     "free resources of a worker": lambda c, i: workers_and_capacity.free_resources(c, WORKER),
     "needs of unfinished jobs": lambda c, i: workers_and_capacity.distinct_needs(c, ["simulation"], jobs.UNFINISHED),

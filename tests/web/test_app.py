@@ -16,7 +16,7 @@ def test_a_fault_of_the_program_is_said_without_its_text(serve: Serve, monkeypat
     anna = server.person("anna")
     anna.client = TestClient(server.app, base_url=HOST, raise_server_exceptions=False, cookies=anna.client.cookies)  # type: ignore[arg-type]
     module = "sciagent.cockpit.pages_steering_and_cached_figures"
-    monkeypatch.setattr(f"{module}.queues_campaigns_and_latest_attempts.campaigns_page", broken)
+    monkeypatch.setattr(f"{module}.queues_campaigns_and_recent_failures.campaigns_page", broken)
     reply = anna.get("/campaigns")
     assert reply.status_code == 500 and "fault of the program" in reply.text and "secret text" not in reply.text
     assert "default-src 'none'" in reply.headers["content-security-policy"]

@@ -23,7 +23,7 @@ from sciagent.campaign.core.calibrate_to_imported_values import fits_of
 from sciagent.campaign.core.record_results_and_place import settle_again
 from sciagent.campaign.core.verdicts_and_places import Place
 from sciagent.campaign.driving.choices_to_jobs import MAX_CHOICES, carry_out_choices, resume_queued
-from sciagent.campaign.driving.directives_and_proposals import Intake, Mailbox
+from sciagent.campaign.driving.directives_and_proposer_turns import Intake, Mailbox
 from sciagent.campaign.driving.driver_state_and_heartbeat import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat
 from sciagent.campaign.driving.job_slots import JobSlots, Pace
 from sciagent.campaign.driving.lab_jobs_and_list_order import (

@@ -93,7 +93,7 @@ class Pricing(Purchasing):
         basket = Basket(slots=slots, left=self._remaining_share(), budget=self.budget, choices={})
         self._take_known(basket)
         if not first_only:
-            self._take_audits(basket, self._audit.purchases_due(connection, self._spent()), put_off)
+            self._take_audits(basket, self._audit.purchases_due(connection, self._spent_on_jobs()), put_off)
         self._take_queued(basket, places, put_off)
         if not (basket.choices or self._queue or self.is_done):
             # the queue held nothing that can start, and no running job will bring a new evaluation
@@ -445,7 +445,7 @@ class Pricing(Purchasing):
             self._numeraire.weights = self._next_weights
             self._next_weights = None
         self._price_jobs()
-        self.pool.outlay = self._spent() if self._numeraire.allowances else None
+        self.pool.outlay = self._spent_on_jobs() if self._numeraire.allowances else None
         self.priced.seconds = self._campaign.seconds_per_job()
         # a batch has to last so long that the next evaluation takes no more than `SHARE_OF_EVALUATION` of the time
         self.priced.lasts = self._evaluation_seconds * (1 / SHARE_OF_EVALUATION - 1)
@@ -460,7 +460,7 @@ class Pricing(Purchasing):
         self._evaluation_seconds = self._evaluated_at - began
         self._is_outdated = False
         self._store_chances(connection)
-        audit_changes = self._audit.note_passed_over(connection, self.priced, self._queue, self._spent())
+        audit_changes = self._audit.note_passed_over(connection, self.priced, self._queue, self._spent_on_jobs())
         was_fitted = self.priced.fits > self._n_fits_written
         if was_fitted:
             self._n_fits_written = self.priced.fits
@@ -551,9 +551,19 @@ class Pricing(Purchasing):
             used[WALL_ALLOWANCE] *= self._built.spec.workers
         return used
 
-    def _spent(self) -> float:
-        """Returns the amount spent or reserved, as a share of the whole budget; 0 without limits."""
-        return self._numeraire.share(self._used())
+    def _spent_on_jobs(self) -> float:
+        """Returns what jobs took or have reserved, as a share of the whole budget; 0 without limits.
+
+        Elapsed time is a clock and no spending, so of that allowance the time of jobs counts.
+        """
+        used = self._used()
+        if WALL_ALLOWANCE in used:
+            used[WALL_ALLOWANCE] = self.budget.taken("core_seconds")
+        by_jobs = {}
+        for allowance in self._numeraire.allowances:
+            if self._campaign.is_taken_by_jobs(allowance):
+                by_jobs[allowance.name] = used[allowance.name]
+        return self._numeraire.share(by_jobs)
 
     def _remaining_share(self, share: float | None = None) -> float:
         """Returns the amount that jobs may take, as a share of the whole budget; infinite without limits.

@@ -32,7 +32,7 @@ from sciagent.scheduling.law.gaussian_process import (
     fit_hyper,
     likely_hypers,
 )
-from sciagent.scheduling.law.prediction_interval import Reach
+from sciagent.scheduling.law.prediction_interval_width import Reach
 from sciagent.scheduling.law.similarity import Order, Similarity, smallest_hashes, with_row_hashes
 
 

@@ -15,7 +15,7 @@ from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 from sciagent.scheduling.law.gaussian_process import Hyper
 from sciagent.scheduling.law.gaussian_process_chain import Chain
-from sciagent.scheduling.law.prediction_interval import INSIDE, PredictionInterval
+from sciagent.scheduling.law.prediction_interval_width import INSIDE, PredictionInterval
 from sciagent.scheduling.law.similarity import Order, Similarity
 
 GROWTH = 1.25  # growth of the number of answers at which hyper-parameters are refitted

@@ -16,7 +16,6 @@ from sciagent import __version__
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.training.command_answers import ExportedDataset, check_empty
 from sciagent.training.dataset_building import table
-from sciagent.training.exports.dataset_folder_and_trainer_rows import UNKNOWN_LICENCE, DatasetFolder
 from sciagent.training.exports.formats import (
     huggingface,
     sft_conversations,
@@ -24,6 +23,7 @@ from sciagent.training.exports.formats import (
     trl_dpo_pairs_and_kto_labels,
     verl_and_skyrl_token_rows,
 )
+from sciagent.training.exports.read_dataset_and_write_trainer_rows import UNKNOWN_LICENCE, DatasetFolder
 from sciagent.training.settings import DATASET_KINDS, DatasetKind
 
 Write = Callable[[DatasetFolder, Path, Counter[str]], Mapping[str, int]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,12 +11,15 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.choices_to_jobs import _decide
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.pricing.auditing import Auditing, _rounded
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import LedgerPool, observation_schema
+from sciagent.campaign.pricing.pool_law_and_cost_unit import priced_campaign
+from sciagent.campaign.pricing.priced_scheduler import Pricing
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import SpecError
@@ -247,3 +251,24 @@ def test_what_is_written_has_six_digits_and_is_never_nothing() -> None:
     values = np.concatenate([sizes, -sizes, [0.0, 1.0, 999999.5, 9.9999995e-5, 1e-20]])
     assert _rounded(values) == [float(f"{value:.6g}") for value in values.tolist()]
     assert _rounded(np.array([1e-300])) == [1e-300]
+
+
+def test_an_hour_that_passes_is_no_spending_on_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of `wall_minutes` gives the audit no share: what jobs took does."""
+    file = write_campaign(tmp_path, scheduler=f"priced, audit: {SHARE}", dft=100)
+    text = re.sub(r"budget: \{", "budget: {wall_minutes: 100, ", file.read_text())
+    spec = parse_spec(text, name="small.yaml", base=tmp_path)
+    built = create_or_open(Ledger(str(tmp_path / "sciagent.db")), spec, text, "me").built
+    with built.ledger.read() as connection:
+        campaign = priced_campaign(built, connection)
+        assert campaign is not None
+        budget = BudgetTracker(built, connection)
+        pricing = Pricing(campaign, connection, budget)
+    began = budget._clock()
+    monkeypatch.setattr(budget, "_clock", lambda: began + 3600.0)
+    assert pricing._spent_on_jobs() == 0
+    budget.spend({"core_seconds": 60.0})
+    spent = pricing._spent_on_jobs()
+    assert spent > 0
+    monkeypatch.setattr(budget, "_clock", lambda: began + 7200.0)
+    assert pricing._spent_on_jobs() == spent

@@ -15,8 +15,8 @@ from sciagent.cli.dataset import ExportTo
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.dataset_building import build
-from sciagent.training.exports.dataset_folder_and_trainer_rows import plain_message
 from sciagent.training.exports.exporting import FORMATS, export
+from sciagent.training.exports.read_dataset_and_write_trainer_rows import plain_message
 from sciagent.training.settings import DATASET_KINDS, DatasetSettings
 from tests.support.exported import four_siblings, write_datasets
 from tests.support.rewarded import rewarded

@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from sciagent.training.dataset_columns import EPISODE, TableColumn, schema
-from sciagent.training.exports.dataset_folder_and_trainer_rows import DatasetFolder, SplitTable, sequences, write_tables
+from sciagent.training.exports.read_dataset_and_write_trainer_rows import (
+    DatasetFolder,
+    SplitTable,
+    sequences,
+    write_tables,
+)
 from sciagent.training.task_splits_and_scaffold_limit import Split
 
 COLUMNS = (

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from sciagent.training.exports.dataset_folder_and_trainer_rows import DatasetFolder, write_split
+from sciagent.training.exports.read_dataset_and_write_trainer_rows import DatasetFolder, write_split
 from sciagent.training.task_splits_and_scaffold_limit import SPLITS
 
 DPO_USAGE = """

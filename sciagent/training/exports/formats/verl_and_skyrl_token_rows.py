@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sciagent.training.exports.dataset_folder_and_trainer_rows import (
+from sciagent.training.exports.read_dataset_and_write_trainer_rows import (
     DatasetFolder,
     SplitTable,
     prompt_type,

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from sciagent.scheduling.law.answer_transforms import TruthTransform
-from sciagent.scheduling.law.prediction_interval import BEND, NORMAL, PredictionInterval, Reach
+from sciagent.scheduling.law.prediction_interval_width import BEND, NORMAL, PredictionInterval, Reach
 from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Law, Question, Stack, foretell
 
 Array = NDArray[np.float64]

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sciagent.agent.turns_to_token_rows import CONTEXT
-from sciagent.training.exports.dataset_folder_and_trainer_rows import (
+from sciagent.training.exports.read_dataset_and_write_trainer_rows import (
     GRAMMAR,
     MIXED,
     NO_GRADIENT,
