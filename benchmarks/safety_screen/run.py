@@ -22,7 +22,7 @@ from typing import Any
 import rdkit
 
 from sciagent.chemistry.molecule import parse_molecule
-from sciagent_verifiers.fast.molecule_safety import MoleculeSafety
+from sciagent_verifiers.fast.molecule_and_crystal_safety import MoleculeSafety
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ from sciagent.verification.verifier_contract import (
     WorldVerifier,
     at,
 )
-from sciagent_verifiers.fast.molecule_safety import MoleculeSafety
+from sciagent_verifiers.fast.molecule_and_crystal_safety import MoleculeSafety
 
 
 class Geometry(Settings):

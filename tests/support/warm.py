@@ -41,7 +41,7 @@ IMPORTED = (
     "sciagent.report.page.html_page",
     "sciagent.report.export.structure_files",
     "sciagent_verifiers.fast.molecule_checks",
-    "sciagent_verifiers.fast.molecule_safety",
+    "sciagent_verifiers.fast.molecule_and_crystal_safety",
     "sciagent_verifiers.high_fidelity.pyscf_orbitals_dipole_energy",
     "sciagent_verifiers.simulation.xtb_singlepoint",
     "alembic.command",

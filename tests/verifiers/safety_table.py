@@ -8,7 +8,7 @@ from pathlib import Path
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent_verifiers.fast.hazards.molecule_hazards import rule_names
-from sciagent_verifiers.fast.molecule_safety import MoleculeSafety
+from sciagent_verifiers.fast.molecule_and_crystal_safety import MoleculeSafety
 
 HERE = Path(__file__).parent
 TABLE = list(csv.DictReader((HERE / "safety_structures.csv").read_text(encoding="utf-8").splitlines()))

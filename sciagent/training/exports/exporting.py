@@ -19,8 +19,7 @@ from sciagent.training.dataset_building import table
 from sciagent.training.exports.formats import (
     huggingface,
     sft_conversations,
-    trl_async_grpo_token_rows,
-    trl_dpo_pairs_and_kto_labels,
+    trl_pairs_labels_and_token_rows,
     verl_and_skyrl_token_rows,
 )
 from sciagent.training.exports.read_dataset_and_write_trainer_rows import UNKNOWN_LICENCE, DatasetFolder
@@ -44,14 +43,27 @@ class Exporter(NamedTuple):
 SFT = Exporter(sft_conversations.write_trl, sft_conversations.TRL_USAGE)
 VERL_SFT = Exporter(sft_conversations.write_verl, sft_conversations.VERL_USAGE)
 SKYRL_SFT = Exporter(sft_conversations.write_skyrl, sft_conversations.SKYRL_USAGE)
+TRL_DPO = Exporter(trl_pairs_labels_and_token_rows.write_pairs_or_labels, trl_pairs_labels_and_token_rows.DPO_USAGE)
+TRL_KTO = Exporter(trl_pairs_labels_and_token_rows.write_pairs_or_labels, trl_pairs_labels_and_token_rows.KTO_USAGE)
+TRL_GRPO = Exporter(trl_pairs_labels_and_token_rows.write_token_rows, trl_pairs_labels_and_token_rows.GRPO_USAGE)
 VERL_ROWS = Exporter(verl_and_skyrl_token_rows.write_verl, verl_and_skyrl_token_rows.VERL_USAGE)
 SKYRL_ROWS = Exporter(verl_and_skyrl_token_rows.write_skyrl, verl_and_skyrl_token_rows.SKYRL_USAGE)
 
 FORMATS: Mapping[str, Mapping[DatasetKind, Exporter]] = {
     "trl-sft": {"sft": SFT, "hindsight": SFT},
-    "trl-dpo": {"preference": Exporter(trl_dpo_pairs_and_kto_labels.write, trl_dpo_pairs_and_kto_labels.DPO_USAGE)},
-    "trl-kto": {"unpaired": Exporter(trl_dpo_pairs_and_kto_labels.write, trl_dpo_pairs_and_kto_labels.KTO_USAGE)},
-    "trl-grpo": {"rows": Exporter(trl_async_grpo_token_rows.write, trl_async_grpo_token_rows.USAGE)},
+    "trl-dpo": {
+        "preference": Exporter(
+            trl_pairs_labels_and_token_rows.write_pairs_or_labels, trl_pairs_labels_and_token_rows.DPO_USAGE
+        )
+    },
+    "trl-kto": {
+        "unpaired": Exporter(
+            trl_pairs_labels_and_token_rows.write_pairs_or_labels, trl_pairs_labels_and_token_rows.KTO_USAGE
+        )
+    },
+    "trl-grpo": {
+        "rows": Exporter(trl_pairs_labels_and_token_rows.write_token_rows, trl_pairs_labels_and_token_rows.GRPO_USAGE)
+    },
     "verl": {"rows": VERL_ROWS, "sft": VERL_SFT, "hindsight": VERL_SFT},
     "skyrl": {"rows": SKYRL_ROWS, "sft": SKYRL_SFT, "hindsight": SKYRL_SFT},
     "huggingface": {kind: Exporter(huggingface.write, huggingface.USAGE) for kind in DATASET_KINDS},

@@ -15,7 +15,7 @@ from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.fast.hazards.molecule_hazards import GROUPS
-from sciagent_verifiers.fast.molecule_safety import MoleculeSafety
+from sciagent_verifiers.fast.molecule_and_crystal_safety import MoleculeSafety
 from tests.verifiers.safety_table import HAZARDS, HERE, SCREEN, TABLE
 
 HARMLESS = [row for row in TABLE if row["set"] != "hazard"]

@@ -11,7 +11,7 @@ from sciagent.chemistry.crystals.notation_and_structure_text_readers import read
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.verification.verifier_contract import Context, Finding
-from sciagent_verifiers.fast.crystal_safety import CrystalSafety
+from sciagent_verifiers.fast.molecule_and_crystal_safety import CrystalSafety
 
 
 def finding(text: str, **settings: object) -> Finding:

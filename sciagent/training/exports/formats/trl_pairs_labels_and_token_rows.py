@@ -1,10 +1,6 @@
-"""Token rows for TRL's AsyncGRPOTrainer: one `RolloutSample` for each turn that a policy gradient may use.
-
-A sample of TRL has one advantage, but a row of the data set has one advantage for each turn. So each turn becomes a
-sample. The sample holds all tokens up to the end of the turn, and only the tokens of the turn itself are trained.
-TRL's loss is a sum over tokens, so cutting a row into turns does not change the loss. TRL computes tokens that several
-samples share only once.
-"""
+"""For TRL's trainers: pairs of answers of which one is known to be better for its DPOTrainer (`prompt`, `chosen`,
+`rejected`, `tools`), labelled answers for its KTOTrainer (`prompt`, `completion`, `label`, `tools`), and token rows for
+its asynchronous GRPO trainer."""
 
 from __future__ import annotations
 
@@ -18,11 +14,46 @@ from sciagent.training.exports.read_dataset_and_write_trainer_rows import (
     DatasetFolder,
     SplitTable,
     sequences,
+    write_split,
     write_tables,
 )
-from sciagent.training.task_splits_and_scaffold_limit import Split
+from sciagent.training.task_splits_and_scaffold_limit import SPLITS, Split
 
-COLUMNS = (
+DPO_USAGE = """
+With TRL 1.16; the chat template of the model has to know tools.
+
+```python
+from datasets import load_dataset
+from trl import DPOConfig, DPOTrainer
+
+data = load_dataset("FOLDER")
+args = DPOConfig("trained", max_length=None)
+trainer = DPOTrainer("MODEL", args=args, train_dataset=data["train"])
+trainer.train()
+```
+"""
+KTO_USAGE = """
+With TRL 1.16. State `desirable_weight` and `undesirable_weight` if one label is
+much more frequent than the other. The chat template of the model has to know tools.
+
+```python
+from datasets import load_dataset
+from trl import KTOConfig, KTOTrainer
+
+data = load_dataset("FOLDER")
+args = KTOConfig("trained", max_length=None)
+trainer = KTOTrainer("MODEL", args=args, train_dataset=data["train"])
+trainer.train()
+```
+"""
+
+
+def write_pairs_or_labels(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mapping[str, int]:
+    """Writes all rows; returns their number by file."""
+    return {f"{split}.parquet": write_split(source, split, folder, source.rows(split)) for split in SPLITS}
+
+
+GRPO_COLUMNS = (
     *EPISODE,
     TableColumn("turn", "whole", "number of the turn in its episode, from 0"),
     TableColumn("input_ids", "wholes", "(t,) token ids up to the end of the turn"),
@@ -34,7 +65,7 @@ COLUMNS = (
     TableColumn("temperature", "number", "at which the turn was sampled"),
     TableColumn("reward_version", "whole", "version of the rewards"),
 )
-USAGE = """
+GRPO_USAGE = """
 Each row is a `RolloutSample` of the experimental AsyncGRPOTrainer of TRL 1.16: a turn with its own advantage. State the
 column `temperature` in `AsyncGRPOConfig`; it has one for all samples.
 
@@ -56,9 +87,15 @@ samples = [
 """
 
 
-def write(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mapping[str, int]:
-    """Writes a sample for each turn; returns the number of samples by file."""
-    table = SplitTable("{split}.parquet", schema(COLUMNS, {}), lambda split: _samples(source, split, left_out))
+def write_token_rows(source: DatasetFolder, folder: Path, left_out: Counter[str]) -> Mapping[str, int]:
+    """Writes one `RolloutSample` for each turn that a policy gradient may use; returns the number of rows by file.
+
+    A sample of TRL has one advantage, but a row of the data set has one advantage for each turn. So each turn becomes a
+    sample. The sample holds all tokens up to the end of the turn, and only the tokens of the turn itself are trained.
+    TRL's loss is a sum over tokens, so cutting a row into turns does not change the loss. TRL computes tokens that
+    several samples share only once.
+    """
+    table = SplitTable("{split}.parquet", schema(GRPO_COLUMNS, {}), lambda split: _samples(source, split, left_out))
     return write_tables(source, folder, table)
 
 
