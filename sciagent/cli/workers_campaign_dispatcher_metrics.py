@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +39,6 @@ from sciagent.errors import UnknownNameError, UsageError
 if TYPE_CHECKING:
     from sciagent.store.job_queue.workers_and_capacity import RunningJob, WorkerRow
     from sciagent.store.views.queues_campaigns_and_recent_failures import Queue
-import sys
 
 LOCAL = "127.0.0.1"  # address that only this machine reaches
 EXAMPLE_ADDRESS = f"{LOCAL}:9464"  # of --listen

@@ -1,4 +1,4 @@
-"""The low conformers of a geometry protocol's search, each once, and Boltzmann averages over them.
+"""The low conformers of a geometry protocol's search, each once, and how far averages depend on the search.
 
 `starting_geometry.prepare` relaxes one of the conformers of a search in GFN2-xTB; here the others are relaxed in the
 same way. A molecule with a single conformer therefore has the geometry of `prepare`. Mirror images count as one
@@ -6,9 +6,10 @@ conformer with two wells, since every method gives them the same energy.
 
 How far does an average depend on which conformers were found? A search embeds n conformers and finds the k-th distinct
 conformer c_k times. A search from another seed finds another set of conformers. The distribution of this set is
-estimated by the bootstrap: n draws with replacement from the n embedded conformers. `ConformerPopulation.spread`
-computes the average over each possible set; their standard deviation is the repeatability of the average. A conformer
-that was found once is missing from 37 % of the searches, one that was found ten times from fewer than 0.01 %.
+estimated by the bootstrap: n draws with replacement from the n embedded conformers. `spread` of a
+`conformer_search_and_averages.ConformerPopulation` computes the average over each possible set; their standard
+deviation is the repeatability of the average. A conformer that was found once is missing from 37 % of the searches, one
+that was found ten times from fewer than 0.01 %.
 
 `spread_over_searches` estimates in the same way how far a value of the lowest conformer scatters. The k-th lowest of n
 conformers is the lowest of n draws with the probability ((n - k + 1) / n)^n - ((n - k) / n)^n, k = 1 … n: 0.65, 0.24,
