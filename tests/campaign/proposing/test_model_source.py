@@ -135,7 +135,9 @@ def test_a_turn_says_who_answered_with_which_tools_and_what_could_be_known(
     fast = [one["turn_id"] for one in attempts if one["job_id"] is None]
     assert fast == [one["id"] for one in turns], "one batch of the safety screen in each"
     known = {one["attempt_id"]: one["watermark"] for one in rows(ledger, t.evidence)}
-    assert {one["id"]: one["watermark"] for one in attempts} == known
+    ended = {one["id"]: one["watermark"] for one in attempts}
+    assert ended.keys() == known.keys() and set(ended.values()) <= set(known.values())
+    assert all(ended[id_] >= known[id_] for id_ in known), "jobs that end together have the mark of the last of them"
 
 
 def test_turns_of_an_endpoint_are_trainable_if_no_grammar_restricts_its_calls(
