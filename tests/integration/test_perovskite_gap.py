@@ -33,7 +33,8 @@ def test_it_goes_through_all_rungs_with_recorded_gaps(tmp_path: Path, monkeypatc
     campaign.run()
     [gap] = [value for one in campaign.candidates() if (value := one.value("band_gap")) is not None]
     assert gap.value == pytest.approx(1.846, abs=1e-3)
-    assert (campaign.best(1)[0].text, campaign.best(1)[0].hit) == ("SrTiO3 Pm-3m", False)
+    [first] = campaign.best(1)
+    assert (first.text, first.hit) == ("BaZrS3 Pm-3m", False), "what may still be a hit comes before a known miss"
     page = campaign.report().path.read_text(encoding="utf-8")
     assert "_atom_site_fract_x" in page and "nothing is recorded" in page
 

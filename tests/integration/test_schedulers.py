@@ -114,7 +114,7 @@ def test_priced_looks_for_utility_where_that_is_the_goal(tmp_path: Path, goal: s
     text = file.read_text().replace("window: [3.0, 9.0]", "minimise: [12.0, 3.0]")
     file.write_text(text.replace("goal: {kind: hits}", f"goal: {goal}"))
     sciagent("run", str(file), "--quiet", "--no-report", cwd=tmp_path, expect=None)
-    best = [one for one in sciagent("best", "small", "-n", "20", "--json", cwd=tmp_path) if one["verified"]]
+    best = [one for one in sciagent("best", "small", "-n", "100", "--json", cwd=tmp_path) if one["verified"]]
     with Ledger(str(tmp_path / "sciagent.db")).read() as connection:
         whys = [row.why for row in connection.execute(t.decision.select())]
     assert len(best) == 7
