@@ -255,7 +255,7 @@ class Budget:
 
     def used_in_all(self) -> dict[str, float]:
         """Returns the amounts of the weekly limits that were spent in all weeks, or are reserved."""
-        return {resource: self._spent[resource] + self._reserved[resource] for resource in self._limits.rates}
+        return {resource: self.taken(resource) for resource in self._limits.rates}
 
     def taken(self, resource: str) -> float:
         """Returns the amount of a resource that was spent or is reserved, whether it has a limit or not."""

@@ -26,6 +26,7 @@ HIT = 100  # chance of a hit
 MISS = 0  # chance of a known miss, and of every candidate where no objective has limits
 LEAST = 1  # chance of a candidate that may still be a hit, also if its probability is unknown
 MOST = 99  # largest chance of a candidate that is no hit yet
+LEAST_PROBABILITY = 1e-12  # of an undecided candidate, so that rounding never makes it a known miss
 UNKNOWN_DESIRABILITY = 0.5  # expected desirability of an objective about which nothing is known
 DECIMALS = 6  # of the expected utility
 _STANDARD_NORMAL = NormalDist()
@@ -58,7 +59,7 @@ class LineToDecidingRung(NamedTuple):
 
 @dataclass(frozen=True)
 class Belief:
-    """What is believed about the value that an objective's deciding rung gives."""
+    """A belief about the value that an objective's deciding rung gives."""
 
     basis: Basis
     mean: float | None = None
@@ -76,7 +77,7 @@ class Belief:
             return None
         low = 0.0 if window.low is None else _STANDARD_NORMAL.cdf((window.low - self.mean) / self.sd)
         high = 1.0 if window.high is None else _STANDARD_NORMAL.cdf((window.high - self.mean) / self.sd)
-        return max(high - low, 0.0)
+        return max(high - low, LEAST_PROBABILITY)
 
     def expected_share(self, objective: Objective, exponent: float) -> float:
         """Returns the expected value of desirability ** exponent, with a desirability of at least UTILITY_FLOOR."""

@@ -77,7 +77,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
                 values=values,
                 imported=imported_values(imported_of_candidate),
                 contradicted=contradiction(row, candidate, candidate.hit, imported_of_candidate),
-                margins=margins_and_method_errors.margins(row, highest, errors),
+                margins=margins_and_method_errors.margins(row, ladder, highest, errors),
             )
         )
     return found
@@ -90,7 +90,7 @@ def candidate_margins(
     answers = rung_answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
     highest = at_highest_rung(pooled_by_rung(answers, calibrations_by_rung(ladder)))
     errors = margins_and_method_errors.method_errors(connection, row, ladder)
-    return margins_and_method_errors.margins(row, highest, errors)
+    return margins_and_method_errors.margins(row, ladder, highest, errors)
 
 
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:

@@ -28,6 +28,12 @@ def test_nothing_is_cut_off_or_runs_over_the_edge(folder: Path, width: int, word
     )
 
 
+def test_the_distance_from_limits_is_told_of_the_rung_that_decides_alone(folder: Path) -> None:
+    listed = {one["text"]: one["margins"] for one in data("best", "small")}
+    assert [margin["rung"] for margin in listed["C"]] == ["dft"]
+    assert listed["CO"] == [], "GFN2-xTB's gap is on another scale"
+
+
 def test_a_word_is_kept_with_its_reason_and_its_speaker(folder: Path) -> None:
     assert "held: CO" in told("hold", "CO", "-c", "small", "--reason", "wait for the NMR", "--who", "ann")
     assert "1 held" in told("status", "small")

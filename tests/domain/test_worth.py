@@ -101,6 +101,8 @@ def test_a_line_leads_to_the_deciding_rung_with_both_uncertainties() -> None:
 
 
 def test_what_is_not_decided_is_no_miss() -> None:
+    hopeless = of((GAP,), estimated(GAP, eV(500.0), LineToDecidingRung(1.0, 0.0, 0.1)))
+    assert hopeless.p_hit is not None and 0 < hopeless.p_hit < 1e-9 and hopeless.chance == 1
     edge = answered(GAP, eV(2.5, censoring=Censoring.BELOW))
     assert edge.is_met is None and of((GAP,), edge).p_hit is None and of((GAP,), edge).chance == 1
     crashed = of((GAP, DIPOLE), estimated(GAP, eV(2.5), None), NOTHING, is_over=True)

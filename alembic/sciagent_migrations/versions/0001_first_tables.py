@@ -419,6 +419,7 @@ def tables() -> None:
         needed("settings_hash", KEY),
         optional("request", JSON),
         needed("control", sa.Boolean(), default=sa.false()),
+        optional("decides", JSON),
         unique=(("campaign_id", "name"), ("campaign_id", "position")),
     )
 

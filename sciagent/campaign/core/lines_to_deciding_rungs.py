@@ -20,6 +20,19 @@ RESIDUALS_PER_GATE = 3  # width of a gate with two edges, in residuals of its li
 LEAST_RESIDUAL = 1e-6  # least residual of a line from a gate, in the property's unit
 
 
+def deciding_positions(ladder: Sequence[RungSpec], objectives: Sequence[Objective]) -> dict[str, int]:
+    """Returns the position of the highest rung that measures the property of an objective, by property.
+
+    ladder: the rungs up to the terminal one.
+    """
+    wanted = {objective.property for objective in objectives}
+    deciding = {}
+    for position, rung in enumerate(ladder):
+        for name in wanted & set(rung.measured()):
+            deciding[name] = position
+    return deciding
+
+
 def lines_of(ladder: Sequence[RungSpec], objectives: Sequence[Objective]) -> list[dict[str, LineToDecidingRung]]:
     """Returns for each rung its lines, by the property of an objective.
 
@@ -27,11 +40,13 @@ def lines_of(ladder: Sequence[RungSpec], objectives: Sequence[Objective]) -> lis
     and a telling gate, is missing.
     """
     lines: list[dict[str, LineToDecidingRung]] = [{} for _ in ladder]
+    deciding = deciding_positions(ladder, objectives)
     for objective in objectives:
         name = objective.property
-        measuring = [position for position, rung in enumerate(ladder) if name in rung.measured()]
-        for position in measuring[:-1]:
-            line = _prior_line(name, ladder[position], ladder[measuring[-1]]) or _gate_line(objective, ladder[position])
+        for position, rung in enumerate(ladder[: deciding.get(name, 0)]):
+            if name not in rung.measured():
+                continue
+            line = _prior_line(name, rung, ladder[deciding[name]]) or _gate_line(objective, rung)
             if line is not None:
                 lines[position][name] = line
     return lines

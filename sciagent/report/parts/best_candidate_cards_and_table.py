@@ -115,7 +115,7 @@ def cards(
                 series=[series_chart(stored) for stored in first_series],
                 headline=[highest[name] for name in objective_names if name in highest],
                 imported=all_values(from_files),
-                margins={margin.property: margin for margin in margins(row, highest, errors)},
+                margins={margin.property: margin for margin in margins(row, ladder, highest, errors)},
                 origin=origin_of(connection, candidate),
                 answers=[*own_answers, *from_files],
             )
@@ -339,7 +339,7 @@ def _near_limits(
     n_doubtful = 0
     n_judged = 0
     for values in hits:
-        of_hit = margins(row, values, errors)
+        of_hit = margins(row, ladder, values, errors)
         for margin in of_hit:
             # an unknown repeatability or 0 is no reason to call a hit near
             if margin.repeatability and margin.margin <= margin.repeatability:

@@ -78,13 +78,17 @@ def method_errors(connection: Connection, row: CampaignRow, ladder: Sequence[Run
 
 
 def margins(
-    row: CampaignRow, highest: Mapping[str, tuple[EvidenceAnswer, Measured]], errors: MethodErrors
+    row: CampaignRow,
+    ladder: Sequence[RungRow],
+    highest: Mapping[str, tuple[EvidenceAnswer, Measured]],
+    errors: MethodErrors,
 ) -> tuple[LimitMargin, ...]:
     """Returns the distance of each objective's value from its limits, in the unit of the value.
 
-    highest: values in the campaign's units, by property. An objective without limits and a value that is only a bound
-    have no distance.
+    highest: values in the campaign's units, by property. An objective without limits, a value that is only a bound, and
+    a value of a lower rung than the one that decides have no distance: the limits are not on that rung's scale.
     """
+    deciding = {name: rung.name for rung in ladder for name in rung.decides or ()}
     limit_margins = []
     for objective in row.spec.get("objectives", ()):
         limits = [edge for edge in objective.get("accept") or () if edge is not None]
@@ -92,6 +96,8 @@ def margins(
             continue
         answer, measured = highest[objective["property"]]
         if measured.quantity.censoring is not Censoring.NONE:
+            continue
+        if deciding.get(measured.property, answer.rung) != answer.rung:
             continue
         if measured.property not in properties():
             continue  # a function of a notebook defines it, and this process does not have that function

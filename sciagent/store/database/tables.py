@@ -180,6 +180,7 @@ rung = table(
     # for remote workers: settings with the paths of their files, and the present limits
     optional(Json, "request"),
     needed(sa.Boolean, "control", server_default=sa.false()),  # it decides nothing and is never rewarded
+    optional(Json, "decides"),  # properties of objectives that no higher rung measures
 )
 
 trajectory = table(

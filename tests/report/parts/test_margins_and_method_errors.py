@@ -38,12 +38,28 @@ class Answer:
     rung = "alpb"
 
 
+class Rung:
+    def __init__(self, name: str, *decides: str) -> None:
+        self.name = name
+        self.decides = decides
+
+
 def of_solvation(value: float, unit: str, level: Level = ALPB, errors: MethodErrors | None = None) -> Any:
+    [margin] = margins_of_solvation(value, unit, level, errors, Rung("alpb", "solvation_free_energy"))
+    return margin
+
+
+def margins_of_solvation(value: float, unit: str, level: Level, errors: MethodErrors | None, *ladder: Any) -> Any:
     measured = Measured("solvation_free_energy", level, Quantity(value, "eV", 0.01, uncertainty_kind="class"))
     in_unit = in_chosen_unit(measured, {"solvation_free_energy": unit})
     row: Any = Row("solvation_free_energy", [-6 * KCAL, -2 * KCAL])
     answers: Any = {"solvation_free_energy": (Answer(), in_unit)}
-    return margins(row, answers, errors or MethodErrors({}, {"alpb": XTB_SOLVATION}))[0]
+    return margins(row, ladder, answers, errors or MethodErrors({}, {"alpb": XTB_SOLVATION}))
+
+
+def test_a_lower_rungs_value_has_no_distance_from_limits_on_another_scale() -> None:
+    ladder = (Rung("alpb"), Rung("dft", "solvation_free_energy"))
+    assert margins_of_solvation(-2.4 * KCAL, "kcal/mol", ALPB, None, *ladder) == ()
 
 
 def test_margin_and_error_are_in_the_unit_of_the_value() -> None:
