@@ -244,9 +244,8 @@ def count_ahead(connection: Connection, row: CampaignRow, position: int, worth: 
     if worth is None:
         is_before = sa.or_(cc.chance.is_not(None), is_before)
     else:
-        least_margin = -1_000_000.0  # as in `BEST_FIRST`
-        margin = sa.func.coalesce(cc.margin, least_margin)
-        own_margin = least_margin if worth.margin is None else worth.margin
+        margin = sa.func.coalesce(cc.margin, t.LEAST_MARGIN)
+        own_margin = t.LEAST_MARGIN if worth.margin is None else worth.margin
         for column, value in ((margin, own_margin), (cc.expected_utility, worth.expected_utility)):
             is_before = sa.or_(column > value, sa.and_(column == value, is_before))
         is_before = sa.or_(cc.chance > worth.chance, sa.and_(cc.chance == worth.chance, is_before))

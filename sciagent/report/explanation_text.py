@@ -25,6 +25,7 @@ from sciagent.domain.answers.explanation import (
 from sciagent.domain.candidate_and_its_names_in_files import name_rows
 from sciagent.domain.quantities import named_value_text
 from sciagent.domain.safe_text_and_durations import Paragraph, one_line
+from sciagent.domain.worth import percent_of
 from sciagent.report.parts.wording import diagnostics_line
 
 MAX_VALUES = 40  # values of one piece of evidence
@@ -157,7 +158,7 @@ def _worth_and_cost(story: CampaignStory) -> str:
     if story.utility is not None:
         return f"Utility {story.utility:.3f} (1: every objective fully met); {cost}"
     if story.expected_utility is not None and story.basis is not None:
-        chance = "" if story.p_hit is None else f"P(hit) {100 * story.p_hit:.2g} %, "
+        chance = "" if story.p_hit is None else f"P(hit) {percent_of(story.p_hit)}, "
         return f"{chance}expected utility {story.expected_utility:.3f} ({BASES[story.basis]}); {cost}"
     return cost.capitalize()
 

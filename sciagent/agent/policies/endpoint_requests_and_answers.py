@@ -449,7 +449,7 @@ class EndpointPolicy:
                 raise RuntimeError("the campaign stops")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True).start()
+                threading.Thread(target=_run_until_stopped, args=[self._loop], name="endpoint", daemon=True).start()
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
@@ -468,6 +468,13 @@ class EndpointPolicy:
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         await self._client.close()
+
+
+def _run_until_stopped(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
 
 
 def _words(error: Any) -> str:

@@ -15,6 +15,7 @@ from sciagent.domain.answers.candidate_and_value_answers import LimitMargin
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.worth import percent_of
 from sciagent.report.parts.export_rows import geometry
 from sciagent.report.parts.margins_and_method_errors import contradiction, margins, method_errors
 from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
@@ -226,9 +227,9 @@ class Table:
 def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n: int = MAX_TABLE_ROWS) -> Table:
     """Returns the table of the n best candidates.
 
-    A row is rank, text, status, kind, expected utility, P(hit), in_seeds, inchikey, key, name, then [value, text] or
-    None for each column. The columns are the properties of objectives and gates: imported values, then every rung that
-    measured them, highest rung first.
+    A row is rank, text, status, kind, expected utility, [P(hit), text] or None, in_seeds, inchikey, key, name, then
+    [value, text] or None for each column. The columns are the properties of objectives and gates: imported values,
+    then every rung that measured them, highest rung first.
     """
     ranked = best_candidates(connection, row, n)
     unordered_rows = []
@@ -308,8 +309,9 @@ class _Page:
                 value_cells[column] = [measured.quantity.value, value(measured, unit=False)]
         own_imported = self._imported.get(candidate.id, ())
         status_text, kind, contradicted = _standing(self._row, candidate, self._ladder, own_imported)
+        p_hit = None if candidate.p_hit is None else [candidate.p_hit, percent_of(candidate.p_hit)]
         first_cells = [
-            rank, candidate.text, status_text, kind, candidate.expected_utility, candidate.p_hit, candidate.in_seeds,
+            rank, candidate.text, status_text, kind, candidate.expected_utility, p_hit, candidate.in_seeds,
             candidate.inchikey or "", candidate.key[:KEY_DIGITS], candidate.name,
         ]  # fmt: skip
         return first_cells, value_cells, contradicted is not None

@@ -68,7 +68,7 @@
         if (data.named) cell(line, row[9], false);
         cell(line, row[2] + (row[6] ? ", a seed" : ""), false, row[3]);
         for (const value of row.slice(10)) cell(line, value === null ? "–" : value[1], true);
-        cell(line, row[5] === null ? "–" : row[5].toFixed(2), true);
+        cell(line, row[5] === null ? "–" : row[5][1], true);
         cell(line, number(row[4]), true);
       }
       where.textContent = "page " + (page + 1) + " of " + pages;

@@ -263,7 +263,8 @@ campaign_candidate = keyed(
 _cc = campaign_candidate.c
 # values below all others, so that both databases list candidates without a value last
 _NO_CHANCE: sa.ColumnElement[Any] = sa.literal_column("-1")
-_NO_MARGIN: sa.ColumnElement[Any] = sa.literal_column("-1000000")
+LEAST_MARGIN = -1_000_000
+_NO_MARGIN: sa.ColumnElement[Any] = sa.literal_column(str(LEAST_MARGIN))
 BEST_FIRST = (
     sa.func.coalesce(_cc.chance, _NO_CHANCE).desc(),
     sa.func.coalesce(_cc.expected_utility, _NO_CHANCE).desc(),

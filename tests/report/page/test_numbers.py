@@ -97,7 +97,7 @@ def known(connection: sa.Connection, campaign: int) -> dict[str, set[float]]:
         .join(t.current_evidence, e.candidate_id == c.id)
         .join(t.quantity, q.evidence_id == e.id)
     )
-    of_campaign = sa.select(c.text, cc.expected_utility, cc.p_hit, cc.detail).join(
+    of_campaign = sa.select(c.text, cc.expected_utility, cc.p_hit, cc.chance, cc.detail).join(
         t.campaign_candidate, cc.candidate_id == c.id
     )
     of_proposal = sa.select(p.text, p.detail, p.predicted).where(p.campaign_id == campaign)
@@ -156,5 +156,5 @@ def test_every_number_beside_a_candidate_is_its_own(
     assert [one for one in shown if not is_one_of(one[2], numbers.get(one[1], set()))] == []
     assert {place for place, _, _ in shown} == places
     for row in json.loads(beside.data)["rows"]:  # what the script sorts and pages through
-        own = [x for x in (row[4], row[5], *(cell[0] for cell in row[9:] if cell)) if x is not None]
+        own = [x for x in (row[4], *(cell[0] for cell in (row[5], *row[9:]) if cell)) if x is not None]
         assert set(own) <= numbers[row[1]], row
