@@ -122,6 +122,7 @@ CREATE TABLE campaign (
 	driver_fence INTEGER NOT NULL, 
 	driver_until DATETIME, 
 	wall_seconds FLOAT NOT NULL, 
+	driver_core_seconds FLOAT NOT NULL, 
 	created_at DATETIME NOT NULL, 
 	updated_at DATETIME NOT NULL, 
 	hosted BOOLEAN DEFAULT 0 NOT NULL, 

@@ -32,6 +32,7 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts_and_remarks
 
+LEAST_CORE_SECONDS = 0.1  # least computing time of proposers or drivers that is shown
 TIER_LABELS = {"high_fidelity": "high", "simulation": "sim"}  # short labels, since the table is narrow
 
 
@@ -116,7 +117,19 @@ def budget_line(status: CampaignCounts) -> str:
         limits = status.budget.get("rungs")
         if not isinstance(limits, Mapping) or control.rung not in limits:
             parts.append(f"{control.rung}, the control: {control.jobs} runs")
-    return " · ".join([*parts, *_limits(status, jobs), *_tasks(status)])
+    return " · ".join([*parts, *_limits(status, jobs), *_tasks(status), *_computing(status)])
+
+
+def _computing(status: CampaignCounts) -> Iterator[str]:
+    """Yields the computing time, in core-seconds, that no rung took: that of the proposers and that of the drivers."""
+    by_rungs = sum(rung.core_seconds for rung in status.rungs)
+    if status.control is not None:
+        by_rungs += status.control.core_seconds
+    by_proposers = status.spent.get("core_seconds", 0.0) - by_rungs
+    if by_proposers >= LEAST_CORE_SECONDS:
+        yield f"proposing took {by_proposers:.1f} core-seconds"
+    if status.driver_core_seconds >= LEAST_CORE_SECONDS:
+        yield f"driving {status.driver_core_seconds:.1f} core-seconds, in no budget"
 
 
 def _limits(status: CampaignCounts, jobs: Mapping[str, int]) -> Iterator[str]:

@@ -121,9 +121,6 @@ class ScriptBench(Workbench, Protocol):
     def measured(self) -> list[MeasuredCandidate]:
         """Returns the candidates that have a worth, best first."""
 
-    def charge(self, core_seconds: float) -> None:
-        """Adds what the proposer itself has computed to the cost of the turn."""
-
 
 class Proposer(Protocol):
     """A source of candidates: a scripted search, a file or a model."""

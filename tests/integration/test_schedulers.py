@@ -63,7 +63,9 @@ def test_halving_promotes_one_in_eta(tmp_path: Path) -> None:
     assert sorted(reasons) == [f"halving: best of those waiting; place {n}" for n in (1, 1, 2, 3)]
     status = sciagent("status", "small", "--json", cwd=tmp_path)
     assert status["state"] == "finished"
-    assert status["stop_reason"].startswith("nothing is left to do; 5 candidates were not promoted; all ")
+    assert status["stop_reason"].startswith(
+        "nothing is left to do; 5 candidates were not promoted by the rule of the scheduler; all "
+    )
 
 
 def test_best_rung_ranks_by_one_rung_and_never_runs_the_other(tmp_path: Path) -> None:

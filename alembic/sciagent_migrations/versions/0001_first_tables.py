@@ -152,6 +152,7 @@ def tables() -> None:
         needed("driver_fence", sa.Integer()),
         optional("driver_until", WHEN),
         needed("wall_seconds", sa.Float()),
+        needed("driver_core_seconds", sa.Float()),
         needed("created_at", WHEN),
         needed("updated_at", WHEN),
         needed("hosted", sa.Boolean(), default=sa.false()),

@@ -1,13 +1,12 @@
 """Proposers of other packages: the entry point group `sciagent.proposers`.
 
 An entry point names a class that is called with a `ProposerTask`. The seeds of the campaign file are proposed first;
-then each turn asks for candidates, and books the processor time of the answer as the proposer's own cost.
+then each turn asks for candidates.
 """
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -105,9 +104,7 @@ class PluginProposer:
             cursor = self._seeds.turn(workbench, turn, limit)
             if cursor is not None:
                 return cursor
-        began = time.thread_time()
         proposals = self._ask(workbench, turn, limit)
-        workbench.charge(time.thread_time() - began)
         if not proposals:
             return None
         workbench.propose(proposals)

@@ -9,7 +9,6 @@ import time
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_stored
 from sciagent.campaign.driving.driver_state_and_heartbeat import TOKEN_RESOURCE, DriverSession, Heartbeat, ProposalsEnd
@@ -182,7 +181,7 @@ class Intake:
                 if n_worth_buying >= built.fewest_waiting:
                     return False
                 self.holding = built.waits_for_first_paid_rung and purchasing.is_preparing(connection)
-        return not self.holding and self._turn(limit, budget)
+        return not self.holding and self._turn(limit, session)
 
     def _limit_reached(self, session: DriverSession, limit: int) -> ProposalsEnd | None:
         """Returns why the budget will never allow another proposal; None if it may allow one. limit: number of
@@ -207,7 +206,7 @@ class Intake:
         total = max(min(known), 1)
         return min(1.0, max(self.n_proposals, 1) / total)  # at least one, since a turn is about to be made
 
-    def _turn(self, limit: int, budget: BudgetTracker) -> bool:
+    def _turn(self, limit: int, session: DriverSession) -> bool:
         """Runs the proposer's next turn; returns True if there was one, or if the proposer has no more."""
         self.is_asking = True
         if not self.source.prepare():
@@ -223,7 +222,8 @@ class Intake:
             else:
                 self._ended_by_itself = ProposalsEnd("the proposer has no more candidates")
             return True
-        budget.spend(taken.cost)
+        session.budget.spend(taken.cost)
+        session.own_core_seconds -= taken.own_core_seconds  # booked for the proposer
         self.n_proposals += taken.n_proposals
         self._barren = self._barren + 1 if taken.barren else 0
         if self._barren >= self.source.patience:

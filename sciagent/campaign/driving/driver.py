@@ -195,6 +195,12 @@ class Driver:
         return self.session.built
 
     def __enter__(self) -> Driver:
+        with self.session.computing():
+            self._start()
+        return self
+
+    def _start(self) -> None:
+        """Takes the lease, then reads the state of the campaign and starts what the steps need."""
         built = self.built
         session = self.session
         if self._runs_locally:
@@ -226,10 +232,9 @@ class Driver:
                 self._draws = ControlDraws(session, connection)
                 session.crews = self._crews(connection)
             undo.pop_all()
-        self.heart = Heartbeat(built.ledger, session.lease)
+        self.heart = Heartbeat(session)
         self.mailbox = Mailbox(session, self.heart, last_directive_id)
         self.heart.start()
-        return self
 
     def _crews(self, connection: Connection) -> tuple[Crew, ...]:
         """Returns the crew that takes new jobs and, with a local pool, a second one for an earlier driver's remote
@@ -311,6 +316,10 @@ class Driver:
 
     def _go_on(self, wait: float) -> Ending | None:
         """Takes a step; returns the ending once no more jobs may start, otherwise None. wait: as in `step`."""
+        with self.session.computing():
+            return self._take_step(wait)
+
+    def _take_step(self, wait: float) -> Ending | None:
         self.attend()
         self._hold_back()
         self._wait_for_news(wait)
@@ -424,7 +433,7 @@ class Driver:
         return self.intake.propose(self.session, insist=insist) or self._awaits_model
 
     def _end_campaign(self, ending: Ending) -> CampaignState:
-        with self.session.begin() as connection:
+        with self.session.computing(), self.session.begin() as connection:
             state, why = ending_with_people(connection, self.session, ending)
             self.session.purchasing.write_chances(connection)
             campaigns.set_state(connection, self.built.row.id, state, why)

@@ -26,7 +26,6 @@ from sciagent.domain.states_and_needs import NOTHING_LEFT, CampaignState, JobSta
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, StaleLeaseError
 from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.campaign_state.campaigns import DRIVER_LEASE_SECONDS, DriverLease
-from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
 from sciagent.store.views import campaign_counts_and_remarks
 
@@ -60,6 +59,8 @@ class DriverSession:
     """Number of hits; kept up to date if the goal counts hits."""
     crews: tuple[Crew, ...] = ()
     """The crews that run jobs; the first one takes new jobs."""
+    own_core_seconds: float
+    """Computing time of the driver's own thread so far, in core-seconds, without what is booked for the proposer."""
 
     def __init__(self, built: Built) -> None:
         self.built = built
@@ -67,6 +68,16 @@ class DriverSession:
         self.stopping = threading.Event()
         self.aborting = threading.Event()
         self.stop_reason = INTERRUPTED[1]
+        self.own_core_seconds = 0.0
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Adds the computing time of this thread within the block to `own_core_seconds`."""
+        began = time.thread_time()
+        try:
+            yield
+        finally:
+            self.own_core_seconds += time.thread_time() - began
 
     def open(self, connection: Connection) -> None:
         """Reads budget, scheduler state and hits from the ledger."""
@@ -224,10 +235,12 @@ class Heartbeat:
     fault: LedgerReplacedError | None = None
     """The error of the last beat if the file of the ledger is gone."""
 
-    def __init__(self, ledger: Ledger, lease: DriverLease) -> None:
+    def __init__(self, session: DriverSession) -> None:
         self.lost = threading.Event()
-        self._ledger = ledger
-        self._lease = lease
+        self._session = session
+        self._ledger = session.built.ledger
+        self._lease = session.lease
+        self._booked_core_seconds = 0.0  # computing time of the driver that the ledger holds already
         self._stop = threading.Event()
         self._last = time.monotonic()  # time of the last renewal
         self._counts = True  # whether time is booked as wall time
@@ -238,7 +251,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread and books the last seconds of wall time."""
+        """Ends the thread and books the last seconds of wall time and of the driver's computing time."""
         self._stop.set()
         self._thread.join(timeout=30)
         self._once()
@@ -258,8 +271,11 @@ class Heartbeat:
             try:
                 with self._ledger.begin() as connection:
                     wall = now - self._last if self._counts else 0.0
-                    campaigns.renew_driver(connection, self._lease, wall_seconds=wall)
+                    own_core_seconds = self._session.own_core_seconds
+                    unbooked = own_core_seconds - self._booked_core_seconds
+                    campaigns.renew_driver(connection, self._lease, wall_seconds=wall, core_seconds=max(unbooked, 0.0))
                 self._last = now
+                self._booked_core_seconds = max(own_core_seconds, self._booked_core_seconds)
             except StaleLeaseError:
                 self.lost.set()
                 self._stop.set()

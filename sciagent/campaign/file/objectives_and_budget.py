@@ -305,7 +305,9 @@ class BudgetSpec(Part):
     """The limits of the campaign's spending; at least one. A resource takes a number, for the whole campaign, or a
     rate."""
 
-    core_seconds: Limit | None = Field(None, description="CPU time of all verifications, in seconds.")
+    core_seconds: Limit | None = Field(
+        None, description="CPU time of all verifications and of scripts that propose, in seconds."
+    )
     gpu_seconds: Limit | None = Field(None, description="GPU time, in seconds.")
     llm_tokens: Limit | None = Field(None, description="Tokens of language models.")
     money: Limit | None = Field(None, description="Money, in EUR.")

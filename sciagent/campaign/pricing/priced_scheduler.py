@@ -390,7 +390,9 @@ class Pricing(Purchasing):
         too_dear = self._too_dear_for_all()
         if too_dear is not None:
             return CampaignState.BUDGET_SPENT, f"{too_dear}; {n} candidates still wait"
-        return CampaignState.FINISHED, f"nothing is left to do; {n} candidates were not promoted"
+        full = [rung.spec.rung for rung in self._built.paid if self.budget.remaining_jobs(rung.rules.position) == 0]
+        reason = f"no place is left at {' and '.join(full)}" if full else "each promises less than its jobs cost"
+        return CampaignState.FINISHED, f"nothing is left to do; {n} candidates were not promoted: {reason}"
 
     def _too_dear_for_all(self) -> str | None:
         """Returns a text if what is left of the budget verifies none of the open candidates; None otherwise."""

@@ -86,7 +86,8 @@ class InTurn(Purchasing):
     def left_over(self, n: int) -> tuple[CampaignState, str]:
         next_rungs = set(self._next_rungs().tolist())
         if any(self._rule.leaves(rung) for rung in self.pool.paid if rung in next_rungs):
-            return CampaignState.FINISHED, f"nothing is left to do; {n} candidates were not promoted"
+            why = f"nothing is left to do; {n} candidates were not promoted by the rule of the scheduler"
+            return CampaignState.FINISHED, why
         return CampaignState.BUDGET_SPENT, f"the budget by rung is used; {n} candidates still wait"
 
     def _next_rungs(self) -> RowIndices:

@@ -127,6 +127,7 @@ class CampaignWorkbench:
             return measured_candidates(connection, self._built)
 
     def charge(self, core_seconds: float) -> None:
+        """Adds what the proposer itself has computed to the cost of the turn."""
         self._charged += Cost(core_seconds=core_seconds)
 
     def missed_gate(self, candidate: Candidate) -> str | None:

@@ -7,6 +7,7 @@ The seed of a turn and the number of the next episode are made here, too.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -35,6 +36,8 @@ class TurnResult(NamedTuple):
     cost: Cost
     barren: bool
     """Whether the turn brought no new candidate; a turn that could not bring any is not barren."""
+    own_core_seconds: float = 0.0
+    """Part of the cost that this thread has computed itself, in core-seconds; the rest ran in other processes."""
 
 
 @dataclass(frozen=True)
@@ -129,9 +132,12 @@ class ScriptSource:
         with built.ledger.read() as connection:
             asked = proposer_trajectories.asked_now(connection)
         seed = turn_seed(built, self._slot.number, number)
+        began = time.thread_time()
         cursor = self._proposer.turn(bench, Turn(number, seed, self._cursor), limit)
         if cursor is None:
             return None
+        own_core_seconds = time.thread_time() - began
+        bench.charge(own_core_seconds)
         with built.ledger.begin() as connection:
             campaigns.check_driver(connection, self._lease)
             proposer = self._proposer.name
@@ -140,7 +146,8 @@ class ScriptSource:
             bench.commit(connection, turn_id)
         self._number = number
         self._cursor = cursor
-        return TurnResult(bench.n_proposals, bench.cost, barren=bench.n_new == 0)
+        barren = bench.n_new == 0
+        return TurnResult(bench.n_proposals, bench.cost, barren, own_core_seconds)
 
     def close(self) -> None:
         """Does nothing: a script holds no resources."""

@@ -108,6 +108,9 @@ class CampaignCounts(AnswerModel):
     the reason."""
     spent: Mapping[str, float]
     """Amount spent by resource; `core_seconds` and `wall_minutes` are always present."""
+    driver_core_seconds: float = 0.0
+    """Computing time of the campaign's drivers themselves, such as for the scheduler's law, in core-seconds. No budget
+    holds it."""
     budget: Mapping[str, int | float | Mapping[str, int] | None]
     """Limits of the whole campaign; `rungs` holds the runs by rung."""
     proposals: int

@@ -53,6 +53,8 @@ class CampaignRow:
     stop_reason: str | None
     wall_seconds: float
     """Time during which the campaign was driven."""
+    driver_core_seconds: float
+    """Computing time of the drivers themselves, such as for the scheduler's law; no budget holds it."""
     hosted: bool
     """Whether a dispatcher is to drive the campaign."""
     created_at: datetime
@@ -289,14 +291,23 @@ def take_driver(
     return DriverLease(campaign_id, owner, fence)
 
 
-def renew_driver(connection: Connection, lease: DriverLease, wall_seconds: float = 0.0) -> None:
-    """Extend the lease. Raises StaleLeaseError if it was lost. wall_seconds: time driven since the last call."""
+def renew_driver(
+    connection: Connection, lease: DriverLease, wall_seconds: float = 0.0, core_seconds: float = 0.0
+) -> None:
+    """Extends the lease. Raises StaleLeaseError if it was lost.
+
+    wall_seconds: time driven since the last call. core_seconds: computing time of the driver itself since then.
+    """
     c = t.campaign.c
     until = db_now(connection) + timedelta(seconds=DRIVER_LEASE_SECONDS)
     changed = connection.execute(
         sa.update(t.campaign)
         .where(c.id == lease.campaign_id, c.driver_fence == lease.fence, c.driver == lease.owner)
-        .values(driver_until=until, wall_seconds=c.wall_seconds + wall_seconds)
+        .values(
+            driver_until=until,
+            wall_seconds=c.wall_seconds + wall_seconds,
+            driver_core_seconds=c.driver_core_seconds + core_seconds,
+        )
     )
     if changed.rowcount != 1:
         raise StaleLeaseError(LOST_LEASE_TEXT)

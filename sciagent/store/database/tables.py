@@ -149,6 +149,7 @@ campaign = table(
     needed(Integer, "driver_fence", default=0),
     optional(UtcDateTime, "driver_until"),
     needed(sa.Float, "wall_seconds", default=0.0),
+    needed(sa.Float, "driver_core_seconds", default=0.0),  # computing time of the drivers themselves; in no budget
     needed(UtcDateTime, "created_at", "updated_at"),
     # whether a dispatcher is to drive the campaign, whoever created it
     needed(sa.Boolean, "hosted", server_default=sa.false()),

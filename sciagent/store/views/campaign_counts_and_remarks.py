@@ -157,6 +157,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         amended=row.state in ENDED and _amended_since_end(connection, row.id),
         trouble=slurm_warning(connection, row.id),
         spent=_used_of_limits(connection, row, [rung.name for rung in ladder]),
+        driver_core_seconds=row.driver_core_seconds,
         budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in shown_elsewhere},
         proposals=count(connection, t.proposal, p.campaign_id == row.id),
         unreadable=n_unreadable,

@@ -97,6 +97,7 @@ def row_of(folder: Path, core_seconds: str) -> CampaignRow:
         state=CampaignState.RUNNING,
         stop_reason=None,
         wall_seconds=0.0,
+        driver_core_seconds=0.0,
         hosted=False,
         created_at=datetime.now(UTC),
         updated_at=datetime.now(UTC),

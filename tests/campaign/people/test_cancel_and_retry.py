@@ -49,7 +49,8 @@ def test_cancelling_a_running_job_of_the_local_pool_leaves_the_others_alone(ledg
         assert attempt["cost"]["core_seconds"] > 0
         spent = campaign_counts_and_remarks.spent(connection, built.row.id)["core_seconds"]
         costs = connection.execute(sa.select(t.attempt.c.cost)).scalars()
-        assert spent == pytest.approx(sum(cost.get("core_seconds", 0.0) for cost in costs))
+        by_script = connection.execute(sa.select(t.spend.c.amount).where(t.spend.c.rung_id.is_(None))).scalars()
+        assert spent == pytest.approx(sum(cost.get("core_seconds", 0.0) for cost in costs) + sum(by_script))
         assert reservations_and_bookings.reserved(connection, built.row.id) == {}
         said = connection.execute(sa.select(t.directive)).mappings().one()
         assert (said["verb"], said["who"], said["why"]) == ("hold", "ann", f"job {job_id} cancelled: it hangs")

@@ -71,7 +71,9 @@ def test_a_campaign_ends_with_the_hits_that_its_inline_rung_has_found(ledger: Le
         booked = dict(connection.execute(sa.select(s.attempt_id, s.amount).where(s.attempt_id.is_not(None))).all())
         assert all(booked[row.id] == row.cost["core_seconds"] for row in rows)
         of_turns = connection.execute(sa.select(t.turn.c.cost)).scalars()
-        assert sum(cost["core_seconds"] for cost in of_turns) == pytest.approx(sum(booked.values()))
+        by_script = connection.execute(sa.select(s.amount).where(s.rung_id.is_(None), s.resource == "core_seconds"))
+        in_all = sum(booked.values()) + sum(by_script.scalars())
+        assert sum(cost["core_seconds"] for cost in of_turns) == pytest.approx(in_all)
         assert connection.execute(sa.select(sa.func.count()).select_from(t.job)).scalar() == 0, "nothing was bought"
         assert len(reservations_and_bookings.cost_ratios(connection, *built.rungs[-1].verifier.computation)) == 6, (
             "costs are learnt"
