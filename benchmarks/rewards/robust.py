@@ -25,7 +25,8 @@ from sciagent.rewards.reward_term_contract import CandidateState, Settlement, Un
 from sciagent.rewards.turn_rewards import worth
 from sciagent.scheduling.aims_and_payoff import Aims, data_for_law
 from sciagent.scheduling.array_types import Array, Mask
-from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Stack, mixture
+from sciagent.scheduling.candidate_indices import expected_payoffs
+from sciagent.scheduling.law.stacked_laws_with_and_without_structure import Stack
 
 HERE = Path(__file__).parent
 TABLE = HERE.parent / "scheduling" / "qm9_s4000_xtb.csv.gz"
@@ -44,8 +45,7 @@ def expected_by_law(cheap: Array, truth: Array, verified: Mask, threshold: float
     aims = Aims.with_threshold(2, threshold, -1)
     truths = aims.truths(scores)
     laws = Stack(None).fit(data_for_law(aims, truths, scores), int(verified.sum()))
-    mean, spread, _ = mixture(laws, 0, np.arange(len(scores)))
-    return aims.payoff(truths, scores).expected(mean[None], spread[None] ** 2)
+    return expected_payoffs(laws, np.arange(len(scores)), aims, truths, scores, aims.payoff(truths, scores))
 
 
 def worths(rule: Unsettled, expected: Array, hits: Array, drawn: Mask) -> Array:
