@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -121,7 +122,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         result = measured(arguments.n, Path(folder))
     text = json.dumps({"command": "python -m benchmarks.scheduling_scale.best", **result}, indent=1) + "\n"
-    print(text)
+    sys.stdout.write(text)
     if arguments.out:
         arguments.out.write_text(text, encoding="utf-8")
 

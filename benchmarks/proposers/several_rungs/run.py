@@ -96,12 +96,12 @@ def main() -> None:
         for seed in SEEDS:
             if str(seed) not in of_label:
                 of_label[str(seed)] = campaign_result(arguments.sciagent, seed)
-                print(arguments.label, seed, of_label[str(seed)], flush=True)
+                sys.stderr.write(f"{arguments.label} {seed} {of_label[str(seed)]}\n")
                 RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     if arguments.compare:
         results["comparison"] = comparison(results, *arguments.compare)
         RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        print(json.dumps(results["comparison"]))
+        sys.stdout.write(json.dumps(results["comparison"]) + "\n")
 
 
 if __name__ == "__main__":
