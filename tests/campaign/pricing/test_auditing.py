@@ -121,8 +121,11 @@ def test_whoever_promises_less_than_the_price_is_passed_over_and_the_batch_is_no
 
 
 def test_audits_cost_at_most_their_share_of_the_spend_and_one_job(stage: Stage) -> None:
+    """Also if the campaign is stopped and resumed: another driver takes over after every eighth look."""
     bought: list[float] = []
-    for spent in np.linspace(0.02, 1.0, 40):
+    for number, spent in enumerate(np.linspace(0.02, 1.0, 40)):
+        if number % 8 == 7:
+            stage.restart()
         stage.look(float(spent))
         found = stage.due(float(spent))
         stage.buy(*found)
