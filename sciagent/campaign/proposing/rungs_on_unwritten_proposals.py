@@ -154,9 +154,9 @@ def _machine_fault(built: Built, rung: BuiltRung, detail: str, control: str) -> 
     verifier = rung.verifier.name
     return (
         f"{rung.spec.rung}: the process of {verifier} dies under every {one}{control}. The last one: {detail}. "
-        f"No {one} was dropped for it, and nothing of this turn was written. Either the machine lacks memory (dmesg names "
-        f"what the system killed), or {verifier} ends its own process or is badly installed (sciagent doctor). "
-        f"When that is mended: sciagent resume {built.row.name}"
+        f"No {one} was dropped for it, and none of these results was written. Either the machine lacks memory (dmesg "
+        f"names what the system killed), or {verifier} ends its own process or is badly installed (sciagent doctor). "
+        f"When that is mended, repeat the command; a campaign goes on with: sciagent resume {built.row.name}"
     )
 
 

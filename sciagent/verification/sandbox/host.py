@@ -148,9 +148,10 @@ class Worker:
 
         If the process dies, only the current candidate fails, and only if it was the first in that process; otherwise
         it is retried first in a fresh process, since an earlier candidate may have corrupted the process. If the zygote
-        dies, the current candidate is lost, and the others run under a fresh zygote. After `MAX_LOSSES` zygotes that die
-        one after the other without a finding between, all candidates without a finding are lost. Candidates that are verified together and fail
-        before their first finding are halved and run again, until the candidate that causes the failure is identified.
+        dies, the current candidate is lost, and the others run under a fresh zygote. After `MAX_LOSSES` zygotes that
+        died one after the other without a finding between, all candidates without a finding are lost. Candidates that
+        are verified together and fail before their first finding are halved and run again, until the candidate that
+        causes the failure is identified.
         """
         self._cancelled.clear()
         self._running = True
