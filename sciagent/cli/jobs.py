@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 GAVE_UP = ("failed", "quarantined")  # states of the jobs that `retry --campaign` tries again by default
 DROPPED = "dropped"  # candidates that an error at a rung without jobs dropped; it tries them again, too
 MAX_BULK = 10_000  # jobs, and candidates, that one call of `retry --campaign` tries again
+MAX_NUMBER_DIGITS = 18  # digits of a job's number that a ledger takes
 KEY_DIGITS = 12  # digits of a candidate's key in a line
 WIDE = 110  # width in characters of a terminal that has room for all columns
-JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", help="Numbers, as sciagent jobs shows.")]
+JobsArgument = Annotated[list[str] | None, typer.Argument(metavar="[JOB]...", help="Numbers, as sciagent jobs shows.")]
 
 
 def jobs(
@@ -103,7 +104,7 @@ def cancel(
     if candidate:
         ids_by_campaign = _of_candidate(opened, campaign, candidate)
     else:
-        ids_by_campaign = _named(opened, numbers or [], campaign)
+        ids_by_campaign = _named(opened, _job_numbers(numbers or [], "cancel"), campaign)
     changes = []
     for name, ids in ids_by_campaign.items():
         changes += cancel_and_retry.cancel(open_campaign_for_people(opened, name), ids, person, why)
@@ -154,7 +155,7 @@ def retry(
         job_states = [name for name in states if name != DROPPED]
         ids_by_campaign = _gave_up(opened, campaign, job_states)
     else:
-        ids_by_campaign = _named(opened, numbers or [], campaign=None)
+        ids_by_campaign = _named(opened, _job_numbers(numbers or [], "retry"), campaign=None)
     named = not campaign
     changes = []
     for name, ids in ids_by_campaign.items():
@@ -306,6 +307,18 @@ def _gave_up(ledger: Ledger, campaign: str, states: Sequence[str]) -> dict[str, 
         row = campaigns.get(connection, campaign)
         stuck = job_lists.in_states(connection, row.id, wanted, MAX_BULK)
     return {row.name: [job.id for job in stuck]} if stuck else {}
+
+
+def _job_numbers(given: Sequence[str], command: str) -> list[int]:
+    """Returns the numbers of jobs. Raises UsageError for a text that is no number."""
+    ways_out = {
+        "cancel": "see: sciagent jobs; all jobs of a candidate: --candidate",
+        "retry": "see: sciagent jobs; all that gave up in a campaign: sciagent retry --campaign NAME",
+    }
+    for text in given:
+        if not (text.isascii() and text.isdigit() and len(text) <= MAX_NUMBER_DIGITS):
+            raise UsageError(f'jobs are named by their numbers, not "{text}"; {ways_out[command]}')
+    return [int(text) for text in given]
 
 
 def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict[str, list[int]]:

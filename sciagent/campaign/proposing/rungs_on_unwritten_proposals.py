@@ -21,6 +21,7 @@ from sciagent.store.learning import reward_inputs
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.cost_models import unmeasured
 from sciagent.verification.sandbox.host import HostResult, Request
+from sciagent.verification.verifier_registry import is_function
 
 MAX_ECHOED = 200  # characters of a proposed text that a reply repeats
 MAX_DETAIL = 300  # characters of a detail in a reply
@@ -152,11 +153,14 @@ def _machine_fault(built: Built, rung: BuiltRung, detail: str, control: str) -> 
     on the control run."""
     one = built.subject.words.one
     verifier = rung.verifier.name
+    way_out = "repeat the command"
+    if not any(is_function(other.verifier.request_settings) for other in built.all_rungs):  # other processes lack functions
+        way_out += f"; a campaign goes on with: sciagent resume {built.row.name}"
     return (
         f"{rung.spec.rung}: the process of {verifier} dies under every {one}{control}. The last one: {detail}. "
         f"No {one} was dropped for it, and none of these results was written. Either the machine lacks memory (dmesg "
         f"names what the system killed), or {verifier} ends its own process or is badly installed (sciagent doctor). "
-        f"When that is mended, repeat the command; a campaign goes on with: sciagent resume {built.row.name}"
+        f"When that is mended, {way_out}"
     )
 
 
