@@ -140,10 +140,6 @@ def retry(
     Jobs that are named go to the front. What each may cost is reserved when it is taken up. To give jobs more time or
     memory first, amend their limits: that alone tries again what ran into them.
     """
-    from sciagent.campaign.core.create_and_open import open_campaign_for_people
-    from sciagent.campaign.people import cancel_and_retry
-    from sciagent.campaign.people.amend_pause_stop_and_resume import driver_line
-
     if bool(numbers) == bool(campaign):  # both, or neither
         raise UsageError("name jobs by their numbers, or all that gave up in a campaign with --campaign")
     if state and numbers:
@@ -152,33 +148,62 @@ def retry(
     person = as_who or user()
     states = _retry_states(state)
     if campaign:
-        job_states = [name for name in states if name != DROPPED]
-        ids_by_campaign = _gave_up(opened, campaign, job_states)
+        changes, computed = _retry_campaign(opened, campaign, states, person)
     else:
-        ids_by_campaign = _named(opened, _job_numbers(numbers or [], "retry"), campaign=None)
-    named = not campaign
-    changes = []
-    for name, ids in ids_by_campaign.items():
-        changes += cancel_and_retry.retry(open_campaign_for_people(opened, name), ids, person, named=named)
-    computed: list[CandidateRetry] = []
-    if campaign and DROPPED in states:
-        built = open_campaign_for_people(opened, campaign)
-        computed += cancel_and_retry.retry_dropped(built, person, MAX_BULK)
+        changes = _retry_named(opened, _job_numbers(numbers or [], "retry"), person)
+        computed = []
     n_retried = len([change for change in changes if change.done])
-    is_cut = MAX_BULK in (len(changes), len(computed))
-    notes = [f"these were the first {MAX_BULK}; call it again for the rest"] if is_cut else []
-    names = set(ids_by_campaign) if n_retried else set()
-    if campaign and any(candidate.standing == Standing.OPEN for candidate in computed):
-        names.add(campaign)
-    notes += [driver_line(opened, name) for name in sorted(names)]
-    answer = {"queued": n_retried, "left": len(changes) - n_retried, "jobs": changes, "candidates": computed}
-    if changes or computed:
-        lines = [*_retried(changes, n_retried, named), *_computed_again(computed)]
-    else:
+    lines = [*_retried(changes, n_retried, named=not campaign), *_computed_again(computed)]
+    if not lines:
         lines = [Line(f"nothing to try again in campaign {campaign}: {_no_such(states)}")]
-    put_answer(answer, json, lines, *notes)
+    answer = {"queued": n_retried, "left": len(changes) - n_retried, "jobs": changes, "candidates": computed}
+    put_answer(answer, json, lines, *_retry_notes(opened, campaign, changes, computed))
     if not computed:
         _fail_if_nothing_changed(changes)
+
+
+def _retry_named(opened: Ledger, numbers: Sequence[int], person: str) -> list[JobChange]:
+    """Tries the jobs with the numbers again, of whatever campaign."""
+    from sciagent.campaign.core.create_and_open import open_campaign_for_people
+    from sciagent.campaign.people import cancel_and_retry
+
+    changes = []
+    for name, ids in _named(opened, numbers, campaign=None).items():
+        changes += cancel_and_retry.retry(open_campaign_for_people(opened, name), ids, person)
+    return changes
+
+
+def _retry_campaign(
+    opened: Ledger, campaign: str, states: Sequence[str], person: str
+) -> tuple[list[JobChange], list[CandidateRetry]]:
+    """Tries again what gave up in a campaign: its jobs and its dropped candidates in the states."""
+    from sciagent.campaign.core.create_and_open import open_campaign_for_people
+    from sciagent.campaign.people import cancel_and_retry
+
+    changes: list[JobChange] = []
+    computed: list[CandidateRetry] = []
+    if DROPPED in states:  # first, since it may fail, and nothing has been done then
+        computed += cancel_and_retry.retry_dropped(open_campaign_for_people(opened, campaign), person, MAX_BULK)
+    for name, ids in _gave_up(opened, campaign, [state for state in states if state != DROPPED]).items():
+        changes += cancel_and_retry.retry(open_campaign_for_people(opened, name), ids, person, named=False)
+    return changes, computed
+
+
+def _retry_notes(
+    opened: Ledger, campaign: str | None, changes: Sequence[JobChange], computed: Sequence[CandidateRetry]
+) -> list[str]:
+    """Returns notes on what goes on with that was tried again. campaign: None for jobs that were named."""
+    from sciagent.campaign.people.amend_pause_stop_and_resume import driver_line
+
+    notes = []
+    if MAX_BULK in (len(changes), len(computed)):
+        notes.append(f"these were the first {MAX_BULK}; call it again for the rest")
+    retried_ids = [change.job_id for change in changes if change.done]
+    names = list(_named(opened, retried_ids, campaign=None))
+    if campaign and not names and any(candidate.standing == Standing.OPEN for candidate in computed):
+        names = [campaign]
+    notes += [driver_line(opened, name) for name in names]
+    return notes
 
 
 def _retry_states(given: Sequence[str] | None) -> list[str]:

@@ -154,7 +154,9 @@ def _machine_fault(built: Built, rung: BuiltRung, detail: str, control: str) -> 
     one = built.subject.words.one
     verifier = rung.verifier.name
     way_out = "repeat the command"
-    if not any(is_function(other.verifier.request_settings) for other in built.all_rungs):  # other processes lack functions
+    if not any(
+        is_function(other.verifier.request_settings) for other in built.all_rungs
+    ):  # other processes lack functions
         way_out += f"; a campaign goes on with: sciagent resume {built.row.name}"
     return (
         f"{rung.spec.rung}: the process of {verifier} dies under every {one}{control}. The last one: {detail}. "
