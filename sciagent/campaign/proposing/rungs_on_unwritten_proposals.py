@@ -159,7 +159,7 @@ def _machine_fault(built: Built, rung: BuiltRung, detail: str, control: str) -> 
     ):  # other processes lack functions
         way_out += f"; a campaign goes on with: sciagent resume {built.row.name}"
     return (
-        f"{rung.spec.rung}: the process of {verifier} dies under every {one}{control}. The last one: {detail}. "
+        f"{rung.spec.rung}: the process of {verifier} dies under every {one}{control}. The last death: {detail}. "
         f"No {one} was dropped for it, and none of these results was written. Either the machine lacks memory (dmesg "
         f"names what the system killed), or {verifier} ends its own process or is badly installed (sciagent doctor). "
         f"When that is mended, {way_out}"

@@ -214,7 +214,9 @@ class Worker:
         except (ZygoteDiedError, ConnectionError) as error:  # the latter if every new nursery ends at once
             self._link.bury()
             seconds = time.monotonic() - started_at
-            return self._without_zygote(request, candidates, results, seconds, f"the zygote died: {error}")
+            return self._without_zygote(
+                request, candidates, results, seconds, f"the zygote, which forks the processes of jobs, died: {error}"
+            )
         return self._ended(request, candidates, results, end)
 
     def _without_zygote(
