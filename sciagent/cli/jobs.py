@@ -147,46 +147,55 @@ def retry(
     opened = open_ledger(ledger)
     person = as_who or user()
     states = _retry_states(state)
+    computed: list[CandidateRetry] = []
+    notes: list[str] = []
     if campaign:
-        changes, computed = _retry_campaign(opened, campaign, states, person)
+        if DROPPED in states:  # first, since it may fail, and nothing has been done then
+            computed, notes = _retry_dropped(opened, campaign, person, is_stated=state is not None)
+        job_states = [name for name in states if name != DROPPED]
+        changes = _retry_jobs(opened, _gave_up(opened, campaign, job_states), person, named=False)
     else:
-        changes = _retry_named(opened, _job_numbers(numbers or [], "retry"), person)
-        computed = []
+        ids_by_campaign = _named(opened, _job_numbers(numbers or [], "retry"), campaign=None)
+        changes = _retry_jobs(opened, ids_by_campaign, person, named=True)
     n_retried = len([change for change in changes if change.done])
     lines = [*_retried(changes, n_retried, named=not campaign), *_computed_again(computed)]
-    if not lines:
+    if not (lines or notes):
         lines = [Line(f"nothing to try again in campaign {campaign}: {_no_such(states)}")]
     answer = {"queued": n_retried, "left": len(changes) - n_retried, "jobs": changes, "candidates": computed}
-    put_answer(answer, json, lines, *_retry_notes(opened, campaign, changes, computed))
+    put_answer(answer, json, lines, *notes, *_retry_notes(opened, campaign, changes, computed))
     if not computed:
         _fail_if_nothing_changed(changes)
 
 
-def _retry_named(opened: Ledger, numbers: Sequence[int], person: str) -> list[JobChange]:
-    """Tries the jobs with the numbers again, of whatever campaign."""
+def _retry_jobs(
+    opened: Ledger, ids_by_campaign: Mapping[str, Sequence[int]], person: str, named: bool
+) -> list[JobChange]:
+    """Tries jobs again. named: whether the person named each of them."""
     from sciagent.campaign.core.create_and_open import open_campaign_for_people
     from sciagent.campaign.people import cancel_and_retry
 
     changes = []
-    for name, ids in _named(opened, numbers, campaign=None).items():
-        changes += cancel_and_retry.retry(open_campaign_for_people(opened, name), ids, person)
+    for name, ids in ids_by_campaign.items():
+        changes += cancel_and_retry.retry(open_campaign_for_people(opened, name), ids, person, named=named)
     return changes
 
 
-def _retry_campaign(
-    opened: Ledger, campaign: str, states: Sequence[str], person: str
-) -> tuple[list[JobChange], list[CandidateRetry]]:
-    """Tries again what gave up in a campaign: its jobs and its dropped candidates in the states."""
+def _retry_dropped(
+    opened: Ledger, campaign: str, person: str, is_stated: bool
+) -> tuple[list[CandidateRetry], list[str]]:
+    """Computes dropped candidates of a campaign again. Returns them, and notes on why there are none.
+
+    is_stated: whether the person asked for them by name; a driver that runs is then an error."""
     from sciagent.campaign.core.create_and_open import open_campaign_for_people
     from sciagent.campaign.people import cancel_and_retry
 
-    changes: list[JobChange] = []
-    computed: list[CandidateRetry] = []
-    if DROPPED in states:  # first, since it may fail, and nothing has been done then
-        computed += cancel_and_retry.retry_dropped(open_campaign_for_people(opened, campaign), person, MAX_BULK)
-    for name, ids in _gave_up(opened, campaign, [state for state in states if state != DROPPED]).items():
-        changes += cancel_and_retry.retry(open_campaign_for_people(opened, name), ids, person, named=False)
-    return changes, computed
+    built = open_campaign_for_people(opened, campaign)
+    try:
+        return list(cancel_and_retry.retry_dropped(built, person, MAX_BULK)), []
+    except UsageError as error:
+        if is_stated:
+            raise
+        return [], [str(error)]
 
 
 def _retry_notes(

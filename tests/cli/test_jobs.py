@@ -9,7 +9,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, JobState, Standing
-from sciagent.store.campaign_state import candidate_standings
+from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, reservations_and_bookings
@@ -129,5 +129,10 @@ def test_candidates_that_an_error_dropped_at_a_fast_rung_are_computed_again(
         candidate_standings.update_alike(
             connection, six_jobs.row.id, ids[:1], position=fast.rules.position, depth=-1, **lost
         )
+        campaigns.take_driver(connection, six_jobs.row.id, campaigns.new_owner())
+    told = typed.refused("retry", "--campaign", "elsewhere", "--state", "dropped")
+    assert "stop it first: sciagent stop elsewhere" in told
+    with ledger.begin() as connection:
+        connection.execute(sa.update(t.campaign).values(driver=None, driver_until=None))
     told = typed.told("retry", "--campaign", "elsewhere")
     assert "1 candidate that an error had dropped was computed again: 1 open" in told

@@ -28,6 +28,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import JobState, Standing
+from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.job_queue import job_lists, jobs
 from sciagent.store.results import candidates
@@ -216,9 +217,9 @@ class CandidateRetry:
 def retry_dropped(built: Built, who: str, limit: int) -> Iterator[CandidateRetry]:
     """Computes candidates again that an error at a fast or inline rung dropped, and places them as new ones.
 
-    The answers of earlier rungs stay. Each `BATCH` of candidates is written in one transaction; a driver may run at the
-    same time. limit: most candidates. Raises CampaignError if the process of a rung dies under every candidate; nothing
-    of that batch is written.
+    The answers of earlier rungs stay. Each `BATCH` of candidates is written in one transaction. limit: most candidates.
+    Raises UsageError if there are such candidates and a driver runs, since it has left them out when it read the
+    ledger. Raises CampaignError if the process of a rung dies under every candidate; nothing of that batch is written.
     """
     dropped: list[tuple[BuiltRung, int]] = []  # rung at which a candidate was dropped, and its id
     with built.ledger.read() as connection:
@@ -226,12 +227,25 @@ def retry_dropped(built: Built, who: str, limit: int) -> Iterator[CandidateRetry
             room = limit - len(dropped)
             ids = candidate_standings.dropped_with_error(connection, built.row.id, rung.rules.position, room)
             dropped += [(rung, id_) for id_ in ids]
-    if not dropped:
-        return
+        if not dropped:
+            return
+        _refuse_if_driven(connection, built)
     prepare(built.fast)
     with Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast]) as worker:
         for first in range(0, len(dropped), BATCH):
             yield from _compute_again(built, worker, dropped[first : first + BATCH], who)
+
+
+def _refuse_if_driven(connection: Connection, built: Built) -> None:
+    """Raises UsageError if a driver runs the campaign."""
+    driver = campaigns.driver_of(connection, built.row.id)
+    if driver is not None and driver.alive:
+        name = built.row.name
+        raise UsageError(
+            f"there are candidates that an error dropped at a rung without jobs, but the driver at {driver.host} "
+            f"(process {driver.pid}) has left them out; stop it first: sciagent stop {name}; then sciagent retry "
+            f"--campaign {name} --state dropped; then sciagent resume {name}"
+        )
 
 
 def _compute_again(
@@ -253,6 +267,7 @@ def _compute_again(
             entry.place = place(built.rules, built.objectives, entry.answers)
     with built.ledger.begin() as connection:
         note_and_take_watermarks.lock(connection, built.row.id)
+        _refuse_if_driven(connection, built)
         for id_, rung in rung_by_id.items():
             row = candidate_standings.get(connection, built.row.id, id_)
             is_still_dropped = row["standing"] == Standing.DROPPED and row["verdict"] == Verdict.ERROR
