@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,22 +21,25 @@ from sciagent.cli.output_logging_and_given_structures import (
     say,
 )
 from sciagent.cli.workers_campaign_dispatcher_metrics import short_owner
-from sciagent.domain.states_and_needs import JobState
+from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
+from sciagent.domain.states_and_needs import JobState, Standing
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Connection
 
-    from sciagent.campaign.people.cancel_and_retry import JobChange
+    from sciagent.campaign.people.cancel_and_retry import CandidateRetry, JobChange
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.job_queue.job_lists import JobRow
 
 GAVE_UP = ("failed", "quarantined")  # states of the jobs that `retry --campaign` tries again by default
-MAX_BULK = 10_000  # jobs that one call of `retry --campaign` tries again
+DROPPED = "dropped"  # candidates that an error at a rung without jobs dropped; it tries them again, too
+MAX_BULK = 10_000  # jobs, and candidates, that one call of `retry --campaign` tries again
+MAX_NUMBER_DIGITS = 18  # digits of a job's number that a ledger takes
 KEY_DIGITS = 12  # digits of a candidate's key in a line
 WIDE = 110  # width in characters of a terminal that has room for all columns
-JobsArgument = Annotated[list[int] | None, typer.Argument(metavar="[JOB]...", help="Numbers, as sciagent jobs shows.")]
+JobsArgument = Annotated[list[str] | None, typer.Argument(metavar="[JOB]...", help="Numbers, as sciagent jobs shows.")]
 
 
 def jobs(
@@ -100,7 +104,7 @@ def cancel(
     if candidate:
         ids_by_campaign = _of_candidate(opened, campaign, candidate)
     else:
-        ids_by_campaign = _named(opened, numbers or [], campaign)
+        ids_by_campaign = _named(opened, _job_numbers(numbers or [], "cancel"), campaign)
     changes = []
     for name, ids in ids_by_campaign.items():
         changes += cancel_and_retry.cancel(open_campaign_for_people(opened, name), ids, person, why)
@@ -122,7 +126,7 @@ def retry(
     numbers: JobsArgument = None,
     campaign: str | None = typer.Option(None, "--campaign", "-c", help="All of this campaign that gave up."),
     state: list[str] | None = typer.Option(
-        None, "--state", "-s", help="With --campaign: which; may be repeated; default: failed, quarantined."
+        None, "--state", "-s", help="With --campaign: which; may be repeated; default: failed, quarantined, dropped."
     ),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
@@ -130,46 +134,137 @@ def retry(
 ) -> None:
     """Try jobs again that failed, were quarantined or cancelled; what they killed before counts no more.
 
-    Those that are named go to the front. What each may cost is reserved when it is taken up. To give jobs more time or
+    With --campaign, candidates that an error at a rung without jobs dropped (--state dropped) are computed again, here
+    and at once, and placed anew.
+
+    Jobs that are named go to the front. What each may cost is reserved when it is taken up. To give jobs more time or
     memory first, amend their limits: that alone tries again what ran into them.
     """
-    from sciagent.campaign.core.create_and_open import open_campaign_for_people
-    from sciagent.campaign.people import cancel_and_retry
-    from sciagent.campaign.people.amend_pause_stop_and_resume import driver_line
-
     if bool(numbers) == bool(campaign):  # both, or neither
         raise UsageError("name jobs by their numbers, or all that gave up in a campaign with --campaign")
     if state and numbers:
         raise UsageError("--state goes with --campaign; jobs that are named are tried again whatever ended them")
     opened = open_ledger(ledger)
     person = as_who or user()
+    states = _retry_states(state)
+    computed: list[CandidateRetry] = []
+    notes: list[str] = []
     if campaign:
-        ids_by_campaign = _gave_up(opened, campaign, state or GAVE_UP)
+        if DROPPED in states:  # first, since it may fail, and nothing has been done then
+            computed, notes = _retry_dropped(opened, campaign, person, is_stated=state is not None)
+        job_states = [name for name in states if name != DROPPED]
+        changes = _retry_jobs(opened, _gave_up(opened, campaign, job_states), person, named=False)
     else:
-        ids_by_campaign = _named(opened, numbers or [], campaign=None)
-    named = not campaign
+        ids_by_campaign = _named(opened, _job_numbers(numbers or [], "retry"), campaign=None)
+        changes = _retry_jobs(opened, ids_by_campaign, person, named=True)
+    n_retried = len([change for change in changes if change.done])
+    lines = [*_retried(changes, n_retried, named=not campaign), *_computed_again(computed)]
+    if not (lines or notes):
+        lines = [Line(f"nothing to try again in campaign {campaign}: {_no_such(states)}")]
+    answer = {"queued": n_retried, "left": len(changes) - n_retried, "jobs": changes, "candidates": computed}
+    put_answer(answer, json, lines, *notes, *_retry_notes(opened, campaign, changes, computed))
+    if not computed:
+        _fail_if_nothing_changed(changes)
+
+
+def _retry_jobs(
+    opened: Ledger, ids_by_campaign: Mapping[str, Sequence[int]], person: str, named: bool
+) -> list[JobChange]:
+    """Tries jobs again. named: whether the person named each of them."""
+    from sciagent.campaign.core.create_and_open import open_campaign_for_people
+    from sciagent.campaign.people import cancel_and_retry
+
     changes = []
     for name, ids in ids_by_campaign.items():
         changes += cancel_and_retry.retry(open_campaign_for_people(opened, name), ids, person, named=named)
-    n_retried = len([change for change in changes if change.done])
-    notes = [f"these were the first {MAX_BULK}; call it again for the rest"] if len(changes) >= MAX_BULK else []
-    if n_retried:
-        notes += [driver_line(opened, name) for name in ids_by_campaign]
-    answer = {"queued": n_retried, "left": len(changes) - n_retried, "jobs": changes}
-    put_answer(answer, json, _retried(changes, n_retried, named), *notes)
-    _fail_if_nothing_changed(changes)
+    return changes
+
+
+def _retry_dropped(
+    opened: Ledger, campaign: str, person: str, is_stated: bool
+) -> tuple[list[CandidateRetry], list[str]]:
+    """Computes dropped candidates of a campaign again. Returns them, and notes on why there are none.
+
+    is_stated: whether the person asked for them by name; a driver that runs is then an error."""
+    from sciagent.campaign.core.create_and_open import open_campaign_for_people
+    from sciagent.campaign.people import cancel_and_retry
+
+    built = open_campaign_for_people(opened, campaign)
+    try:
+        return list(cancel_and_retry.retry_dropped(built, person, MAX_BULK)), []
+    except UsageError as error:
+        if is_stated:
+            raise
+        return [], [str(error)]
+
+
+def _retry_notes(
+    opened: Ledger, campaign: str | None, changes: Sequence[JobChange], computed: Sequence[CandidateRetry]
+) -> list[str]:
+    """Returns notes on what goes on with that was tried again. campaign: None for jobs that were named."""
+    from sciagent.campaign.people.amend_pause_stop_and_resume import driver_line
+
+    notes = []
+    if MAX_BULK in (len(changes), len(computed)):
+        notes.append(f"these were the first {MAX_BULK}; call it again for the rest")
+    retried_ids = [change.job_id for change in changes if change.done]
+    names = list(_named(opened, retried_ids, campaign=None))
+    if campaign and not names and any(candidate.standing == Standing.OPEN for candidate in computed):
+        names = [campaign]
+    notes += [driver_line(opened, name) for name in names]
+    return notes
+
+
+def _retry_states(given: Sequence[str] | None) -> list[str]:
+    """Returns the states that `retry --campaign` takes. Raises UnknownNameError for another one."""
+    from sciagent.campaign.people import cancel_and_retry
+
+    allowed = (*cancel_and_retry.GAVE_UP, DROPPED)
+    for name in given or ():
+        if name not in allowed:
+            raise UnknownNameError("state", name, allowed)
+    return list(given or (*GAVE_UP, DROPPED))
+
+
+def _no_such(states: Sequence[str]) -> str:
+    """Returns a text that the campaign has nothing in these states."""
+    job_states = [name for name in states if name != DROPPED]
+    texts = []
+    if job_states:
+        texts.append(f"it has no job that is {' or '.join(job_states)}")
+    if DROPPED in states:
+        texts.append("no candidate was dropped with an error at a rung without jobs")
+    return ", and ".join(texts)
 
 
 def _retried(changes: Sequence[JobChange], n_retried: int, named: bool) -> Iterator[Line]:
     """Yields a line for each job that was left as it is, and a last line with the numbers of jobs.
 
     named: whether the jobs that are tried again have lines, too."""
+    if not changes:
+        return
     for change in changes:
         if named or change.why:
             yield Line(f"job {change.job_id} ({change.rung}, {change.smiles}): {change.why or 'is tried again'}")
     n_left = len(changes) - n_retried
     left_text = f", {n_left} left as they are" if n_left else ""
     yield Line(f"{n_retried} to be tried again{left_text}")
+
+
+def _computed_again(computed: Sequence[CandidateRetry]) -> Iterator[Line]:
+    """Yields a line for each candidate that an error has dropped again, and a last line with the numbers."""
+    if not computed:
+        return
+    for candidate in computed:
+        if candidate.standing == Standing.DROPPED and candidate.verdict == Verdict.ERROR:
+            name = f"{candidate.candidate} ({candidate.key[:KEY_DIGITS]})"
+            yield Line(f"{name}: an error again at {candidate.rung}: {candidate.reason}: {candidate.detail}")
+    n_by_standing = Counter(candidate.standing for candidate in computed)
+    numbers = ", ".join(f"{n} {standing}" for standing, n in sorted(n_by_standing.items()))
+    what = (
+        "candidate that an error had dropped was" if len(computed) == 1 else "candidates that errors had dropped were"
+    )
+    yield Line(f"{len(computed)} {what} computed again: {numbers}")
 
 
 def _fail_if_nothing_changed(changes: Sequence[JobChange]) -> None:
@@ -246,6 +341,18 @@ def _gave_up(ledger: Ledger, campaign: str, states: Sequence[str]) -> dict[str, 
         row = campaigns.get(connection, campaign)
         stuck = job_lists.in_states(connection, row.id, wanted, MAX_BULK)
     return {row.name: [job.id for job in stuck]} if stuck else {}
+
+
+def _job_numbers(given: Sequence[str], command: str) -> list[int]:
+    """Returns the numbers of jobs. Raises UsageError for a text that is no number."""
+    ways_out = {
+        "cancel": "see: sciagent jobs; all jobs of a candidate: --candidate",
+        "retry": "see: sciagent jobs; all that gave up in a campaign: sciagent retry --campaign NAME",
+    }
+    for text in given:
+        if not (text.isascii() and text.isdigit() and len(text) <= MAX_NUMBER_DIGITS):
+            raise UsageError(f'jobs are named by their numbers, not "{text}"; {ways_out[command]}')
+    return [int(text) for text in given]
 
 
 def _named(opened: Ledger, numbers: Sequence[int], campaign: str | None) -> dict[str, list[int]]:

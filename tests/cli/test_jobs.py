@@ -9,7 +9,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, JobState, Standing
-from sciagent.store.campaign_state import candidate_standings
+from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, reservations_and_bookings
@@ -92,7 +92,9 @@ def test_what_gave_up_in_a_campaign_is_tried_again(ledger: Ledger, six_jobs: Bui
     text = typed.told("retry", "--campaign", "elsewhere")
     assert "its candidate is vetoed by" in text and "1 to be tried again, 1 left as they are" in text
     found = typed.data("retry", "--campaign", "elsewhere", "--state", "cancelled")
-    assert found == {"queued": 0, "left": 0, "jobs": []}
+    assert found == {"queued": 0, "left": 0, "jobs": [], "candidates": []}
+    told = typed.told("retry", "--campaign", "elsewhere", "--state", "failed", "--state", "dropped")
+    assert "nothing to try again in campaign elsewhere: it has no job that is failed, and no candidate" in told
     with ledger.read() as connection:
         row = connection.execute(sa.select(t.job).where(t.job.c.id == 6)).mappings().one()
         assert (row["state"], row["priority"], row["queue"], row["kills"]) == ("queued", 5.0, None, 0)
@@ -101,3 +103,36 @@ def test_what_gave_up_in_a_campaign_is_tried_again(ledger: Ledger, six_jobs: Bui
         }  # made when a driver takes it up
     assert 'unknown state "done"' in typed.refused("retry", "--campaign", "elsewhere", "--state", "done")
     assert "--state goes with --campaign" in typed.refused("retry", "5", "--state", "failed")
+    told = typed.refused("retry", "elsewhere")
+    assert 'named by their numbers, not "elsewhere"' in told and "sciagent retry --campaign NAME" in told
+
+
+@ON_SQLITE
+def test_candidates_that_an_error_dropped_at_a_fast_rung_are_computed_again(
+    ledger: Ledger,
+    six_jobs: Built,  # noqa: F811
+    typed: Typed,  # noqa: F811
+) -> None:
+    fast = six_jobs.fast[-1]
+    with ledger.begin() as connection:
+        ids = [one.candidate_id for one in connection.execute(sa.select(t.job.c.candidate_id).order_by(t.job.c.id))]
+        lost = {"standing": Standing.DROPPED, "verdict": "error", "reason": "worker_died", "detail": "it died"}
+        candidate_standings.update_alike(
+            connection, six_jobs.row.id, ids[:2], position=fast.rules.position, depth=-1, **lost
+        )
+    found = typed.data("retry", "--campaign", "elsewhere", "--state", "dropped", "--who", "ann")
+    assert [(one["rung"], one["standing"], one["reason"]) for one in found["candidates"]] == [
+        (fast.spec.rung, "open", None)
+    ] * 2
+    assert counts(ledger, t.campaign_candidate.c.standing) == {"open": 2, "pending": 4}
+    with ledger.begin() as connection:
+        candidate_standings.update_alike(
+            connection, six_jobs.row.id, ids[:1], position=fast.rules.position, depth=-1, **lost
+        )
+        campaigns.take_driver(connection, six_jobs.row.id, campaigns.new_owner())
+    told = typed.refused("retry", "--campaign", "elsewhere", "--state", "dropped")
+    assert "stop it first: sciagent stop elsewhere" in told
+    with ledger.begin() as connection:
+        connection.execute(sa.update(t.campaign).values(driver=None, driver_until=None))
+    told = typed.told("retry", "--campaign", "elsewhere")
+    assert "1 candidate that an error had dropped was computed again: 1 open" in told

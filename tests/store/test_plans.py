@@ -40,6 +40,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "count_at": lambda c, i: candidate_standings.count_at(c, i, [1, 2], 10),
     "reuses_by_rung": lambda c, i: campaign_counts_and_remarks.reuses_by_rung(c, i),
     "members": lambda c, i: candidate_standings.members(c, i, [1, 2]),
+    "dropped with an error": lambda c, i: candidate_standings.dropped_with_error(c, i, 1, 10),
     "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], Computation("toy", "1", rows.SETTINGS)),
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
     "what relaxed to the structure of another": lambda c, i: same_structures.likenesses_of(c, i, [1, 2]),

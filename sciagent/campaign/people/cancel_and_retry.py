@@ -2,24 +2,37 @@
 
 A candidate whose job was cancelled is held until a person releases it or retries the job, since the scheduler would
 otherwise choose the job again. All changes are made under the lock of the campaign's row, as in `steering`.
+
+Fast and inline rungs have no jobs. A candidate that an error at such a rung dropped is computed again in the person's
+own process, and placed anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
-from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
-from sciagent.campaign.core.record_results_and_place import set_pending, settle_again
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, prepare
+from sciagent.campaign.core.record_results_and_place import Settling, set_pending, settle, settle_again
+from sciagent.campaign.core.verdicts_and_places import place
+from sciagent.campaign.people.verify_calculate_and_add import BATCH
+from sciagent.campaign.proposing.record_proposals import log_if_blocked, reuse_decision, write_direct_results
+from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, answer_at_once
 from sciagent.domain.directive_verbs_and_steering_state import Verb
+from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
+from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import JobState, Standing
+from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.job_queue import job_lists, jobs
+from sciagent.store.results import candidates
+from sciagent.verification.sandbox.host import Worker
 
 CANCELLABLE = (JobState.QUEUED, JobState.RUNNING)
 MAX_LOGGED_JOBS = 1000  # job ids that an event names
@@ -182,6 +195,139 @@ def _held_by_cancelling(connection: Connection, built: Built, candidate_id: int)
         return False
     latest = decisions[-1]
     return latest.verb is Verb.HOLD and CANCELLED_JOBS_KEY in latest.payload
+
+
+@dataclass(frozen=True)
+class CandidateRetry:
+    """A candidate that was dropped with an error at a rung without jobs, and was computed again."""
+
+    rung: str
+    """Label of the rung at which it was dropped."""
+    key: str
+    candidate: str
+    """Notation of the candidate."""
+    standing: str
+    """Standing after the new computation."""
+    verdict: str | None
+    reason: str | None
+    """Reason, if it is dropped again."""
+    detail: str
+
+
+def retry_dropped(built: Built, who: str, limit: int) -> Iterator[CandidateRetry]:
+    """Computes candidates again that an error at a fast or inline rung dropped, and places them as new ones.
+
+    The answers of earlier rungs stay. Each `BATCH` of candidates is written in one transaction. limit: most candidates.
+    Raises UsageError if there are such candidates and a driver runs, since it has left them out when it read the
+    ledger. Raises CampaignError if the process of a rung dies under every candidate; nothing of that batch is written.
+    """
+    dropped: list[tuple[BuiltRung, int]] = []  # rung at which a candidate was dropped, and its id
+    with built.ledger.read() as connection:
+        for rung in built.fast:
+            room = limit - len(dropped)
+            ids = candidate_standings.dropped_with_error(connection, built.row.id, rung.rules.position, room)
+            dropped += [(rung, id_) for id_ in ids]
+        if not dropped:
+            return
+        _refuse_if_driven(connection, built)
+    prepare(built.fast)
+    with Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast]) as worker:
+        for first in range(0, len(dropped), BATCH):
+            yield from _compute_again(built, worker, dropped[first : first + BATCH], who)
+
+
+def _refuse_if_driven(connection: Connection, built: Built) -> None:
+    """Raises UsageError if a driver runs the campaign."""
+    driver = campaigns.driver_of(connection, built.row.id)
+    if driver is not None and driver.alive:
+        name = built.row.name
+        raise UsageError(
+            f"there are candidates that an error dropped at a rung without jobs, but the driver at {driver.host} "
+            f"(process {driver.pid}) has left them out; stop it first: sciagent stop {name}; then sciagent retry "
+            f"--campaign {name} --state dropped; then sciagent resume {name}"
+        )
+
+
+def _compute_again(
+    built: Built, worker: Worker, dropped: Sequence[tuple[BuiltRung, int]], who: str
+) -> list[CandidateRetry]:
+    """Computes a batch of dropped candidates again and writes the answers. dropped: rung and id of each."""
+    rung_by_id = {id_: rung for rung, id_ in dropped}
+    with built.ledger.read() as connection:
+        loaded = candidates.load(connection, list(rung_by_id))
+    entries: dict[int, BenchEntry] = {}
+    for id_, candidate in loaded.items():
+        entry = BenchEntry(ProposalIn(candidate.text), candidate, "new", notation=built.subject.notation(candidate))
+        entry.place = place(built.rules, built.objectives, entry.answers)
+        entries[id_] = entry
+    for rung in built.fast:
+        waiting = [entry for entry in entries.values() if entry.place and entry.place.standing is Standing.OPEN]
+        answer_at_once(built, worker, rung, waiting)
+        for entry in waiting:
+            entry.place = place(built.rules, built.objectives, entry.answers)
+    with built.ledger.begin() as connection:
+        note_and_take_watermarks.lock(connection, built.row.id)
+        _refuse_if_driven(connection, built)
+        for id_, rung in rung_by_id.items():
+            row = candidate_standings.get(connection, built.row.id, id_)
+            is_still_dropped = row["standing"] == Standing.DROPPED and row["verdict"] == Verdict.ERROR
+            if not is_still_dropped or row["position"] != rung.rules.position:
+                del entries[id_]  # somebody else has placed it meanwhile
+        if entries:
+            _write_again(connection, built, entries, rung_by_id, who)
+        retries = []
+        for id_, entry in entries.items():
+            row = candidate_standings.get(connection, built.row.id, id_)
+            computed = CandidateRetry(
+                rung=rung_by_id[id_].spec.rung,
+                key=loaded[id_].key,
+                candidate=entry.notation,
+                standing=row["standing"],
+                verdict=row["verdict"],
+                reason=row["reason"],
+                detail=row["detail"] or "",
+            )
+            retries.append(computed)
+    return retries
+
+
+def _write_again(
+    connection: Connection,
+    built: Built,
+    entries: Mapping[int, BenchEntry],
+    rung_by_id: Mapping[int, BuiltRung],
+    who: str,
+) -> None:
+    """Writes the new answers on candidates and places the candidates.
+
+    entries: by candidate id. rung_by_id: the rungs at which the candidates were dropped.
+    """
+    ids = {entry.candidate.key: id_ for id_, entry in entries.items() if entry.candidate}
+    owner = campaigns.new_owner()
+    failed: dict[int, Finding] = {}  # the last findings that are not evidence, by candidate id
+    for rung in built.fast:
+        batch = []
+        for id_, entry in entries.items():
+            for computed_rung, result in entry.computed:
+                if computed_rung is rung and entry.candidate:
+                    batch.append((entry.candidate, result))
+                    if not result.finding.outcome.rule.is_evidence:
+                        failed[id_] = result.finding
+        if batch:
+            write_direct_results(connection, built, rung, batch, ids, owner=owner, turn_id=None)
+    settlings = []
+    reused = []
+    for id_, entry in entries.items():
+        for rung, evidence_id in entry.reused:
+            if rung.rules.position >= rung_by_id[id_].rules.position:  # the answers of earlier rungs are its own
+                reused.append(reuse_decision(id_, rung, evidence_id))
+        log_if_blocked(connection, built, entry, asked="retry", who=who)
+        last_position = entry.answers[-1].position
+        settlings.append(Settling(id_, last_position, failed=failed.get(id_)))
+    candidate_standings.decide(connection, built.row.id, reused)
+    settle(connection, built, settlings)
+    payload = {"who": who, "candidates": list(entries)[:MAX_LOGGED_JOBS], "n": len(entries)}
+    campaigns.log_event(connection, built.row.id, "retried", payload)
 
 
 def _has_running_job(connection: Connection, built: Built, candidate_id: int) -> bool:

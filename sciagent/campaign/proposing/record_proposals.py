@@ -33,6 +33,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue.reservations_and_bookings import Bill, book_many
 from sciagent.store.results import candidates
+from sciagent.verification.sandbox.host import HostResult
 
 MAX_TEXT_LENGTH = 4000  # characters stored of a proposed text
 MAX_COMPARED = 20  # most candidates of one family and formula that a proposal is matched with
@@ -313,23 +314,8 @@ class CampaignWorkbench:
     def _write_blocked(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         """Logs an event for each candidate that the safety screen refused."""
         for new in fresh:
-            place = new.entry.place
-            given = new.entry.given
-            key = new.candidate.key
-            if place is None or place.verdict is not Verdict.NOT_APPLICABLE:
-                continue
-            refusing_rung = self._built.rungs[place.position]
-            if refusing_rung.verifier.name == self._built.subject.screen:
-                log_blocked(
-                    connection,
-                    self._built.row.id,
-                    key=key,
-                    text=given.text,
-                    reason=place.reason or "",
-                    detail=place.detail,
-                    turn_id=new.entry.turn_id,
-                    operation=given.operation[:MAX_OPERATION],
-                )
+            operation = new.entry.given.operation[:MAX_OPERATION]
+            log_if_blocked(connection, self._built, new.entry, turn_id=new.entry.turn_id, operation=operation)
 
     def _log_states(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         """Logs an event for the new candidates whose protonation state is ambiguous, and one for those without a
@@ -363,8 +349,7 @@ class CampaignWorkbench:
             connection.execute(t.candidate_parent.insert(), rows)
 
     def _write_fast(self, connection: Connection, rung: BuiltRung, ids: Mapping[str, int], turn_id: int | None) -> None:
-        """Writes the results of a rung in a turn: one attempt for a fast rung, one for each candidate for an inline
-        rung."""
+        """Writes the results of a rung in a turn."""
         entries_of_turn = [entry for entry in self._entries if entry.turn_id == turn_id]
         batch = []
         for entry in entries_of_turn:
@@ -373,32 +358,63 @@ class CampaignWorkbench:
                     batch.append((entry.candidate, result))
         if not batch:
             return
-        files = store_files(self._built.ledger, [result for _, result in batch])
-        results = [
-            DirectResult(
-                rung.verifier,
-                ids[candidate.key],
-                key=rung.verifier.evidence_key(candidate),
-                result=result,
-                artifacts=artifacts,
-                declared=None if rung.is_fast else rung.declared_cost(candidate),
-            )
-            for (candidate, result), artifacts in zip(batch, files, strict=True)
-        ]
-        results_by_attempt = [results] if rung.is_fast else [[result] for result in results]
-        for attempt in results_by_attempt:
-            complete_direct(
-                connection, self._owner, attempt, campaign_id=self._built.row.id, rung_id=rung.id, turn_id=turn_id
-            )
+        write_direct_results(connection, self._built, rung, batch, ids, owner=self._owner, turn_id=turn_id)
 
     def _write_reuse(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
         """Writes a decision for each new candidate of which a rung reused evidence."""
-        shared = {"action": "reuse", "chooser": "reuse", "why": "known under the same settings", "propensity": 1.0}
         rows = []
         for new in fresh:
             for rung, evidence_id in new.entry.reused:
-                rows.append({"candidate_id": new.id, "rung_id": rung.id, "evidence_id": evidence_id, **shared})
+                rows.append(reuse_decision(new.id, rung, evidence_id))
         candidate_standings.decide(connection, self._built.row.id, rows)
+
+
+def reuse_decision(candidate_id: int, rung: BuiltRung, evidence_id: int) -> Mapping[str, Any]:
+    """Returns the row of a decision that known evidence answers for a rung."""
+    shared = {"action": "reuse", "chooser": "reuse", "why": "known under the same settings", "propensity": 1.0}
+    return {"candidate_id": candidate_id, "rung_id": rung.id, "evidence_id": evidence_id, **shared}
+
+
+def log_if_blocked(connection: Connection, built: Built, entry: BenchEntry, **more: Any) -> None:
+    """Logs an event if the safety screen refused the entry's candidate. more: further fields of the event."""
+    place = entry.place
+    if place is None or entry.candidate is None or place.verdict is not Verdict.NOT_APPLICABLE:
+        return
+    if built.rungs[place.position].verifier.name == built.subject.screen:
+        stated = {"key": entry.candidate.key, "text": entry.given.text}
+        log_blocked(connection, built.row.id, **stated, reason=place.reason or "", detail=place.detail, **more)
+
+
+def write_direct_results(
+    connection: Connection,
+    built: Built,
+    rung: BuiltRung,
+    batch: Sequence[tuple[Candidate, HostResult]],
+    ids: Mapping[str, int],
+    *,
+    owner: str,
+    turn_id: int | None,
+) -> None:
+    """Writes what a fast or inline rung has answered on candidates: one attempt for a fast rung, one for each candidate
+    for an inline rung.
+
+    ids: ledger ids of the candidates, by key. owner: name of the process. turn_id: None outside of a turn.
+    """
+    files = store_files(built.ledger, [result for _, result in batch])
+    results = [
+        DirectResult(
+            rung.verifier,
+            ids[candidate.key],
+            key=rung.verifier.evidence_key(candidate),
+            result=result,
+            artifacts=artifacts,
+            declared=None if rung.is_fast else rung.declared_cost(candidate),
+        )
+        for (candidate, result), artifacts in zip(batch, files, strict=True)
+    ]
+    results_by_attempt = [results] if rung.is_fast else [[result] for result in results]
+    for attempt in results_by_attempt:
+        complete_direct(connection, owner, attempt, campaign_id=built.row.id, rung_id=rung.id, turn_id=turn_id)
 
 
 def _stored(text: str) -> str:

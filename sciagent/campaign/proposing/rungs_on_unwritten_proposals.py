@@ -13,14 +13,15 @@ from sciagent.campaign.proposing.proposal_novelty import Note
 from sciagent.chemistry.subjects.base import Standardised
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
-from sciagent.domain.states_and_needs import MAX_LOSSES, Standing
+from sciagent.domain.states_and_needs import DEATHS, MAX_LOSSES, TRIED_AGAIN, Standing
 from sciagent.errors import CampaignError
 from sciagent.store.learning import reward_inputs
 from sciagent.store.results import candidates, evidence
 from sciagent.verification.cost_models import unmeasured
 from sciagent.verification.sandbox.host import HostResult, Request
+from sciagent.verification.verifier_registry import is_function
 
 MAX_ECHOED = 200  # characters of a proposed text that a reply repeats
 MAX_DETAIL = 300  # characters of a detail in a reply
@@ -73,58 +74,95 @@ def _reuse(built: Built, rung: BuiltRung, by_key: dict[str, list[BenchEntry]]) -
 def _results(built: Built, worker: Runs, rung: BuiltRung, batch: tuple[Candidate, ...]) -> list[HostResult]:
     """Returns the results in the order of the batch.
 
-    A candidate whose process was lost runs again alone, up to `MAX_LOSSES` times in all; the candidate then counts as
-    one that kills workers. Raises CampaignError if the process dies under every candidate of the batch and under a
-    sample of the subject: then the machine is at fault, and no candidate is blamed.
+    A candidate whose process died runs again alone, up to `MAX_LOSSES` times in all; the candidate then counts as one
+    that kills workers. Whenever so many processes have died one after the other, and before a candidate is blamed, a
+    control run shows whether any process lives. Raises CampaignError if the control dies as well: then the machine is
+    at fault, and no candidate is blamed.
     """
     results = worker.run(Request.of(rung.verifier, batch, rung.limits))
-    losses = 1  # processes lost with each candidate that is still without a result
-    deaths = len(_lost(results))  # processes lost with all candidates together
-    any_works = deaths < len(batch)  # whether the process has survived a candidate
-    while losses < MAX_LOSSES and _lost(results):
-        for place in _lost(results):
+    losses = 1  # processes that died with each candidate that is still without a result
+    suspects = _died_with(results)
+    n_in_row = _died_last(results)  # processes that died one after the other, up to now
+    while suspects and losses < MAX_LOSSES:
+        for place in suspects:
+            if n_in_row >= MAX_LOSSES:
+                _check_control(built, worker, rung, batch, results)
+                n_in_row = 0
             [again] = worker.run(Request.of(rung.verifier, (batch[place],), rung.limits))
+            n_in_row = n_in_row + 1 if _has_died(again) else 0
             # lost runs cost something, too
             seconds = results[place].wall_seconds + again.wall_seconds
             results[place] = replace(again, cost=results[place].cost + again.cost, wall_seconds=seconds)
         losses += 1
-        still_lost = _lost(results)
-        deaths += len(still_lost)
-        any_works = any_works or len(still_lost) < len(batch)
-        if not any_works and deaths >= MAX_LOSSES:
-            # all candidates of the batch may be at fault; a sample tells them from the machine
-            any_works = _runs_a_sample(built, worker, rung)
-            if not any_works:
-                raise CampaignError(_machine_fault(built, rung, results[0].finding.detail))
-    for place in _lost(results):
+        suspects = _died_with(results)
+    if suspects and n_in_row:
+        _check_control(built, worker, rung, batch, results)
+    for place in suspects:
         results[place] = _blamed(results[place], losses)
     if rung.is_fast:
         return results
     return [_billed(rung, candidate, result) for candidate, result in zip(batch, results, strict=True)]
 
 
-def _lost(results: Sequence[HostResult]) -> list[int]:
-    """Returns the places of the candidates whose process was lost."""
-    return [place for place, result in enumerate(results) if result.finding.outcome is Outcome.LOST]
+def _has_died(result: HostResult) -> bool:
+    """Whether the result tells of the death of a process, which says nothing of the candidate by itself."""
+    return result.finding.outcome in TRIED_AGAIN and result.finding.reason in DEATHS
 
 
-def _runs_a_sample(built: Built, worker: Runs, rung: BuiltRung) -> bool:
-    """Whether the rung's process survives a sample of the subject. The finding is not used."""
-    texts = list(built.subject.samples.values())
-    if not texts:
-        return False
-    sample = built.subject.read(texts[0])
-    results = worker.run(Request.of(rung.verifier, (sample,), rung.limits))
-    return not _lost(results)
+def _died_with(results: Sequence[HostResult]) -> list[int]:
+    """Returns the places of the candidates whose process died."""
+    return [place for place, result in enumerate(results) if _has_died(result)]
 
 
-def _machine_fault(built: Built, rung: BuiltRung, detail: str) -> str:
-    """Returns the message for a rung whose process dies under every candidate. detail: how it died last."""
+def _died_last(results: Sequence[HostResult]) -> int:
+    """Returns how many results at the end of the batch tell of a death."""
+    n_at_end = 0
+    for result in reversed(results):
+        if not _has_died(result):
+            break
+        n_at_end += 1
+    return n_at_end
+
+
+def _check_control(
+    built: Built, worker: Runs, rung: BuiltRung, batch: Sequence[Candidate], results: Sequence[HostResult]
+) -> None:
+    """Runs the rung on a candidate of the batch that it has survived, or else on a sample of the subject. The finding
+    is not used.
+
+    Raises CampaignError if the process dies, or if there is neither.
+    """
+    survivors = [place for place, result in enumerate(results) if not _has_died(result)]
+    samples = list(built.subject.samples.values())
+    detail = next(result.finding.detail for result in results if _has_died(result))
+    if survivors:
+        control = batch[min(survivors, key=lambda place: results[place].wall_seconds)]
+        which = f"{control.text}, which it had survived before"
+    elif samples:
+        control = built.subject.read(samples[0])
+        which = f"the sample {control.text}"
+    else:
+        raise CampaignError(_machine_fault(built, rung, detail, ""))
+    [result] = worker.run(Request.of(rung.verifier, (control,), rung.limits))
+    if _has_died(result):
+        raise CampaignError(_machine_fault(built, rung, result.finding.detail, f", also under {which}"))
+
+
+def _machine_fault(built: Built, rung: BuiltRung, detail: str, control: str) -> str:
+    """Returns the message for a rung whose process dies under every candidate. detail: how it died last. control: text
+    on the control run."""
+    one = built.subject.words.one
+    verifier = rung.verifier.name
+    way_out = "repeat the command"
+    if not any(
+        is_function(other.verifier.request_settings) for other in built.all_rungs
+    ):  # other processes lack functions
+        way_out += f"; a campaign goes on with: sciagent resume {built.row.name}"
     return (
-        f"{rung.spec.rung}: the process of {rung.verifier.name} dies under every {built.subject.words.one} ({detail}). "
-        f"No {built.subject.words.one} was blamed, and nothing of this turn was written. "
-        "Look for a lack of memory (dmesg) or a broken installation (sciagent doctor); then: "
-        f"sciagent resume {built.row.name}"
+        f"{rung.spec.rung}: the process of {verifier} dies under every {one}{control}. The last death: {detail}. "
+        f"No {one} was dropped for it, and none of these results was written. Either the machine lacks memory (dmesg "
+        f"names what the system killed), or {verifier} ends its own process or is badly installed (sciagent doctor). "
+        f"When that is mended, {way_out}"
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state import note_and_take_watermarks
@@ -89,6 +90,18 @@ def get(connection: Connection, campaign_id: int, candidate_id: int) -> Any:
     """The candidate's row of campaign_candidate, as a mapping; None if the campaign lacks the candidate."""
     query = sa.select(t.campaign_candidate).where(_CC.campaign_id == campaign_id, _CC.candidate_id == candidate_id)
     return connection.execute(query).mappings().one_or_none()
+
+
+def dropped_with_error(connection: Connection, campaign_id: int, position: int, limit: int) -> list[int]:
+    """Returns ids of at most `limit` candidates that an error at the rung at this position has dropped."""
+    query = sa.select(_CC.candidate_id).where(
+        _CC.campaign_id == campaign_id,
+        _CC.position == position,
+        _CC.standing == Standing.DROPPED,
+        _CC.verdict == Verdict.ERROR,
+    )
+    # ordered in Python, since the order would make the database read all candidates of the campaign
+    return sorted(connection.execute(query.limit(limit)).scalars())
 
 
 class CandidateStanding(NamedTuple):

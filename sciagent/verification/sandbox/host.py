@@ -25,6 +25,7 @@ from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence_keys_and_pooled_replicates import ArtifactFile, Finding
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
+from sciagent.domain.states_and_needs import MAX_LOSSES
 from sciagent.errors import UsageError
 from sciagent.verification.declarations_and_availability import interpreter_of
 from sciagent.verification.sandbox.messages import Job, Limits, Sent, StoredFile, finding_from_wire
@@ -147,9 +148,10 @@ class Worker:
 
         If the process dies, only the current candidate fails, and only if it was the first in that process; otherwise
         it is retried first in a fresh process, since an earlier candidate may have corrupted the process. If the zygote
-        dies, the current candidate is lost, and the others run under a fresh zygote. If that one dies before its first
-        finding as well, all candidates without a finding are lost. Candidates that are verified together and fail
-        before their first finding are halved and run again, until the candidate that causes the failure is identified.
+        dies, the current candidate is lost, and the others run under a fresh zygote. After `MAX_LOSSES` zygotes that
+        died one after the other without a finding between, all candidates without a finding are lost. Candidates that
+        are verified together and fail before their first finding are halved and run again, until the candidate that
+        causes the failure is identified.
         """
         self._cancelled.clear()
         self._running = True
@@ -161,18 +163,23 @@ class Worker:
 
     def _run_all(self, request: Request, candidates: tuple[Candidate, ...]) -> list[HostResult]:
         """Returns one result for each of these candidates. The number of zygotes that die one after the other is
-        limited to two, since what kills them may be the machine."""
+        limited, since what kills them may be the machine."""
         results: list[HostResult] = []
-        zygote_died = False
+        n_deaths = 0  # zygotes that died one after the other
         while len(results) < len(candidates):
             candidates_left = candidates[len(results) :]
             new_results = self._attempt(request, candidates_left)
-            zygote_died_before = zygote_died
             # a zygote that dies leaves one lost result, that of the candidate that was running
-            zygote_died = len(new_results) == 1 and new_results[0].finding.outcome is Outcome.LOST
-            if zygote_died and zygote_died_before:
-                why = new_results[0].finding.detail
-                new_results += [self._lost(unrun, 0.0, why) for unrun in candidates_left[1:]]
+            has_died = new_results[-1].finding.outcome is Outcome.LOST
+            if not has_died:
+                n_deaths = 0
+            elif len(new_results) > 1:  # it has survived a candidate
+                n_deaths = 1
+            else:
+                n_deaths += 1
+            if n_deaths >= MAX_LOSSES:
+                why = new_results[-1].finding.detail
+                new_results += [self._lost(unrun, 0.0, why) for unrun in candidates_left[len(new_results) :]]
             results += new_results
         return results
 
@@ -204,10 +211,12 @@ class Worker:
         started_at = time.monotonic()
         try:
             end = self._converse(request, candidates, results)
-        except ZygoteDiedError as error:
+        except (ZygoteDiedError, ConnectionError) as error:  # the latter if every new nursery ends at once
             self._link.bury()
             seconds = time.monotonic() - started_at
-            return self._without_zygote(request, candidates, results, seconds, f"the zygote died: {error}")
+            return self._without_zygote(
+                request, candidates, results, seconds, f"the zygote, which forks the processes of jobs, died: {error}"
+            )
         return self._ended(request, candidates, results, end)
 
     def _without_zygote(

@@ -273,7 +273,15 @@ class ZygoteLink:
         """Returns how the zygote ended and its last output."""
         if self._pid < 0:
             return f"the nursery ended: {last_lines(self._nursery.log)}"
-        return f"status {self._status} {last_lines(self._folder / 'zygote.log')}"
+        if self._status is None:
+            how = "it closed its socket"
+        elif self._status < 0:
+            number = -self._status
+            name = signal.Signals(number).name if number in set(signal.Signals) else "real-time"
+            how = f"signal {number} ({name})"
+        else:
+            how = f"exit status {self._status}"
+        return f"{how} {last_lines(self._folder / 'zygote.log')}".strip()
 
     def kill(self) -> None:
         """Kills the zygote; one that is not yet forked will find its socket closed and end."""

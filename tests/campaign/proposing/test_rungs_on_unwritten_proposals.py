@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
-import random
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import sqlalchemy as sa
 
@@ -17,6 +17,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.campaign.people.cancel_and_retry import retry_dropped
 from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.states_and_needs import MAX_LOSSES, CampaignState
 from sciagent.errors import CampaignError
@@ -89,15 +90,13 @@ def test_candidates_that_were_lost_with_the_process_of_another_are_tried_again(l
     assert (tmp_path / "marker").exists()
 
 
-N_BATCH = 100
-MOMENTS = random.Random(20261128).sample(range(N_BATCH), 8)
 KILLING = """
 campaign: killing
 subject: molecule
 seed: 1
 objectives: [{property: heavy_atoms, min: 3}]
 ladder:
-  - {rung: weigh, verifier: fn.weigh_or_kill, settings: {victim: VICTIM, at: AT, marker: MARKER}}
+  - {rung: weigh, verifier: fn.weigh_or_kill, settings: SETTINGS}
 goal: {kind: graded}
 budget: {proposals: 100, core_seconds: 50}
 proposer: {kind: screen, file: molecules.csv, batch: 100}
@@ -106,21 +105,23 @@ safety: {screen: false, reason: molecules of a test}
 
 
 @sciagent.verifier(measures="heavy_atoms", unit="1", name="fn.weigh_or_kill", tier="fast")
-def weigh_or_kill(molecule: Any, victim: str = "zygote", at: int = 0, marker: str = "") -> float:
-    """The number of heavy atoms. A molecule with `at` of them kills the zygote or the nursery that holds it, and makes
-    the marker; if `at` is 0, every molecule kills. None does once the marker exists."""
-    if at in (0, molecule.heavy_atoms) and not (marker and Path(marker).exists()):
-        if at and marker:
-            Path(marker).touch()
-        zygote = psutil.Process(os.getppid())
-        process = zygote.parent() if victim == "nursery" else zygote
-        process.send_signal(signal.SIGKILL)
+def weigh_or_kill(molecule: Any, victim: str = "zygote", at: int = 0, mended: str = "", ill: str = "") -> float:
+    """The number of heavy atoms. A molecule with `at` of them kills its own process, the child, or the zygote that
+    holds it; with 0 every molecule does. The first to kill makes the file `ill`, and then all molecules kill. None does
+    once the file `mended` exists."""
+    is_killer = at in (0, molecule.heavy_atoms) or bool(ill and Path(ill).exists())
+    if is_killer and not Path(mended).exists():
+        if ill:
+            Path(ill).touch()
+            time.sleep(0.1)  # meanwhile the findings of the earlier molecules arrive
+        os.kill(os.getpid() if victim == "child" else os.getppid(), signal.SIGKILL)
     return float(molecule.heavy_atoms)
 
 
-def killing(ledger: Ledger, folder: Path, molecules: list[str], victim: str, at: int, marker: str = "") -> Built:
+def killing(ledger: Ledger, folder: Path, molecules: list[str], **settings: Any) -> Built:
     (folder / "molecules.csv").write_text("smiles\n" + "\n".join(molecules) + "\n")
-    text = KILLING.replace("VICTIM", victim).replace("AT", str(at)).replace("MARKER", f"'{marker}'")
+    settings["mended"] = str(folder / "mended")
+    text = KILLING.replace("SETTINGS", json.dumps(settings))
     return create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
 
 
@@ -135,22 +136,12 @@ def alkanes(n: int) -> list[str]:
     return ["C" * length for length in range(1, n + 1)]
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_the_death_of_the_process_that_holds_the_zygote_drops_no_candidate(
-    ledger: Ledger, tmp_path: Path, moment: int
+@pytest.mark.parametrize("victim", ["child", "zygote"])
+def test_only_a_candidate_that_ends_its_process_five_times_is_dropped_until_a_retry_succeeds(
+    ledger: Ledger, tmp_path: Path, victim: str
 ) -> None:
-    marker = tmp_path / "marker"
-    built = killing(ledger, tmp_path, alkanes(N_BATCH), "nursery", moment + 1, str(marker))
+    built = killing(ledger, tmp_path, alkanes(12), victim=victim, at=7)
     with Driver(built) as driver:
-        assert driver.run() is CampaignState.FINISHED
-    assert marker.exists(), "nothing was killed"
-    assert [standing for standing, *_ in standings_of(ledger)] == ["settled"] * N_BATCH
-
-
-def test_a_candidate_that_kills_its_process_alone_and_again_is_the_only_one_dropped(
-    ledger: Ledger, tmp_path: Path
-) -> None:
-    with Driver(killing(ledger, tmp_path, alkanes(12), "zygote", 7)) as driver:
         assert driver.run() is CampaignState.FINISHED
     standings = standings_of(ledger)
     assert standings.pop(6) == ("dropped", Verdict.ERROR, "kills_workers")
@@ -159,30 +150,53 @@ def test_a_candidate_that_kills_its_process_alone_and_again_is_the_only_one_drop
     with ledger.read() as connection:
         detail = connection.execute(sa.select(cc.detail).where(cc.reason == "kills_workers")).scalar_one()
     assert detail.startswith(f"{MAX_LOSSES} processes were lost with it")
+    (again,) = retry_dropped(built, "ann", limit=100)
+    assert (again.standing, again.verdict, again.reason) == ("dropped", "error", "kills_workers")
+    (tmp_path / "mended").touch()
+    (again,) = retry_dropped(built, "ann", limit=100)
+    assert (again.candidate, again.rung, again.standing, again.reason) == ("CCCCCCC", "weigh", "settled", None)
+    assert {standing for standing, *_ in standings_of(ledger)} == {"settled"}
+    assert list(retry_dropped(built, "ann", limit=100)) == []
+    with ledger.read() as connection:
+        events = connection.execute(sa.select(t.event.c.payload).where(t.event.c.kind == "retried")).scalars().all()
+        booked = connection.execute(sa.select(sa.func.sum(t.spend.c.amount))).scalar_one()
+        costs = connection.execute(sa.select(t.attempt.c.cost)).scalars().all()
+    assert [(event["who"], event["n"]) for event in events] == [("ann", 1)] * 2
+    assert booked == pytest.approx(sum(cost.get("core_seconds", 0.0) for cost in costs))
 
 
 def test_a_candidate_that_kills_its_process_is_blamed_although_it_was_proposed_alone(
     ledger: Ledger, tmp_path: Path
 ) -> None:
-    with Driver(killing(ledger, tmp_path, ["CCCC"], "zygote", 4)) as driver:
+    with Driver(killing(ledger, tmp_path, ["CCCC"], at=4)) as driver:
         assert driver.run() is CampaignState.FINISHED
     assert standings_of(ledger) == [("dropped", Verdict.ERROR, "kills_workers")]
 
 
+@pytest.mark.parametrize(
+    ("settings", "control"),
+    [
+        ({"victim": "child"}, "the sample c1ccccc1"),
+        ({"victim": "zygote"}, "the sample c1ccccc1"),
+        ({"victim": "zygote", "at": 7, "ill": "ill"}, r"C+, which it had survived before"),
+    ],
+    ids=["child", "zygote", "from the middle of the batch"],
+)
 def test_if_every_process_dies_the_turn_is_not_written_and_the_campaign_goes_on_later(
-    ledger: Ledger, tmp_path: Path
+    ledger: Ledger, tmp_path: Path, settings: dict[str, Any], control: str
 ) -> None:
-    marker = tmp_path / "mended"
-    built = killing(ledger, tmp_path, alkanes(3), "zygote", 0, str(marker))
-    fault = "weigh: the process of fn.weigh_or_kill dies under every molecule"
+    if "ill" in settings:
+        settings = settings | {"ill": str(tmp_path / "ill")}
+    built = killing(ledger, tmp_path, alkanes(12), **settings)
+    fault = f"weigh: the process of fn.weigh_or_kill dies under every molecule, also under {control}"
     with pytest.raises(CampaignError, match=fault), Driver(built) as driver:
         driver.run()
     with ledger.read() as connection:
         state, reason = connection.execute(sa.select(t.campaign.c.state, t.campaign.c.stop_reason)).one()
         n_turns = connection.execute(sa.select(sa.func.count()).select_from(t.turn)).scalar_one()
-    assert state == CampaignState.FAILED and "sciagent resume killing" in reason
+    assert state == CampaignState.FAILED and "repeat the command" in reason
     assert n_turns == 0 and standings_of(ledger) == []
-    marker.touch()
+    (tmp_path / "mended").touch()
     with Driver(built) as driver:
         assert driver.run() is CampaignState.FINISHED
-    assert [standing for standing, *_ in standings_of(ledger)] == ["settled"] * 3
+    assert [standing for standing, *_ in standings_of(ledger)] == ["settled"] * 12

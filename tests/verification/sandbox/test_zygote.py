@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from sciagent.domain.states_and_needs import MAX_LOSSES
 from sciagent.verification.sandbox.host import Limits, Request, Worker
 from tests.verification.sandbox.working import ABC, carrying, run, said, wait_until
 
@@ -31,7 +32,10 @@ def test_a_killed_zygote_loses_what_ran_and_is_replaced(misbehaving: Path, mark:
         assert worker.pid != first
         begun = time.monotonic()
         [stopped] = run(worker, "bad.silent", how="stop_parent")
-        assert stopped.finding.detail == "the zygote died: a signal stopped it" and time.monotonic() - begun < 5
+        assert (
+            stopped.finding.detail == "the zygote, which forks the processes of jobs, died: a signal stopped it"
+            and time.monotonic() - begun < 5
+        )
         assert said(run(worker, "bad.noop")) == ["ok"]
         os.kill(worker.pid, signal.SIGKILL)
         assert wait_until(lambda: not psutil.pid_exists(worker.pid) or _is_zombie(worker.pid), 3)
@@ -45,11 +49,12 @@ def test_only_the_candidate_at_work_is_lost_with_a_zygote(misbehaving: Path, tmp
         assert [result.finding.candidate_key for result in results] == [candidate.key for candidate in ABC]
 
 
-def test_after_two_zygotes_that_died_at_once_no_third_one_is_tried(misbehaving: Path, tmp_path: Path) -> None:
+def test_after_five_zygotes_that_died_at_once_no_sixth_one_is_tried(misbehaving: Path, tmp_path: Path) -> None:
     first, killer, *_ = ABC
     with Worker(tmp_path) as worker:
-        results = run(worker, "bad.remote", first, killer, killer, killer, first, seconds=0.5, steps=1, kill_at="CCN")
-        assert said(results) == ["ok", *["lost/worker_died"] * 4]
+        batch = (first, *[killer] * MAX_LOSSES, first)
+        results = run(worker, "bad.remote", *batch, seconds=0.2, steps=1, kill_at="CCN")
+        assert said(results) == ["ok", *["lost/worker_died"] * (MAX_LOSSES + 1)]
         assert said(run(worker, "bad.noop")) == ["ok"]
 
 
