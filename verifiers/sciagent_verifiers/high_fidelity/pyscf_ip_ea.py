@@ -1,4 +1,4 @@
-"""The verifier `pyscf.ip_ea`: ionisation energy, electron affinity and redox potentials by density functionals."""
+"""The verifier `pyscf.ip_ea`: vertical or adiabatic ionisation energy, electron affinity and redox potentials."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ class IpEaSettings(DensityFunctionalSettings):
     )
     reference: Literal["SHE", "Fc+/Fc"] | None = Field(
         None,
-        description="Potentials too, against an absolute potential: SHE 4.281 V; Fc+/Fc that of the solvent "
-        "(acetonitrile, 1,2-dichloroethane, dimethyl sulfoxide).",
+        description="Potentials too, vertical or adiabatic as `kind` is, against an absolute potential: SHE 4.281 V; "
+        "Fc+/Fc that of the solvent (acetonitrile, 1,2-dichloroethane, dimethyl sulfoxide).",
     )
 
     @model_validator(mode="before")
@@ -118,8 +118,9 @@ class IpEaSettings(DensityFunctionalSettings):
 
 
 class PyscfIpEa(DensityFunctional):
-    """Ionisation energy and electron affinity as differences of self-consistent energies, PySCF.
+    """Vertical or adiabatic ionisation energy and electron affinity as differences of self-consistent energies, PySCF.
 
+    With `reference` there is a redox potential of each, vertical or adiabatic as `kind` is; its level says which.
     Energies are electronic, without zero-point vibration and thermal terms. A solvent is in equilibrium with the
     molecule and each ion. An anion with a higher energy than its molecule is unbound: the affinity is then censored,
     `< 0 eV`, with `anion_unbound` in the detail; a gate judges it like any value. If one part fails (an ion dissociates
@@ -152,9 +153,11 @@ class PyscfIpEa(DensityFunctional):
 
     @property
     def potential_level(self) -> Level:
-        """The level of the potentials. Its method names the reference, so another reference is another level."""
+        """The level of the potentials. Its method says vertical or adiabatic and names the reference, so that potentials of
+        another kind or reference have another level."""
         level = self.settings.level
-        return replace(level, method=f"{level.method} vs {self.settings.reference} at {self.settings.absolute} V")
+        scale = f"{self.settings.kind} vs {self.settings.reference} at {self.settings.absolute} V"
+        return replace(level, method=f"{level.method}, {scale}")
 
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the cost of the molecule with its spin check, of each ion, and of the relaxations."""

@@ -1,4 +1,4 @@
-"""The verifier `xtb.ip_ea`: ionisation energy and electron affinity of a molecule by extended tight binding."""
+"""The verifier `xtb.ip_ea`: vertical and adiabatic ionisation energy and electron affinity by tight binding."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class XtbIpEaSettings(Settings):
     ions: Literal["both", "cation", "anion"] = Field(
         "both", description="The cation gives the ionisation energy, the anion the electron affinity."
     )
-    adiabatic: bool = Field(False, description="Relax each ion, too.")
+    adiabatic: bool = Field(False, description="Relax each ion: adiabatic values beside the vertical ones.")
     solvent: Solvent | None = Field(
         None,
         description="All species are in this solvent (ALPB), which has answered to the charge in full, as in "
@@ -64,7 +64,7 @@ class XtbIpEaSettings(Settings):
 
 
 class XtbIpEa(TightBinding):
-    """Ionisation energy and electron affinity of a molecule by IPEA1-xTB (or GFN2-xTB).
+    """Vertical and, if asked for, adiabatic ionisation energy and electron affinity by IPEA1-xTB (or GFN2-xTB).
 
     Values are differences of total energies at the neutral's GFN2-xTB geometry, minus the empirical shift of 4.8455 eV,
     as `xtb --vipea` prints them. Adiabatic values have each ion at its own GFN2-xTB geometry; they are electronic,
