@@ -157,6 +157,36 @@ POOL: Mapping[str, tuple[str, ...]] = {
     ),
 }
 
+CHAINS = (
+    # without OH and NH
+    "CCCCCC(C)=O",
+    "CCOC(=O)CC(=O)OCC",
+    "CCOCCOCC",
+    "COCCCOC",
+    "CCCCC#N",
+    "CCCCBr",
+    "CCCCSC",
+    "CC(=O)OCCC(C)C",
+    "O=CCCc1ccccc1",
+    "CCN(CC)CC",
+    "CN(C)CCN(C)C",
+    "CC(=O)CCc1ccccc1",
+    "CCOC(=O)c1ccccc1",
+    "CCCc1ccccc1",
+    # with OH or NH
+    "CCCCO",
+    "OCCO",
+    "OCCCO",
+    "CC(C)CO",
+    "NCCO",
+    "CCCN",
+    "CNCCO",
+    "OCCOCCO",
+    "NCCCN",
+    "OCC(O)CO",
+)
+"""Molecules with open chains, on which the ± are set besides those of POOL: the classes hold for chains, too."""
+
 Row = dict[str, Any]
 """A molecule's values and own uncertainties of one property, one for each seed, in the property's unit."""
 
@@ -170,7 +200,7 @@ def inchikey(smiles: str) -> str:
 def check_pool() -> None:
     """Raises ValueError if two molecules of POOL, or one of POOL and one of `run.py`, have the same skeleton."""
     owners: dict[str, str] = {}
-    for smiles in [*flexible(20), *(text for group in POOL.values() for text in group)]:
+    for smiles in [*flexible(20), *(text for group in POOL.values() for text in group), *CHAINS]:
         skeleton = inchikey(smiles).split("-")[0]
         if skeleton in owners:
             raise ValueError(f"{smiles} and {owners[skeleton]} have the same skeleton")
@@ -183,6 +213,8 @@ def drawn(fit: bool) -> list[str]:
     for group in POOL.values():
         by_hash = sorted(group, key=lambda smiles: hashlib.sha256(inchikey(smiles).encode()).hexdigest())
         chosen += by_hash[TESTED:] if fit else by_hash[:TESTED]
+    if fit:
+        chosen += CHAINS
     return chosen
 
 
