@@ -43,7 +43,10 @@ VERDICTS = {
 }
 # part of the reason of a `priced` decision; only the verbose text has it
 _INDEX_AND_PRICE = re.compile(r", index \S+ at price [^;\s]+")
-UNCERTAINTY_NOTES = {"class": " (± usual for such {words.many})", "molecule": " (± of this {words.one})"}
+UNCERTAINTY_NOTES = {
+    "class": " (± over {words.repeats}, usual for such {words.many})",
+    "molecule": " (± over {words.repeats} of this {words.one})",
+}
 """{kind of the uncertainty: text behind the value}; {words} are the words of the subject."""
 JOB_STATES = {
     "queued": "decided, waits for a worker or a person",
@@ -171,6 +174,9 @@ def _campaign(story: CampaignStory, shown: Sections, words: Words) -> Iterator[P
         yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")
         if shown.method_sources and margin.method is not None:
             yield Paragraph(f"the method: {margin.method}; {margin.method.source}", depth=2)
+    if story.margins:
+        about = f"± is the repeatability over {words.repeats} (k = 1), unless “(method)” stands behind it"
+        yield Paragraph(f"{about}: the error against experiment is a figure of its own")
     if shown.scheduling and story.outlook and story.outlook.index is not None:
         yield Paragraph(_index_and_price(story.outlook))
     for number, proposal in enumerate(story.proposed[: shown.most]):

@@ -40,6 +40,7 @@ from sciagent_verifiers.high_fidelity.density_functional_base import (
     DensityFunctionalSettings,
 )
 from sciagent_verifiers.method_errors import PYSCF_IP_EA
+from sciagent_verifiers.verifier_bases import rigid_or_flexible
 
 # Absolute potentials, V. SHE: Isse, Gennaro, J. Phys. Chem. B 114, 7894 (2010) (IUPAC's 4.44 is another scale:
 # Trasatti, Pure Appl. Chem. 58, 955 (1986)). Fc+/Fc: Namazian, Lin, Coote, J. Chem. Theory Comput. 6, 2721 (2010).
@@ -128,7 +129,7 @@ class PyscfIpEa(DensityFunctional):
     value is inconclusive. If all parts fail, the finding has outcome and reason of the first
     (`cation_dissociated`, `anion_dissociated`, `spin_contaminated`, ...).
 
-    The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for HOMO and LUMO in `pyscf.scf`.
+    The uncertainty is repeatability (k = 1) over conformer searches, as for HOMO and LUMO in `pyscf.scf`.
     `method_errors` has the errors of adiabatic values (PBE0/def2-SVPD, gas phase; largest 0.54 eV, dioxygen and sulfur
     dioxide). No error is declared for vertical values, since those of experiment are adiabatic.
 
@@ -140,7 +141,7 @@ class PyscfIpEa(DensityFunctional):
     version = "1"
     Settings = IpEaSettings
     settings: IpEaSettings
-    spread = (RIGID, FLEXIBLE)
+    spreads = rigid_or_flexible(RIGID, FLEXIBLE)
     method_errors = PYSCF_IP_EA
 
     @property
@@ -153,8 +154,8 @@ class PyscfIpEa(DensityFunctional):
 
     @property
     def potential_level(self) -> Level:
-        """The level of the potentials. Its method says vertical or adiabatic and names the reference, so that potentials of
-        another kind or reference have another level."""
+        """The level of the potentials. Its method says vertical or adiabatic and names the reference, so that another
+        kind or reference is another level."""
         level = self.settings.level
         scale = f"{self.settings.kind} vs {self.settings.reference} at {self.settings.absolute} V"
         return replace(level, method=f"{level.method}, {scale}")

@@ -35,6 +35,7 @@ from sciagent_verifiers.simulation.tight_binding_base_and_second_opinion import 
     Repeatability,
     TightBinding,
 )
+from sciagent_verifiers.verifier_bases import rigid_or_flexible
 
 VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
 ADIABATIC: dict[Ion, Property] = {"cation": ADIABATIC_IP, "anion": ADIABATIC_EA}
@@ -81,7 +82,7 @@ class XtbIpEa(TightBinding):
     no exchange in extended tight binding, so there is no spin contamination, and singlet and triplet ions cannot be
     distinguished.
 
-    The uncertainty is repeatability (k = 1) over the seed of the conformer search; with rotatable bonds it is the root
+    The uncertainty is repeatability (k = 1) over conformer searches; with turning bonds it is the root
     mean square over 10 molecules, 4 seeds each. It does not include the errors against experiment. With
     `repeatability: molecule` it is that of this molecule.
 
@@ -92,7 +93,7 @@ class XtbIpEa(TightBinding):
     version = "1"
     Settings = XtbIpEaSettings
     settings: XtbIpEaSettings
-    spread = (RIGID, FLEXIBLE)
+    spreads = rigid_or_flexible(RIGID, FLEXIBLE)
     method_errors = XTB_IP_EA
     priors = (
         Prior(
