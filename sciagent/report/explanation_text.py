@@ -170,13 +170,7 @@ def _campaign(story: CampaignStory, shown: Sections, words: Words) -> Iterator[P
     if story.contradicted is not None:
         yield Paragraph(f"A measurement contradicts this: {story.contradicted}.")
     yield Paragraph(_worth_and_cost(story))
-    for margin in story.margins:
-        yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")
-        if shown.method_sources and margin.method is not None:
-            yield Paragraph(f"the method: {margin.method}; {margin.method.source}", depth=2)
-    if story.margins:
-        about = f"± is the repeatability over {words.repeats} (k = 1), unless “(method)” stands behind it"
-        yield Paragraph(f"{about}: the error against experiment is a figure of its own")
+    yield from _margins(story, shown, words)
     if shown.scheduling and story.outlook and story.outlook.index is not None:
         yield Paragraph(_index_and_price(story.outlook))
     for number, proposal in enumerate(story.proposed[: shown.most]):
@@ -189,6 +183,17 @@ def _campaign(story: CampaignStory, shown: Sections, words: Words) -> Iterator[P
     for decision in story.people[-(shown.most or len(story.people)) :]:
         target = f" to {decision.rung}" if decision.rung else ""
         yield Paragraph(f"{_moment(decision.at)}  {decision.who}: {decision.verb}{target}: {decision.why}")
+
+
+def _margins(story: CampaignStory, shown: Sections, words: Words) -> Iterator[Paragraph]:
+    """Yields the distances from the limits, and what the ± in them and in the values is."""
+    for margin in story.margins:
+        yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")
+        if shown.method_sources and margin.method is not None:
+            yield Paragraph(f"the method: {margin.method}; {margin.method.source}", depth=2)
+    if story.margins:
+        about = f"± is the repeatability over {words.repeats} (k = 1), unless “(method)” stands behind it"
+        yield Paragraph(f"{about}: the error against experiment is a figure of its own")
 
 
 def _heading(text: str) -> Iterator[Paragraph]:
@@ -280,16 +285,7 @@ def _rung(
         is_computed_here = not rung.reused and not rung.evidence.source.startswith("task ")
         if shown.provenance or not is_computed_here:
             yield Paragraph(_origin(rung, rung.evidence), depth=2)
-    # the last decisions and attempts say the most
-    for decision in rung.decisions[-(shown.most or len(rung.decisions)) :]:
-        yield Paragraph(f"{_decision(decision, shown)}, {_moment(decision.at)}", depth=2)
-        law_and_price = _law_and_price(decision, labels) if shown.scheduling else ""
-        if law_and_price:
-            yield Paragraph(law_and_price, depth=3)
-    if shown.provenance or len(rung.attempts) > 1 or not rung.evidence:
-        for attempt in rung.attempts[-(shown.most or len(rung.attempts)) :]:
-            ended = f"{attempt.outcome or attempt.state}{_in_brackets(attempt.reason)}"
-            yield Paragraph(f"tried {_moment(attempt.started_at)} on {attempt.host}: {ended}", depth=2)
+    yield from _decisions_and_attempts(rung, shown, labels)
     if rung.evidence:
         yield from _provenance(rung, rung.evidence, shown)
 
@@ -303,6 +299,19 @@ def _verdict(rung: RungStory) -> str:
 
 def _in_brackets(reason: str | None) -> str:
     return f" ({reason})" if reason else ""
+
+
+def _decisions_and_attempts(rung: RungStory, shown: Sections, labels: Sequence[str]) -> Iterator[Paragraph]:
+    # the last decisions and attempts say the most
+    for decision in rung.decisions[-(shown.most or len(rung.decisions)) :]:
+        yield Paragraph(f"{_decision(decision, shown)}, {_moment(decision.at)}", depth=2)
+        law_and_price = _law_and_price(decision, labels) if shown.scheduling else ""
+        if law_and_price:
+            yield Paragraph(law_and_price, depth=3)
+    if shown.provenance or len(rung.attempts) > 1 or not rung.evidence:
+        for attempt in rung.attempts[-(shown.most or len(rung.attempts)) :]:
+            ended = f"{attempt.outcome or attempt.state}{_in_brackets(attempt.reason)}"
+            yield Paragraph(f"tried {_moment(attempt.started_at)} on {attempt.host}: {ended}", depth=2)
 
 
 def _judged(rung: RungStory) -> set[str]:

@@ -53,7 +53,7 @@ def test_the_words_are_those_of_the_subject(done: Campaign) -> None:
     values = tuple(value.model_copy(update={"uncertainty_kind": "class"}) for value in evidence.values)
     other = evidence.model_copy(update={"values": values})
     lines = list(paragraphs(answer.model_copy(update={"other_evidence": (other,)})))
-    assert "(± usual for such crystals)" in " ".join(line.text for line in lines)
+    assert "(± over starting structures, usual for such crystals)" in " ".join(line.text for line in lines)
 
 
 def test_the_brief_text_has_the_judged_values_alone(done: Campaign) -> None:
