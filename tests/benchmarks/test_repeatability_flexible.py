@@ -52,7 +52,7 @@ def test_pairs_that_repeat_exactly_need_no_spread_and_others_need_their_distance
     two_ends = {"smiles": "C", "property": "dipole", "values": [0.0, 0.0, 1.0]}
     assert flexible.smallest_covering([exact]) == 0.0
     assert flexible.coverage_of_molecule(two_ends, [0.1] * 3) == pytest.approx(1 / 3)
-    assert flexible.coverage_of_molecule(two_ends, [flexible.smallest_covering([two_ends])] * 3) == 1.0
+    assert flexible.coverage_of_molecule(two_ends, [1.001 * flexible.smallest_covering([two_ends])] * 3) == 1.0
 
 
 def test_the_interval_of_equal_molecules_is_a_point() -> None:
