@@ -27,6 +27,7 @@ from typing import Any
 
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.verification.verifier_contract import Context
+from sciagent_simulators.low_conformers_and_search_spread import search_freedom
 from sciagent_verifiers.simulation.xtb_singlepoint import XtbSinglepoint
 from sciagent_verifiers.simulation.xtb_solvation import XtbSolvation
 
@@ -53,7 +54,7 @@ def measure(job: tuple[str, str, int]) -> list[Row]:
     """Returns the values of one molecule by one verifier with one seed. job: (SMILES, verifier, replicate)."""
     smiles, name, replicate = job
     own = VERIFIERS[name]({"repeatability": "molecule"})
-    of_class = VERIFIERS[name]().spread[1]
+    of_class = VERIFIERS[name]().spreads[search_freedom(parse_molecule(smiles).mol)]
     with tempfile.TemporaryDirectory() as folder:
         context = Context(Path(folder), Path(folder), replicate)
         found = next(iter(own.verify([parse_molecule(smiles)], context)))

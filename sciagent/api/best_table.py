@@ -20,19 +20,11 @@ from sciagent.domain.candidate_and_its_names_in_files import name_cells
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.worth import percent_of
-from sciagent.report.parts.wording import missed_property
+from sciagent.report.parts.wording import missed_property, repeatability_text
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
 
 MAX_NAMED = 3  # candidates that a line names
-EXPLAINED_REPEATABILITY = {
-    "molecule": "of each {words.one}, from its own conformers or repeated runs",
-    "class": "usual for such {words.many}, not computed for each",
-    "fit": "together with the leave-one-out error of the fit",
-    None: "of the protocol",
-}
-"""The words for a repeatability in `certainty_lines`, by the kind of the uncertainty; None: the kind is not stated.
-`words` are the words of the campaign's subject."""
 
 
 class BestTable(ResultTable[BestCandidate]):
@@ -254,9 +246,7 @@ def _repeatability(candidates: Sequence[BestCandidate], name: str, rung: str) ->
     values = [candidate.values[name] for candidate in candidates if name in candidate.values]
     kinds = {value.uncertainty_kind for value in values if value.rung == rung and value.uncertainty}
     if kinds:
-        kind = one_of(kinds)
-        explained = EXPLAINED_REPEATABILITY.get(kind, EXPLAINED_REPEATABILITY[None])
-        yield f"± is the repeatability {explained.format(words=subject_of(candidates[0].kind).words)}"
+        yield repeatability_text(one_of(kinds), subject_of(candidates[0].kind).words)
 
 
 def _method(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:

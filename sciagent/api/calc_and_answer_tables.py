@@ -20,9 +20,12 @@ from sciagent.campaign.people.verify_calculate_and_add import (
     structures_of,
     subject_for,
 )
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.inputs.environment_variables import user
+from sciagent.report.parts.wording import repeatability_text
 
 MAX_SIDE_BY_SIDE = 4  # properties that stand side by side in a terminal
 
@@ -131,6 +134,17 @@ def name_of(answer: CalculatedCandidate) -> str | None:
     for texts in answer.names.values():
         return ", ".join(texts) or None
     return None
+
+
+def repeatability_notes(answers: Iterable[CalculatedCandidate]) -> list[str]:
+    """Returns what the ± of the molecules' values is, a text for each kind of uncertainty that occurs."""
+    kinds: dict[str, None] = {}
+    for answer in answers:
+        for value in answer.values:
+            if answer.smiles and value.uncertainty and value.uncertainty_kind:
+                kinds[value.uncertainty_kind] = None
+    words = subject_of(MOLECULE_KIND).words
+    return [repeatability_text(kind, words) for kind in kinds]
 
 
 def levels_of(answers: Iterable[CalculatedCandidate]) -> list[str]:

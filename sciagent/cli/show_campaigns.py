@@ -131,8 +131,10 @@ def best(
 def explain(
     candidate: options.Candidate,
     campaign: options.Campaign = None,
-    full: bool = typer.Option(
-        False, "--full", help="Show settings, engine versions, keys, files and the scheduler's numbers, too."
+    verbose: bool = typer.Option(
+        False,
+        "--verbose",
+        help="Show all values, diagnostics, times, settings, versions, keys, files and the scheduler's numbers, too.",
     ),
     ledger: options.Ledger = None,
     json: options.Json = False,
@@ -143,10 +145,12 @@ def explain(
     text that was proposed and refused is explained, too.
     """
     from sciagent.report.explain_candidate import explain_named
-    from sciagent.report.explanation_text import paragraphs
+    from sciagent.report.explanation_text import BRIEF, VERBOSE, paragraphs
 
     answer = explain_named(open_ledger(ledger), candidate_text(candidate), campaign)
-    put_answer(answer, json, paragraphs(answer, full))
+    sections = VERBOSE if verbose else BRIEF
+    notes = () if verbose else ("all values, diagnostics, times, settings and files: --verbose",)
+    put_answer(answer, json, paragraphs(answer, sections), *notes)
 
 
 def trace(

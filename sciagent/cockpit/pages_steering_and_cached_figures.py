@@ -30,7 +30,7 @@ from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import UsageError
 from sciagent.report import status_best_trace
 from sciagent.report.explain_candidate import explain_named
-from sciagent.report.explanation_text import paragraphs
+from sciagent.report.explanation_text import VERBOSE, paragraphs
 from sciagent.report.parts import campaign_charts
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger
@@ -265,7 +265,7 @@ def candidate_page(request: Request, campaign: str, key: str) -> Response:
         raise UsageError(f"{key[:80]} was proposed and refused; it is no candidate")
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
     story = answer.campaigns[0]  # only this campaign was asked for
-    shown = {"row": row, "answer": answer, "story": story, "trail": list(paragraphs(answer))}
+    shown = {"row": row, "answer": answer, "story": story, "trail": list(paragraphs(answer, VERBOSE))}
     shown["verbs"] = POSSIBLE[Standing(story.standing)]
     evidence = [(rung.rung, rung.evidence) for rung in story.rungs if rung.evidence is not None]
     labels = {(own.verifier, own.settings_hash): label for label, own in evidence}

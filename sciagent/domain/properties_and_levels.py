@@ -240,8 +240,12 @@ GIBBS_FREE_ENERGY = Property(
     "gibbs_free_energy", _ENERGY, "enthalpy minus temperature times entropy, at the temperature and state of the level"
 )
 LOWEST_FREQUENCY = Property("lowest_frequency", ("cm^-1",), "lowest vibrational frequency, harmonic", low=0)
-OXIDATION_POTENTIAL = Property("oxidation_potential", ("V", "mV"), "oxidation potential against the named reference")
-REDUCTION_POTENTIAL = Property("reduction_potential", ("V", "mV"), "reduction potential against the named reference")
+OXIDATION_POTENTIAL = Property(
+    "oxidation_potential", ("V", "mV"), "oxidation potential; its level says vertical or adiabatic, and the reference"
+)
+REDUCTION_POTENTIAL = Property(
+    "reduction_potential", ("V", "mV"), "reduction potential; its level says vertical or adiabatic, and the reference"
+)
 JUDGED_SCORE = Property(
     "judged_score", _RATIO, "a language model's opinion by a rubric: weighted mean of its grades", low=0, high=1
 )

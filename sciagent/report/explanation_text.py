@@ -1,12 +1,14 @@
 """Writes an explanation as paragraphs of text: the candidate, the answer of each rung, and the reason for its standing.
 
-`paragraphs` is the entry; each other function writes one part.
+`paragraphs` is the entry; each other function writes one part. The brief text fits one screen for a candidate of a few
+rungs; `Sections` lists what only the verbose text has.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from sciagent.chemistry.subjects.base import Words
@@ -39,9 +41,12 @@ VERDICTS = {
     "error": "went wrong",
     "not_applicable": "does not take it",
 }
-# part of the reason of a `priced` decision; only --full shows it
+# part of the reason of a `priced` decision; only the verbose text has it
 _INDEX_AND_PRICE = re.compile(r", index \S+ at price [^;\s]+")
-UNCERTAINTY_NOTES = {"class": " (± usual for such {words.many})", "molecule": " (± of this {words.one})"}
+UNCERTAINTY_NOTES = {
+    "class": " (± over {words.repeats}, usual for such {words.many})",
+    "molecule": " (± over {words.repeats} of this {words.one})",
+}
 """{kind of the uncertainty: text behind the value}; {words} are the words of the subject."""
 JOB_STATES = {
     "queued": "decided, waits for a worker or a person",
@@ -63,23 +68,52 @@ BASES = {
 """The weakest source of a worth, in words."""
 
 
-def paragraphs(answer: Explanation | RefusedText, full: bool = False) -> Iterator[Paragraph]:
-    """Yields the paragraphs of an explanation. full: include settings, engine versions, keys and files."""
+@dataclass(frozen=True)
+class Sections:
+    """The parts of an explanation that the brief text leaves out or shortens."""
+
+    aliases: bool
+    """Other texts of the candidate, and its whole key."""
+    method_sources: bool
+    """The benchmark behind each error of a method."""
+    provenance: bool
+    """Time and cost of each calculation, settings, versions, keys and files."""
+    diagnostics: bool
+    """What a verifier states beside its values."""
+    scheduling: bool
+    """Index, price, law and propensity of purchases."""
+    all_values: bool
+    """The values of a rung that no gate and no objective judges, if it has others."""
+    most: int | None
+    """Largest number of entries of each list, such as proposals, attempts and decisions; None for all."""
+
+
+BRIEF = Sections(
+    aliases=False, method_sources=False, provenance=False, diagnostics=False, scheduling=False, all_values=False, most=2
+)
+VERBOSE = Sections(
+    aliases=True, method_sources=True, provenance=True, diagnostics=True, scheduling=True, all_values=True, most=None
+)
+
+
+def paragraphs(answer: Explanation | RefusedText, shown: Sections = BRIEF) -> Iterator[Paragraph]:
+    """Yields the paragraphs of an explanation, with the sections `shown`."""
     if isinstance(answer, RefusedText):
         yield from _refused(answer)
         return
     words = subject_of(answer.kind).words
-    yield from _identity(answer, full)
+    yield from _identity(answer, shown)
     for story in answer.campaigns:
-        yield from _campaign(story, full, words)
+        yield from _campaign(story, shown, words)
     if not answer.campaigns:
         yield Paragraph("It is in no campaign.")
     if answer.imported:
         yield from _heading("Values brought from files")
-    for value in answer.imported:
+    for value in answer.imported[: shown.most]:
         cost = f"; cost: {value.cost_text}" if value.cost else ""
         yield Paragraph(f"{_value(value, words)}, from {value.file} by {value.who}, {_day(value.at)}{cost}")
-    yield from _other_evidence(answer.other_evidence, words)
+    yield from _left_out(answer.imported, shown)
+    yield from _other_evidence(answer.other_evidence, shown, words)
     n_children = answer.children.n
     if n_children > 0:
         texts = ", ".join(child.text for child in answer.children.first)
@@ -104,7 +138,14 @@ def _refused(answer: RefusedText) -> Iterator[Paragraph]:
             yield Paragraph(f"“{proposal.rationale}”", depth=2)
 
 
-def _identity(answer: Explanation, full: bool) -> Iterator[Paragraph]:
+def _left_out(entries: Sequence[object], shown: Sections, depth: int = 1) -> Iterator[Paragraph]:
+    """Yields the number of entries of a list that the text leaves out, if there are any."""
+    n_left_out = 0 if shown.most is None else len(entries) - shown.most
+    if n_left_out > 0:
+        yield Paragraph(f"and {n_left_out} more", depth)
+
+
+def _identity(answer: Explanation, shown: Sections) -> Iterator[Paragraph]:
     yield Paragraph(answer.text, depth=0)
     for row in name_rows(answer.names):
         yield Paragraph("; ".join(f"{field}: {text}" for field, text in row.items()))
@@ -115,13 +156,13 @@ def _identity(answer: Explanation, full: bool) -> Iterator[Paragraph]:
     caveat = subject_of(answer.kind).caveat(notation)
     if caveat:
         yield Paragraph(caveat)
-    yield Paragraph(f"key {answer.key if full else answer.key[:12]}, InChIKey {answer.inchikey or 'none'}")
-    if answer.also_given_as:
+    yield Paragraph(f"key {answer.key if shown.aliases else answer.key[:12]}, InChIKey {answer.inchikey or 'none'}")
+    if shown.aliases and answer.also_given_as:
         others = (one_line(text, MAX_ALIAS_TEXT) for text in answer.also_given_as[:MAX_ALIASES])
         yield Paragraph("also given as " + ", ".join(others))
 
 
-def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragraph]:
+def _campaign(story: CampaignStory, shown: Sections, words: Words) -> Iterator[Paragraph]:
     standing = "a hit" if story.hit else story.standing
     seed = ", a seed" if story.in_seeds else ""
     yield from _heading(f"In campaign {story.campaign}: {standing}{seed}")
@@ -129,21 +170,30 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
     if story.contradicted is not None:
         yield Paragraph(f"A measurement contradicts this: {story.contradicted}.")
     yield Paragraph(_worth_and_cost(story))
-    for margin in story.margins:
-        yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")
-        if margin.method is not None:
-            yield Paragraph(f"the method: {margin.method}; {margin.method.source}", depth=2)
-    if full and story.outlook and story.outlook.index is not None:
+    yield from _margins(story, shown, words)
+    if shown.scheduling and story.outlook and story.outlook.index is not None:
         yield Paragraph(_index_and_price(story.outlook))
-    for number, proposal in enumerate(story.proposed):
+    for number, proposal in enumerate(story.proposed[: shown.most]):
         yield from _proposal(proposal, "Again" if number else "Proposed")
+    yield from _left_out(story.proposed, shown)
     waivers = _waivers(story)
     labels = [rung.rung for rung in story.rungs]
     for rung in story.rungs:
-        yield from _rung(rung, full, waivers.get(rung.rung), labels, words)
-    for decision in story.people:
+        yield from _rung(rung, shown, waivers.get(rung.rung), labels, words)
+    for decision in story.people[-(shown.most or len(story.people)) :]:
         target = f" to {decision.rung}" if decision.rung else ""
         yield Paragraph(f"{_moment(decision.at)}  {decision.who}: {decision.verb}{target}: {decision.why}")
+
+
+def _margins(story: CampaignStory, shown: Sections, words: Words) -> Iterator[Paragraph]:
+    """Yields the distances from the limits, and what the ± in them and in the values is."""
+    for margin in story.margins:
+        yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")
+        if shown.method_sources and margin.method is not None:
+            yield Paragraph(f"the method: {margin.method}; {margin.method.source}", depth=2)
+    if story.margins:
+        about = f"± is the repeatability over {words.repeats} (k = 1), unless “(method)” stands behind it"
+        yield Paragraph(f"{about}: the error against experiment is a figure of its own")
 
 
 def _heading(text: str) -> Iterator[Paragraph]:
@@ -202,47 +252,42 @@ def _waivers(story: CampaignStory) -> dict[str, str]:
     return waivers
 
 
-def _other_evidence(others: Sequence[EvidenceStory], words: Words) -> Iterator[Paragraph]:
+def _other_evidence(others: Sequence[EvidenceStory], shown: Sections, words: Words) -> Iterator[Paragraph]:
     if others:
         yield from _heading("Known besides, under other settings or from other work")
-    for evidence in others:
-        if evidence.is_current:
-            where = f" (campaign {evidence.campaign})" if evidence.campaign else ""
-            outcome = evidence.outcome + _in_brackets(evidence.reason)
-            yield Paragraph(f"{evidence.verifier} {evidence.version}{where}, {_day(evidence.at)}: {outcome}")
-            if evidence.detail:
-                yield Paragraph(evidence.detail, depth=2)
-            yield from _values(evidence.values, words)
-            yield from _diagnostics(evidence)
+    current = [evidence for evidence in others if evidence.is_current]
+    for evidence in current[: shown.most]:
+        where = f" (campaign {evidence.campaign})" if evidence.campaign else ""
+        outcome = evidence.outcome + _in_brackets(evidence.reason)
+        yield Paragraph(f"{evidence.verifier} {evidence.version}{where}, {_day(evidence.at)}: {outcome}")
+        if evidence.detail:
+            yield Paragraph(evidence.detail, depth=2)
+        yield from _values(evidence.values, words, shown)
+        yield from _diagnostics(evidence, shown)
+    yield from _left_out(current, shown)
     n_superseded = len([evidence for evidence in others if not evidence.is_current])
     if n_superseded:
         yield Paragraph(f"and {n_superseded} superseded revision{'' if n_superseded == 1 else 's'}")
 
 
 def _rung(
-    rung: RungStory, full: bool, waived_by: str | None, labels: Sequence[str], words: Words
+    rung: RungStory, shown: Sections, waived_by: str | None, labels: Sequence[str], words: Words
 ) -> Iterator[Paragraph]:
     """Yields the paragraphs on a rung. waived_by: person who waived its verdict. labels: of all rungs of the ladder."""
     decides = ", decides" if rung.is_terminal else ""
     yield Paragraph(f"{rung.rung} ({rung.verifier} {rung.version}{decides}): {_verdict(rung)}", depth=1, style="bold")
-    yield from _judgement(rung, full, waived_by)
+    yield from _judgement(rung, shown, waived_by)
     if rung.evidence:
-        yield from _values(rung.evidence.values, words)
+        yield from _values(rung.evidence.values, words, shown, judged=_judged(rung))
         for value in rung.calibrated:
             yield Paragraph(f"calibrated, which counts: {value.line()}", depth=2)
-        yield from _diagnostics(rung.evidence)
-        yield Paragraph(_origin(rung, rung.evidence), depth=2)
-    for decision in rung.decisions:
-        yield Paragraph(f"{_decision(decision, full)}, {_moment(decision.at)}", depth=2)
-        law_and_price = _law_and_price(decision, labels) if full else ""
-        if law_and_price:
-            yield Paragraph(law_and_price, depth=3)
-    if full or len(rung.attempts) > 1 or not rung.evidence:
-        for attempt in rung.attempts:
-            ended = f"{attempt.outcome or attempt.state}{_in_brackets(attempt.reason)}"
-            yield Paragraph(f"tried {_moment(attempt.started_at)} on {attempt.host}: {ended}", depth=2)
+        yield from _diagnostics(rung.evidence, shown)
+        is_computed_here = not rung.reused and not rung.evidence.source.startswith("task ")
+        if shown.provenance or not is_computed_here:
+            yield Paragraph(_origin(rung, rung.evidence), depth=2)
+    yield from _decisions_and_attempts(rung, shown, labels)
     if rung.evidence:
-        yield from _provenance(rung, rung.evidence, full)
+        yield from _provenance(rung, rung.evidence, shown)
 
 
 def _verdict(rung: RungStory) -> str:
@@ -256,7 +301,25 @@ def _in_brackets(reason: str | None) -> str:
     return f" ({reason})" if reason else ""
 
 
-def _judgement(rung: RungStory, full: bool, waived_by: str | None) -> Iterator[Paragraph]:
+def _decisions_and_attempts(rung: RungStory, shown: Sections, labels: Sequence[str]) -> Iterator[Paragraph]:
+    # the last decisions and attempts say the most
+    for decision in rung.decisions[-(shown.most or len(rung.decisions)) :]:
+        yield Paragraph(f"{_decision(decision, shown)}, {_moment(decision.at)}", depth=2)
+        law_and_price = _law_and_price(decision, labels) if shown.scheduling else ""
+        if law_and_price:
+            yield Paragraph(law_and_price, depth=3)
+    if shown.provenance or len(rung.attempts) > 1 or not rung.evidence:
+        for attempt in rung.attempts[-(shown.most or len(rung.attempts)) :]:
+            ended = f"{attempt.outcome or attempt.state}{_in_brackets(attempt.reason)}"
+            yield Paragraph(f"tried {_moment(attempt.started_at)} on {attempt.host}: {ended}", depth=2)
+
+
+def _judged(rung: RungStory) -> set[str]:
+    """Returns the words of the rung's windows, among which are the names of the judged properties."""
+    return set(re.findall(r"\w+", " ".join((*rung.gate, *rung.objectives))))
+
+
+def _judgement(rung: RungStory, shown: Sections, waived_by: str | None) -> Iterator[Paragraph]:
     """Yields the numbers behind the verdict, the person who waived it, and the windows."""
     tells_windows = bool(rung.detail) and rung.verdict != "pass"  # the detail of a miss names the window
     if tells_windows:
@@ -265,7 +328,7 @@ def _judgement(rung: RungStory, full: bool, waived_by: str | None) -> Iterator[P
         yield Paragraph(f"waived: {waived_by} promoted it past this rung", depth=2)
     windows = [f"gate {window}" for window in rung.gate]
     windows += [f"objective {window}" for window in rung.objectives]
-    if windows and (full or (rung.evidence and not tells_windows)):
+    if windows and (shown.provenance or (rung.evidence and not tells_windows)):
         yield Paragraph("; ".join(windows), depth=2)
 
 
@@ -279,14 +342,14 @@ def _origin(rung: RungStory, evidence: EvidenceStory) -> str:
     return f"computed {_moment(evidence.at)}, {rung.core_seconds:.3g} core-seconds"
 
 
-def _diagnostics(evidence: EvidenceStory) -> Iterator[Paragraph]:
-    line = diagnostics_line(evidence.diagnostics)
+def _diagnostics(evidence: EvidenceStory, shown: Sections) -> Iterator[Paragraph]:
+    line = diagnostics_line(evidence.diagnostics) if shown.diagnostics else ""
     if line:
         yield Paragraph(f"diagnostics: {line}", depth=2)
 
 
-def _provenance(rung: RungStory, evidence: EvidenceStory, full: bool) -> Iterator[Paragraph]:
-    if full:
+def _provenance(rung: RungStory, evidence: EvidenceStory, shown: Sections) -> Iterator[Paragraph]:
+    if shown.provenance:
         versions = ", ".join(f"{name} {version}" for name, version in sorted(evidence.versions.items()))
         settings = ", ".join(f"{name}={value}" for name, value in rung.settings.items())
         yield Paragraph(f"with {versions}", depth=2)
@@ -297,21 +360,27 @@ def _provenance(rung: RungStory, evidence: EvidenceStory, full: bool) -> Iterato
     for file in evidence.files:
         removal = file.removed
         state = f", removed by {removal.who} {_day(removal.at)}: {removal.why}" if removal else ""
-        if full or removal:
+        if shown.provenance or removal:
             yield Paragraph(f"file {file.name}, {file.size} bytes, {file.sha256[:12]}{state}", depth=2)
 
 
-def _values(values: Sequence[EvidenceValue], words: Words) -> Iterator[Paragraph]:
-    """Yields the values, under a common heading if all have the same level."""
-    levels = {value.level for value in values}
-    has_heading = len(levels) == 1 and len(values) > 1
+def _values(
+    values: Sequence[EvidenceValue], words: Words, shown: Sections, judged: Collection[str] = ()
+) -> Iterator[Paragraph]:
+    """Yields the values, under a common heading if all have the same level. judged: names of judged properties."""
+    listed = [value for value in values if value.property in judged]
+    if shown.all_values or not listed:
+        listed = list(values)[: MAX_VALUES if shown.all_values else shown.most]
+    n_left_out = len(values) - len(listed)
+    levels = {value.level for value in listed}
+    has_heading = len(levels) == 1 and len(listed) > 1
     depth = 3 if has_heading else 2
     if has_heading:
         yield Paragraph(f"at {levels.pop()}:", depth=2)
-    for value in values[:MAX_VALUES]:
+    for value in listed:
         yield Paragraph(_value(value, words, with_level=not has_heading), depth=depth)
-    if len(values) > MAX_VALUES:
-        yield Paragraph(f"and {len(values) - MAX_VALUES} more; see --json", depth=2)
+    if n_left_out > 0:
+        yield Paragraph(f"and {n_left_out} more value{'' if n_left_out == 1 else 's'}", depth=2)
 
 
 def _value(value: PropertyValue, words: Words, with_level: bool = True) -> str:
@@ -325,11 +394,11 @@ def _value(value: PropertyValue, words: Words, with_level: bool = True) -> str:
     return f"{text}{note}"
 
 
-def _decision(decision: DecisionStory, full: bool) -> str:
-    """Returns who decided what, and the reason. full: with index, price and propensity."""
+def _decision(decision: DecisionStory, shown: Sections) -> str:
+    """Returns who decided what, and the reason; with index, price and propensity if the scheduling is shown."""
     person = decision.chooser.removeprefix("person:") if decision.chooser.startswith("person:") else None
     reason = (decision.why or "").removeprefix(decision.chooser).removeprefix(": ")  # it may begin with the chooser
-    if not full:
+    if not shown.scheduling:
         reason = _INDEX_AND_PRICE.sub("", reason)
     why = f": {reason}" if reason else ""
     if decision.action == "promote" and person:
@@ -337,7 +406,7 @@ def _decision(decision: DecisionStory, full: bool) -> str:
     verb = {"run": "chosen", "reuse": "reused"}.get(decision.action, decision.action)
     # evidence is reused without anybody choosing it; its chooser is then the word "reuse", too
     by = "" if decision.chooser == "reuse" else f" by {person or decision.chooser}"
-    if full and decision.index is not None:
+    if shown.scheduling and decision.index is not None:
         by += f" (index {decision.index:.3g}, propensity {decision.propensity:g})"
     return f"{verb}{by}{why}"
 

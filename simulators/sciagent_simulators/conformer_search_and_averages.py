@@ -186,21 +186,31 @@ def _is_hydrogen_on_carbon(atom: Any) -> bool:
 def n_conformers_to_embed(mol: Any) -> int:
     """Returns the number of conformers to embed: 10, 50, 100, 200 or 300 for up to 0, 2, 5, 9 or more turning bonds.
 
-    Turning bonds are rotatable bonds, bonds to OH, SH and NH, and half of the saturated ring bonds. (The source counts
-    rotatable bonds only; it embeds 50 conformers for up to 7 of them and 200 for up to 12.)
+    (The source counts rotatable bonds only; it embeds 50 conformers for up to 7 of them and 200 for up to 12.)
     """
-    from rdkit import Chem
-    from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
-
-    bond_to_polar_hydrogen = Chem.MolFromSmarts("[OX2H1,SX2H1,NX3;H1,H2;!$(NC=[O,S,N])]-[!#1]")
-    saturated_ring_bond = Chem.MolFromSmarts("[CX4,OX2,NX3,SX2]-;@[CX4]")
-    n_turning = CalcNumRotatableBonds(mol)
-    n_turning += len(mol.GetSubstructMatches(bond_to_polar_hydrogen))
-    n_turning += len(mol.GetSubstructMatches(saturated_ring_bond)) // 2
+    n_turning = turning_bonds(mol)
     for max_turning, n_conformers in EMBEDDINGS:
         if n_turning <= max_turning:
             return n_conformers
     return MAX_EMBEDDINGS
+
+
+def turning_bonds(mol: Any) -> int:
+    """Returns the number of rotatable bonds, bonds to OH, SH and NH, and half of the saturated ring bonds."""
+    from rdkit import Chem
+    from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
+
+    saturated_ring_bond = Chem.MolFromSmarts("[CX4,OX2,NX3,SX2]-;@[CX4]")
+    n_half_ring_bonds = len(mol.GetSubstructMatches(saturated_ring_bond)) // 2
+    return int(CalcNumRotatableBonds(mol)) + polar_hydrogen_bonds(mol) + n_half_ring_bonds
+
+
+def polar_hydrogen_bonds(mol: Any) -> int:
+    """Returns the number of bonds about which an OH, SH, NH or NH2 turns; amides are planar and do not count."""
+    from rdkit import Chem
+
+    bond_to_polar_hydrogen = Chem.MolFromSmarts("[OX2H1,SX2H1,NX3;H1,H2;!$(NC=[O,S,N])]-[!#1]")
+    return len(mol.GetSubstructMatches(bond_to_polar_hydrogen))
 
 
 def with_defined_stereo(mol: Any) -> Any | None:

@@ -17,6 +17,9 @@ conformers is the lowest of n draws with the probability ((n - k + 1) / n)^n - (
 conformer that was found often occupies several of the lowest ranks, so that a search that always ends in it has no
 spread. How often the spread covers repeated searches: benchmarks/repeatability.
 
+`search_freedom` puts a molecule into one of four classes by what a search has to settle. Molecules of one class scatter
+alike over searches, which is known without a second conformer.
+
 Energies and free energies are in eV, temperatures in K.
 
 Sources: McQuarrie, Statistical Mechanics, 1976, ch. 2; the bootstrap: Efron, Ann. Stat. 7, 1 (1979).
@@ -26,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -38,7 +42,10 @@ from sciagent_simulators.conformer_search_and_averages import (
     SAME_ENERGY,
     distinct,
     mirror_smiles,
+    polar_hydrogen_bonds,
     symmetry,
+    turning_bonds,
+    with_defined_stereo,
 )
 from sciagent_simulators.geometry_and_its_checks import Geometry
 from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation
@@ -51,6 +58,30 @@ COVERED_PROBABILITY = 0.99  # sum of the probabilities of the ranks of which `sp
 
 WINDOW = 4.0 * KCAL  # eV above the lowest conformer in GFN2-xTB
 RELAXED_ALIKE = 3 * SAME_ENERGY  # eV; two relaxations to the same minimum end with energies that differ by less
+
+
+class SearchFreedom(Enum):
+    """What a conformer search of a molecule has to settle; the last that applies."""
+
+    RIGID = "no turning bonds"
+    TURNING = "turning bonds or rings that flip, without OH, SH and NH"
+    POLAR = "OH, SH or NH, whose hydrogen bonds decide which conformer is the lowest"
+    OPEN = "open stereo of which the search picks one diastereomer"
+
+
+def search_freedom(mol: Any) -> SearchFreedom:
+    """Returns the class of an RDKit molecule. Two enantiomers have the same values, so that they leave nothing open."""
+    from rdkit import Chem
+
+    # a copy, since the perception of stereo changes the molecule
+    has_open_stereo = any(
+        element.specified == Chem.StereoSpecified.Unspecified for element in Chem.FindPotentialStereo(Chem.Mol(mol))
+    )
+    if has_open_stereo and with_defined_stereo(mol) is None:
+        return SearchFreedom.OPEN
+    if polar_hydrogen_bonds(mol) > 0:
+        return SearchFreedom.POLAR
+    return SearchFreedom.TURNING if turning_bonds(mol) > 0 else SearchFreedom.RIGID
 
 
 @dataclass(frozen=True, eq=False)

@@ -145,8 +145,12 @@ def test_one_line_tells_how_sure_the_values_of_a_rung_are(method: float | None, 
         property="gap", rung="dft", margin=0.1, unit="eV", repeatability=0.06, uncertainty_kind="class", method=error
     )
     lines = list(certainty_lines([candidate("CCO", values=GAP, margins=(margin,))], ["gap", "dipole"]))
-    assert lines[0].startswith("gap at dft: ± is the repeatability usual for such molecules") and said in lines[0]
-    assert lines[1] == "dipole at dft: ± is the repeatability usual for such molecules, not computed for each"
+    assert (
+        lines[0].startswith("gap at dft: ± is the repeatability over conformer searches, usual for such molecules")
+        and said in lines[0]
+    )
+    usual = "± is the repeatability over conformer searches, usual for such molecules, not computed for each"
+    assert lines[1] == f"dipole at dft: {usual}"
 
 
 def test_candidates_of_the_lowest_utility_are_said_to_be_ordered_by_distance() -> None:
@@ -161,7 +165,7 @@ def test_candidates_of_the_lowest_utility_are_said_to_be_ordered_by_distance() -
 def test_the_words_are_those_of_the_subject() -> None:
     crystal = {"kind": "crystal", "text": "NaCl Fm-3m", "formula": "NaCl"}
     [line] = certainty_lines([candidate("CCO", values={"gap": GAP["gap"]}, **crystal)], ["gap"])
-    assert line.startswith("gap at dft: ± is the repeatability usual for such crystals")
+    assert line.startswith("gap at dft: ± is the repeatability over starting structures, usual for such crystals")
 
 
 def test_estimated_cells_are_named() -> None:

@@ -63,7 +63,7 @@ def test_explain_tells_the_whole_story_of_a_hit(folder: Path) -> None:
         "gate 1 ≤ homo_lumo_gap ≤ 40 eV",
         "dft (pyscf.scf",
         "decides): pass",
-        "at PBE/def2-SVP//GFN2-xTB//ETKDGv3x1:",
+        "PBE/def2-SVP//GFN2-xTB//ETKDGv3x1",
         "homo_lumo_gap = ",
         " ± ",
         " eV",
@@ -71,7 +71,14 @@ def test_explain_tells_the_whole_story_of_a_hit(folder: Path) -> None:
         "chosen by thresholds",
     ):
         assert part in text, part
-    assert "settings" not in text and "functional=PBE" in told("explain", "O", "-c", "small", "--full")
+    assert "functional=PBE" not in text and "functional=PBE" in told("explain", "O", "-c", "small", "--verbose")
+
+
+@pytest.mark.parametrize("smiles", ["O", "C", "CO"])
+def test_explain_fits_one_screen_unless_more_is_asked_for(folder: Path, smiles: str) -> None:
+    brief = told("explain", smiles, "-c", "small", width=100).splitlines()
+    verbose = told("explain", smiles, "-c", "small", "--verbose", width=100).splitlines()
+    assert len(brief) <= 40 < len(verbose)
 
 
 def test_explain_says_why_one_fell_why_one_waits_and_what_was_reused(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sciagent import Campaign
-from sciagent.report.explanation_text import paragraphs
+from sciagent.report.explanation_text import BRIEF, VERBOSE, paragraphs
 
 
 def test_an_explanation_begins_with_the_structure_and_goes_down_to_the_values(done: Campaign) -> None:
@@ -14,11 +14,12 @@ def test_an_explanation_begins_with_the_structure_and_goes_down_to_the_values(do
     assert "toy_energy = 3.0 ± 0.2 kJ/mol  [toy_energy]" in [line.text for line in lines if line.depth == 2]
 
 
-def test_keys_and_settings_are_told_in_full_only_when_asked_for(done: Campaign) -> None:
+def test_keys_and_settings_are_told_only_when_asked_for(done: Campaign) -> None:
     answer = done.explain("CCO").answer
-    short, full = (" ".join(line.text for line in paragraphs(answer, full)) for full in (False, True))
-    assert ", scale=1.0" in full and "scale=" not in short
-    assert f"key {answer.key}," in full and f"key {answer.key}," not in short
+    brief = " ".join(line.text for line in paragraphs(answer, BRIEF))
+    verbose = " ".join(line.text for line in paragraphs(answer, VERBOSE))
+    assert ", scale=1.0" in verbose and "scale=" not in brief
+    assert f"key {answer.key}," in verbose and f"key {answer.key}," not in brief
 
 
 def test_evidence_from_elsewhere_without_a_value_says_why(done: Campaign) -> None:
@@ -28,7 +29,7 @@ def test_evidence_from_elsewhere_without_a_value_says_why(done: Campaign) -> Non
     detail = "not a minimum: 1 imaginary mode: 62i cm^-1"
     changes = {"outcome": "unstable", "detail": detail, "values": (), "diagnostics": {"n_imaginary": 1}}
     other = evidence.model_copy(update=changes)
-    lines = list(paragraphs(answer.model_copy(update={"other_evidence": (other,)})))
+    lines = list(paragraphs(answer.model_copy(update={"other_evidence": (other,)}), VERBOSE))
     assert lines[-3].text.endswith(": unstable")
     assert lines[-2:] == [(detail, 2, ""), ("diagnostics: n_imaginary: 1", 2, "")]
 
@@ -41,7 +42,7 @@ def test_diagnostics_stand_below_the_values_of_their_rung(done: Campaign) -> Non
     evidence = rung.evidence.model_copy(update={"diagnostics": {"is_metal": False}})
     rungs = (*story.rungs[:-1], rung.model_copy(update={"evidence": evidence}))
     campaigns = (story.model_copy(update={"rungs": rungs}),)
-    lines = [line.text for line in paragraphs(answer.model_copy(update={"campaigns": campaigns}))]
+    lines = [line.text for line in paragraphs(answer.model_copy(update={"campaigns": campaigns}), VERBOSE)]
     place = lines.index("diagnostics: is_metal: no")
     assert lines[place - 1].startswith("toy_energy = ")
 
@@ -52,4 +53,20 @@ def test_the_words_are_those_of_the_subject(done: Campaign) -> None:
     values = tuple(value.model_copy(update={"uncertainty_kind": "class"}) for value in evidence.values)
     other = evidence.model_copy(update={"values": values})
     lines = list(paragraphs(answer.model_copy(update={"other_evidence": (other,)})))
-    assert "(± usual for such crystals)" in " ".join(line.text for line in lines)
+    assert "(± over starting structures, usual for such crystals)" in " ".join(line.text for line in lines)
+
+
+def test_the_brief_text_has_the_judged_values_alone(done: Campaign) -> None:
+    answer = done.explain("CCO").answer
+    story = answer.campaigns[0]
+    rung = story.rungs[-1]
+    assert rung.evidence is not None
+    [judged] = rung.evidence.values
+    others = tuple(judged.model_copy(update={"property": f"other_{k}"}) for k in range(3))
+    evidence = rung.evidence.model_copy(update={"values": (*others, judged), "diagnostics": {"is_metal": False}})
+    rungs = (*story.rungs[:-1], rung.model_copy(update={"evidence": evidence}))
+    answer = answer.model_copy(update={"campaigns": (story.model_copy(update={"rungs": rungs}),)})
+    brief = [line.text for line in paragraphs(answer)]
+    verbose = [line.text for line in paragraphs(answer, VERBOSE)]
+    assert "and 3 more values" in brief and not [text for text in brief if text.startswith(("other_", "diagnostics"))]
+    assert len([text for text in verbose if text.startswith("other_")]) == 3

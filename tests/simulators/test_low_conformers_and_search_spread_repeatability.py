@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rdkit import Chem
 
 from sciagent_simulators.low_conformers_and_search_spread import (
+    SearchFreedom,
     lowest_probabilities,
     ranks_that_matter,
+    search_freedom,
     spread_over_searches,
 )
 
@@ -36,3 +39,22 @@ def test_a_conformer_that_is_always_found_has_no_spread_and_missing_ones_are_lef
     assert spread_over_searches([2.0], 1) == 0.0
     assert spread_over_searches([1.0, None, 3.0], 10) == pytest.approx(spread_over_searches([1.0, None, 3.0, None], 10))
     assert spread_over_searches([None, 1.0, 2.0], 10) is None and spread_over_searches([1.0, None, None], 10) is None
+
+
+@pytest.mark.parametrize(
+    ("smiles", "freedom"),
+    [
+        ("c1ccccc1", SearchFreedom.RIGID),
+        ("CC(=O)NC", SearchFreedom.RIGID),
+        ("CCCC", SearchFreedom.TURNING),
+        ("O=C1CCCCC1", SearchFreedom.TURNING),
+        ("OC1CCCCC1", SearchFreedom.POLAR),
+        ("CC(O)C1CCCCC1", SearchFreedom.POLAR),
+        ("OC1CCC(O)CC1", SearchFreedom.OPEN),
+        ("O[C@H]1CC[C@@H](O)CC1", SearchFreedom.POLAR),
+        ("CC=CC", SearchFreedom.OPEN),
+    ],
+    ids=["benzene", "amide", "chain", "ring", "OH", "enantiomers", "cis or trans", "cis", "E or Z"],
+)
+def test_a_search_settles_chains_rings_polar_hydrogens_and_diastereomers(smiles: str, freedom: SearchFreedom) -> None:
+    assert search_freedom(Chem.MolFromSmiles(smiles)) is freedom

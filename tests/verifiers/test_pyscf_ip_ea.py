@@ -92,7 +92,7 @@ def test_a_potential_names_its_reference(context):
     found = next(iter(verifier.verify([parse_molecule("O=O", multiplicity=3)], context)))
     energy, potential = found.measured
     assert potential.property == "reduction_potential"
-    assert potential.level.method == "PBE0+SMD delta-SCF vs Fc+/Fc at 4.988 V"
+    assert potential.level.method == "PBE0+SMD delta-SCF, vertical vs Fc+/Fc at 4.988 V"
     assert potential.level.phase == "acetonitrile"
     assert energy.quantity.value - potential.quantity.value == pytest.approx(4.988)
     assert energy.quantity.value > 2  # the solvent holds the superoxide

@@ -8,7 +8,8 @@ import pytest
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.properties_and_levels import DIPOLE, HOMO, HOMO_LUMO_GAP
 from sciagent.verification.verifier_contract import Context
-from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID, XtbSinglepoint
+from sciagent_simulators.low_conformers_and_search_spread import SearchFreedom
+from sciagent_verifiers.simulation.xtb_singlepoint import RIGID, SPREADS, XtbSinglepoint
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_the_repeatability_of_this_molecule_changes_the_uncertainty_alone(tmp_pa
         for s in ({}, {"repeatability": "molecule"})
     )
     assert values(own) == pytest.approx(values(of_class), rel=1e-6)
-    assert {m.quantity.uncertainty for m in of_class.measured} == {FLEXIBLE[p] for p in FLEXIBLE}
+    assert {m.quantity.uncertainty for m in of_class.measured} == set(SPREADS[SearchFreedom.TURNING].values())
     assert set(of_class.diagnostics["uncertainty_kind"].values()) == {"class"}
     assert set(own.diagnostics["uncertainty_kind"].values()) == {"molecule"}
     assert own.diagnostics["conformers_compared"] == 4

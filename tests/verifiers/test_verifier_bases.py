@@ -10,9 +10,11 @@ from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.properties_and_levels import DIPOLE, HOMO
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context
-from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID, XtbSinglepoint
+from sciagent_simulators.low_conformers_and_search_spread import SearchFreedom, search_freedom
+from sciagent_verifiers.simulation.xtb_singlepoint import SPREADS, XtbSinglepoint
 
 VERIFIER = XtbSinglepoint()
+TURNING = SPREADS[SearchFreedom.TURNING]
 
 
 def uncertainties(smiles: str, molecule_spread: dict | None = None, further: dict | None = None) -> list[float | None]:
@@ -22,15 +24,22 @@ def uncertainties(smiles: str, molecule_spread: dict | None = None, further: dic
     return [row.quantity.uncertainty for row in rows]
 
 
-def test_the_class_is_told_by_rotatable_bonds() -> None:
-    assert uncertainties("c1ccccc1") == [RIGID[HOMO], RIGID[DIPOLE]]
-    assert uncertainties("CCCC") == [FLEXIBLE[HOMO], FLEXIBLE[DIPOLE]]
+@pytest.mark.parametrize("smiles", ["c1ccccc1", "CCCC", "OC1CCCCC1", "CC1CCCCC1Cl"])
+def test_the_class_is_told_by_what_a_conformer_search_has_to_settle(smiles: str) -> None:
+    spread = SPREADS[search_freedom(parse_molecule(smiles).mol)]
+    assert uncertainties(smiles) == [spread[HOMO], spread[DIPOLE]]
+
+
+def test_each_class_scatters_more_than_the_one_before() -> None:
+    for prop in (HOMO, DIPOLE):
+        widths = [SPREADS[freedom][prop] for freedom in SearchFreedom]
+        assert widths == sorted(widths)
 
 
 def test_the_molecules_own_spread_replaces_its_class_and_the_rest_is_added_in_quadrature() -> None:
-    assert uncertainties("CCCC", molecule_spread={DIPOLE: 0.012}) == pytest.approx([FLEXIBLE[HOMO], 0.013])
+    assert uncertainties("CCCC", molecule_spread={DIPOLE: 0.012}) == pytest.approx([TURNING[HOMO], 0.013])
     assert uncertainties("CCCC", molecule_spread={DIPOLE: 0.012}, further={DIPOLE: 0.084}) == pytest.approx(
-        [FLEXIBLE[HOMO], 0.085]
+        [TURNING[HOMO], 0.085]
     )
 
 

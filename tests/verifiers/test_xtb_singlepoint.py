@@ -11,7 +11,8 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.properties_and_levels import DIPOLE, HOMO, HOMO_LUMO_GAP, LUMO
 from sciagent.errors import SimulatorError
 from sciagent.verification.verifier_contract import Context, Outcome, Reason
-from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID, XtbSinglepoint
+from sciagent_simulators.low_conformers_and_search_spread import SearchFreedom
+from sciagent_verifiers.simulation.xtb_singlepoint import RIGID, SPREADS, XtbSinglepoint
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def test_values_outside_their_bounds_are_no_result():
 
 def test_what_does_not_exist_is_left_out_and_flexible_molecules_are_less_sure():
     (only,) = XtbSinglepoint().measured(parse_molecule("OCCO"), {HOMO: -10.0, LUMO: None})
-    assert only.property == "homo" and only.quantity.uncertainty == FLEXIBLE[HOMO]
+    assert only.property == "homo" and only.quantity.uncertainty == SPREADS[SearchFreedom.POLAR][HOMO]
 
 
 def test_cost_grows_with_size_and_conformers():

@@ -19,8 +19,9 @@ from sciagent.domain.properties_and_levels import (
 )
 from sciagent.verification.verifier_contract import Context, Finding, Level, PropertyAtLevel, Refusal, Settings, at
 from sciagent_simulators.conformer_search_and_averages import Ensemble, with_defined_stereo
+from sciagent_simulators.low_conformers_and_search_spread import SearchFreedom
 from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvent
-from sciagent_verifiers.verifier_bases import Calculation
+from sciagent_verifiers.verifier_bases import Calculation, rigid_or_flexible
 
 # Standard deviations over the seeds of the search, in the properties' units: of a search that repeats exactly, and of
 # the others.
@@ -53,7 +54,7 @@ class ConformerEnsemble(Calculation):
     """A verifier whose values are Boltzmann averages over conformers relaxed in GFN2-xTB."""
 
     settings: EnsembleSettings
-    spread = (RIGID, FLEXIBLE)
+    spreads = rigid_or_flexible(RIGID, FLEXIBLE)
 
     @property
     def level(self) -> Level:
@@ -88,6 +89,6 @@ class ConformerEnsemble(Calculation):
             TOTAL_ENERGY: float(ensemble.energies[0]),
         }
         spread = RIGID if is_rigid else FLEXIBLE
-        # whether bonds of the molecule turn does not matter here, so rigid and flexible molecules get the same
-        rows = self.measured(molecule, values, spread=(spread, spread))
+        # the class of the molecule does not matter here, so all classes get the same
+        rows = self.measured(molecule, values, spreads=dict.fromkeys(SearchFreedom, spread))
         return self.calculated(molecule, context, rows, diagnostics, {"conformers": ensemble.to_xyz(temperature)})

@@ -24,6 +24,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.quantities import Quantity
 from sciagent.verification.verifier_contract import Context, Finding, Level, Property, Refusal, SimulatorError, Verifier
 from sciagent_simulators.geometry_and_its_checks import Geometry, failure, spin_fault
+from sciagent_simulators.low_conformers_and_search_spread import SearchFreedom, search_freedom
 from sciagent_simulators.tblite_engine import HEAVIEST
 
 C = TypeVar("C", bound=Candidate)
@@ -71,13 +72,21 @@ class MoleculeVerifier(SingleVerifier[Molecule]):
 Spread = Mapping[Property, float]
 """{property: standard uncertainty, in canonical units}."""
 
+Spreads = Mapping[SearchFreedom, Spread]
+"""The standard uncertainties of each class of molecules."""
+
+
+def rigid_or_flexible(rigid: Spread, flexible: Spread) -> Spreads:
+    """Returns spreads that are the same for all classes that a conformer search has anything to settle for."""
+    return dict.fromkeys(SearchFreedom, flexible) | {SearchFreedom.RIGID: rigid}
+
 
 class Calculation(MoleculeVerifier):
     """A verifier by a molecular orbital method. Its settings have `max_atoms`."""
 
     settings: Any
-    spread: ClassVar[tuple[Spread, Spread]]
-    """Standard uncertainties of molecules without and with rotatable bonds."""
+    spreads: ClassVar[Spreads]
+    """Standard uncertainties by class of molecule: the repeatability over conformer searches, k = 1."""
 
     @property
     @abstractmethod
@@ -99,24 +108,23 @@ class Calculation(MoleculeVerifier):
         self,
         molecule: Molecule,
         values: Mapping[Property, float | None],
-        spread: tuple[Spread, Spread] | None = None,
+        spreads: Spreads | None = None,
         further: Spread | None = None,
         level: Level | None = None,
         molecule_spread: Spread | None = None,
     ) -> tuple[Measured, ...]:
         """Returns the values, in canonical units, with their uncertainties; values of None are left out.
 
-        spread, level: in place of the verifier's own. further: more standard uncertainties, added in quadrature.
+        spreads, level: in place of the verifier's own. further: more standard uncertainties, added in quadrature.
         molecule_spread: the repeatability of this molecule, which is added in quadrature to the spread of rigid
-        molecules. Without it the repeatability is the spread of the molecule's class, rigid or flexible.
+        molecules. Without it the repeatability is the spread of the molecule's class.
         Raises SimulatorError implausible (implausible_value) for a value outside the property's bounds.
         """
-        from rdkit.Chem.rdMolDescriptors import CalcNumRotatableBonds
-
         if molecule_spread is None:
             molecule_spread = self.spread_of_molecule(values)
-        rigid, flexible = spread or self.spread
-        class_spread = flexible if CalcNumRotatableBonds(molecule.mol) > 0 else rigid
+        spread_by_class = spreads or self.spreads
+        class_spread = spread_by_class[search_freedom(molecule.mol)]
+        rigid = spread_by_class[SearchFreedom.RIGID]
         rows = []
         for prop, value in values.items():
             if value is None:

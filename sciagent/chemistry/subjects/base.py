@@ -49,6 +49,8 @@ class Words:
     """Default column of a table with notations."""
     files: str
     """Formats of files, in words: csv, smi or sdf."""
+    repeats: str = "repeated runs"
+    """What differs between the runs of a calculation over which its ± is stated, such as "conformer searches"."""
 
 
 @dataclass(frozen=True)

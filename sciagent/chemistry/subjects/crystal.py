@@ -47,6 +47,7 @@ class CrystalSubject(Subject):
         no_family="unknown prototype",
         column="structure",
         files="cif, poscar, extended xyz, json, csv or a folder of these",
+        repeats="starting structures",
     )
     screen = "crystal.safety"
     checks = "crystal.checks"

@@ -46,6 +46,7 @@ class MoleculeSubject(Subject):
         no_family="no ring",
         column="smiles",
         files="csv, smi or sdf",
+        repeats="conformer searches",
     )
     screen = "molecule.safety"
     checks = "molecule.checks"

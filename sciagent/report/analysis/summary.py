@@ -223,7 +223,8 @@ def _sure(
         figure = figure or f"Spearman {figures.spearman:.2f}"
     lines += [f"{judge.words[0].upper()}{judge.words[1:]}." for judge in judged]
     has_values = any(c.headline for c in best)
-    repeatability = "± is the repeatability of the protocol (k = 1), not the method's error."
+    repeats = subject_of(row.spec["subject"]).words.repeats
+    repeatability = f"± is the repeatability over {repeats} (k = 1), not the method's error."
     lines.append(repeatability if has_values else "No value has been measured at a paid rung.")
     lines += _caution(row)
     return QuestionAnswered("How sure is it?", figure or "not yet known", lines)

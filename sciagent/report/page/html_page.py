@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.candidate_and_its_names_in_files import name_rows
 from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
 from sciagent.errors import UsageError
@@ -125,6 +126,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "policies": policy_guard_charts.policies(connection, row),
         "cards": cards,
         "glossary": wording.WORDS,
+        "subject_words": subject_of(row.spec["subject"]).words,
         "table": table,
         "audit": audit_results.audit(connection, row),
         "pairs": [*rung_pairs, *import_pairs],

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from sciagent.chemistry.subjects.base import Words
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.evidence_keys_and_pooled_replicates import UNCERTAINTY_KIND, Measured
 from sciagent.domain.properties_and_levels import properties
@@ -186,6 +187,22 @@ def amounts(costs: Mapping[str, float], without: str = "") -> str:
     return ", ".join(texts)
 
 
+EXPLAINED_REPEATABILITY = {
+    "molecule": "over {words.repeats}, of each {words.one}, from its own conformers or repeated runs",
+    "class": "over {words.repeats}, usual for such {words.many}, not computed for each",
+    "fit": "together with the leave-one-out error of the fit",
+    None: "of the protocol",
+}
+"""The words for a repeatability, by the kind of the uncertainty; None: the kind is not stated. `words` are those of the
+subject."""
+
+
+def repeatability_text(kind: str | None, words: Words) -> str:
+    """Returns what a ± is. kind: of the uncertainty. words: of the subject."""
+    explained = EXPLAINED_REPEATABILITY.get(kind, EXPLAINED_REPEATABILITY[None])
+    return f"± is the repeatability {explained.format(words=words)}"
+
+
 def many(n: int, singular: str, plural: str | None = None) -> str:
     """Returns a number with its noun, such as `1 hit` or `12 345 hits`."""
     digits = f"{n:,}".replace(",", _THIN)
@@ -194,7 +211,7 @@ def many(n: int, singular: str, plural: str | None = None) -> str:
 
 WORDS: tuple[tuple[str, str], ...] = (
     ("candidate", "a molecule or crystal in the campaign, identified by its standardised structure"),
-    ("class", "of an uncertainty: usual for such candidates, not computed for this one"),
+    ("class", "of a ±: usual for such candidates, not computed for this one"),
     ("evidence", "a result in the ledger: value, uncertainty, level, cost and origin"),
     ("gate", "limits on a rung's own values; a candidate that misses them goes no further"),
     ("hit", "a candidate that meets every objective at the rung that decides"),
@@ -205,7 +222,10 @@ WORDS: tuple[tuple[str, str], ...] = (
     ("method's error", "how far a method's values lie from experiment for other compounds; it is not in the ±"),
     ("objective", "what is wanted of a property: limits, or a direction"),
     ("recall", "share of all hits among the candidates that were found; an estimate"),
-    ("repeatability", "how much this value changes when the same protocol runs again; the ±, k = 1"),
+    (
+        "repeatability",
+        "the ±, k = 1: how much this value changes over conformer searches (crystals: starting structures)",
+    ),
     ("rung", "one step of the ladder: a calculation with its settings, gate and limits"),
     (
         "expected utility",

@@ -268,7 +268,7 @@ def test_explain_prints_both(ran: Path) -> None:
     assert "no candidate" in sciagent("explain", "C1CCC", cwd=ran, expect=2).stderr
     found = sciagent("best", "small", "-n", "20", "--json", cwd=ran)
     texts = [
-        " ".join(sciagent("explain", one["key"][:12], "--full", cwd=ran).stdout.split())
+        " ".join(sciagent("explain", one["key"][:12], "--verbose", cwd=ran).stdout.split())
         for one in found
         if one["verified"]
     ]

@@ -1,4 +1,4 @@
-"""The verifier `pyscf.ip_ea`: ionisation energy, electron affinity and redox potentials by density functionals."""
+"""The verifier `pyscf.ip_ea`: vertical or adiabatic ionisation energy, electron affinity and redox potentials."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ from sciagent_verifiers.high_fidelity.density_functional_base import (
     DensityFunctionalSettings,
 )
 from sciagent_verifiers.method_errors import PYSCF_IP_EA
+from sciagent_verifiers.verifier_bases import rigid_or_flexible
 
 # Absolute potentials, V. SHE: Isse, Gennaro, J. Phys. Chem. B 114, 7894 (2010) (IUPAC's 4.44 is another scale:
 # Trasatti, Pure Appl. Chem. 58, 955 (1986)). Fc+/Fc: Namazian, Lin, Coote, J. Chem. Theory Comput. 6, 2721 (2010).
@@ -77,8 +78,8 @@ class IpEaSettings(DensityFunctionalSettings):
     )
     reference: Literal["SHE", "Fc+/Fc"] | None = Field(
         None,
-        description="Potentials too, against an absolute potential: SHE 4.281 V; Fc+/Fc that of the solvent "
-        "(acetonitrile, 1,2-dichloroethane, dimethyl sulfoxide).",
+        description="Potentials too, vertical or adiabatic as `kind` is, against an absolute potential: SHE 4.281 V; "
+        "Fc+/Fc that of the solvent (acetonitrile, 1,2-dichloroethane, dimethyl sulfoxide).",
     )
 
     @model_validator(mode="before")
@@ -118,8 +119,9 @@ class IpEaSettings(DensityFunctionalSettings):
 
 
 class PyscfIpEa(DensityFunctional):
-    """Ionisation energy and electron affinity as differences of self-consistent energies, PySCF.
+    """Vertical or adiabatic ionisation energy and electron affinity as differences of self-consistent energies, PySCF.
 
+    With `reference` there is a redox potential of each, vertical or adiabatic as `kind` is; its level says which.
     Energies are electronic, without zero-point vibration and thermal terms. A solvent is in equilibrium with the
     molecule and each ion. An anion with a higher energy than its molecule is unbound: the affinity is then censored,
     `< 0 eV`, with `anion_unbound` in the detail; a gate judges it like any value. If one part fails (an ion dissociates
@@ -127,7 +129,7 @@ class PyscfIpEa(DensityFunctional):
     value is inconclusive. If all parts fail, the finding has outcome and reason of the first
     (`cation_dissociated`, `anion_dissociated`, `spin_contaminated`, ...).
 
-    The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for HOMO and LUMO in `pyscf.scf`.
+    The uncertainty is repeatability (k = 1) over conformer searches, as for HOMO and LUMO in `pyscf.scf`.
     `method_errors` has the errors of adiabatic values (PBE0/def2-SVPD, gas phase; largest 0.54 eV, dioxygen and sulfur
     dioxide). No error is declared for vertical values, since those of experiment are adiabatic.
 
@@ -139,7 +141,7 @@ class PyscfIpEa(DensityFunctional):
     version = "1"
     Settings = IpEaSettings
     settings: IpEaSettings
-    spread = (RIGID, FLEXIBLE)
+    spreads = rigid_or_flexible(RIGID, FLEXIBLE)
     method_errors = PYSCF_IP_EA
 
     @property
@@ -152,9 +154,11 @@ class PyscfIpEa(DensityFunctional):
 
     @property
     def potential_level(self) -> Level:
-        """The level of the potentials. Its method names the reference, so another reference is another level."""
+        """The level of the potentials. Its method says vertical or adiabatic and names the reference, so that another
+        kind or reference is another level."""
         level = self.settings.level
-        return replace(level, method=f"{level.method} vs {self.settings.reference} at {self.settings.absolute} V")
+        scale = f"{self.settings.kind} vs {self.settings.reference} at {self.settings.absolute} V"
+        return replace(level, method=f"{level.method}, {scale}")
 
     def cost(self, candidate: Molecule) -> Cost:
         """Returns the cost of the molecule with its spin check, of each ion, and of the relaxations."""

@@ -8,6 +8,7 @@ from sciagent.verification.verifier_contract import Context, Cost, Finding, Prop
 from sciagent_simulators.geometry_and_its_checks import Geometry
 from sciagent_simulators.pyscf_engine_composites_and_spin_checks import single_point
 from sciagent_verifiers.high_fidelity.density_functional_base import DensityFunctional, DensityFunctionalSettings
+from sciagent_verifiers.verifier_bases import rigid_or_flexible
 
 RIGID = {HOMO: 0.001, LUMO: 0.001, HOMO_LUMO_GAP: 0.001, DIPOLE: 0.005, TOTAL_ENERGY: 0.001}
 FLEXIBLE = {HOMO: 0.05, LUMO: 0.06, HOMO_LUMO_GAP: 0.06, DIPOLE: 0.6, TOTAL_ENERGY: 0.03}
@@ -21,8 +22,8 @@ class PyscfScf(DensityFunctional):
     mass. The finding is `unstable` for a closed-shell singlet that is not the ground state or needs more than one
     determinant, for a spin-contaminated open shell, and for an anion whose last electron is unbound.
 
-    The uncertainty is repeatability (k = 1) over the seed of the conformer search, not the error of the functional.
-    Without rotatable bonds values repeat within 0.001 eV. With them the root mean square of PBE0/def2-SVP over 6 small
+    The uncertainty is repeatability (k = 1) over conformer searches, not the error of the functional.
+    Without turning bonds values repeat within 0.001 eV. With them the root mean square of PBE0/def2-SVP over 6 small
     molecules, 3 seeds each, is 0.02 eV for HOMO and gap, 0.05 for the LUMO, 0.03 for the energy, and 0.6 D. Orbitals
     get the larger values of GFN2-xTB on 14 molecules. Density fitting shifts orbitals and energies by about 0.001 eV.
 
@@ -38,7 +39,7 @@ class PyscfScf(DensityFunctional):
     name = "pyscf.scf"
     version = "2"
     Settings = DensityFunctionalSettings
-    spread = (RIGID, FLEXIBLE)
+    spreads = rigid_or_flexible(RIGID, FLEXIBLE)
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:

@@ -19,6 +19,7 @@ from sciagent_verifiers.high_fidelity.density_functional_base import (
     Functional,
 )
 from sciagent_verifiers.method_errors import PYSCF_SOLVATION
+from sciagent_verifiers.verifier_bases import rigid_or_flexible
 
 RIGID = {SOLVATION_ENERGY: 0.001}
 FLEXIBLE = {SOLVATION_ENERGY: 0.03}
@@ -50,7 +51,7 @@ class PyscfSolvation(DensityFunctional):
     solvent structure. It has no vibrations, no relaxation in the solvent and one conformer, which matters by a few
     kJ/mol for flexible molecules. The other models have only the electrostatic part, as their level says.
 
-    The uncertainty is repeatability (k = 1) over the seed of the conformer search. A comparison with experiment, twelve
+    The uncertainty is repeatability (k = 1) over conformer searches. A comparison with experiment, twelve
     solutes in water, is in `benchmarks/numbers/pyscf_hydration_diffuse.json`, and without diffuse functions in
     `pyscf_hydration.json`.
 
@@ -61,7 +62,7 @@ class PyscfSolvation(DensityFunctional):
     version = "1"
     Settings = SolvationSettings
     settings: SolvationSettings
-    spread = (RIGID, FLEXIBLE)
+    spreads = rigid_or_flexible(RIGID, FLEXIBLE)
     method_errors = PYSCF_SOLVATION
 
     @property

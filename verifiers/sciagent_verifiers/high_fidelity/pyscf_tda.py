@@ -17,9 +17,10 @@ from sciagent_verifiers.high_fidelity.density_functional_base import (
     Functional,
 )
 from sciagent_verifiers.method_errors import PYSCF_TDA
+from sciagent_verifiers.verifier_bases import rigid_or_flexible
 
 LOWEST = 0.3  # eV; with a lower S1 a single determinant cannot distinguish ground and excited state
-# repeatability (k = 1) over the seed of the conformer search: energies in eV, the strength without unit
+# repeatability (k = 1) over conformer searches: energies in eV, the strength without unit
 RIGID = {S1_ENERGY: 0.002, S1_OSCILLATOR_STRENGTH: 0.002, T1_ENERGY: 0.002}
 FLEXIBLE = {S1_ENERGY: 0.05, S1_OSCILLATOR_STRENGTH: 0.03, T1_ENERGY: 0.05}
 
@@ -56,7 +57,7 @@ class PyscfTda(DensityFunctional):
     wrong ground state (`triplet_ground_state`, `scf_unstable`, `near_degenerate`, also if S1 is below 0.3 eV), and for
     a charge-transfer S1 by a functional without long-range exchange (`charge_transfer`). Open shells are refused.
 
-    The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for the gap in `pyscf.scf`, not
+    The uncertainty is repeatability (k = 1) over conformer searches, as for the gap in `pyscf.scf`, not
     the error of the functional. `benchmarks/numbers/pyscf_tda.json` compares with experiment and published values.
 
     Sources: those of `sciagent_simulators.pyscf_excitations`.
@@ -131,7 +132,7 @@ class PyscfTda(DensityFunctional):
         detail = ""
         if len(singlets) > 1 and singlets[1].energy - lowest.energy < NEAR:
             detail = f"S2 lies within {NEAR} eV of S1: which of them has the strength is an accident"
-        rows = self.measured(molecule, values, spread=(rigid, flexible))
+        rows = self.measured(molecule, values, spreads=rigid_or_flexible(rigid, flexible))
         structures = {"": geometry}  # the only geometry, so that its file needs no suffix
         finding = self.calculated(molecule, context, rows, diagnostics, structures, detail)
         return finding, geometry, ground.energy

@@ -33,6 +33,7 @@ from sciagent_verifiers.thermochemistry_settings_and_values import (
     thermal_values,
     with_frequencies,
 )
+from sciagent_verifiers.verifier_bases import rigid_or_flexible
 
 RIGID = {ZERO_POINT_ENERGY: 0.0005, ENTHALPY: 0.001, GIBBS_FREE_ENERGY: 0.002, LOWEST_FREQUENCY: 3.0}
 FLEXIBLE = {ZERO_POINT_ENERGY: 0.005, ENTHALPY: 0.03, GIBBS_FREE_ENERGY: 0.035, LOWEST_FREQUENCY: 15.0}
@@ -108,7 +109,7 @@ class PyscfThermo(DensityFunctional):
     version = "1"
     Settings = PyscfThermoSettings
     settings: PyscfThermoSettings
-    spread = (RIGID, FLEXIBLE)
+    spreads = rigid_or_flexible(RIGID, FLEXIBLE)
     rotations_counted = True
     preload: ClassVar[tuple[str, ...]] = (*DensityFunctional.preload, "pyscf.hessian")
 

@@ -27,7 +27,7 @@ class OrcaScf(SelfConsistentField):
     reader and cclib 1.8.1 gave equal values for eight outputs of ORCA 5.0 in cclib's test data (not part of this
     package).
 
-    The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for `pyscf.scf`.
+    The uncertainty is repeatability (k = 1) over conformer searches, as for `pyscf.scf`.
 
     Source: Neese, WIREs Comput. Mol. Sci. 12, e1606 (2022).
     """
@@ -76,7 +76,7 @@ class GaussianScf(SelfConsistentField):
     reader and cclib 1.8.1 gave equal values for seven outputs of Gaussian 16 in cclib's test data (not part of this
     package).
 
-    The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for `pyscf.scf`.
+    The uncertainty is repeatability (k = 1) over conformer searches, as for `pyscf.scf`.
 
     Source: Frisch et al., Gaussian 16, Gaussian, Inc., Wallingford CT (2016).
     """

@@ -41,7 +41,7 @@ from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import PyscfSo
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
 from sciagent_verifiers.high_fidelity.density_functional_base import BASIS_FACTORS, functions_of_atom
 from sciagent_verifiers.high_fidelity.pyscf_orbitals_dipole_energy import FLEXIBLE, RIGID
-from sciagent_verifiers.verifier_bases import Calculation
+from sciagent_verifiers.verifier_bases import Calculation, rigid_or_flexible
 
 MAX_KEPT = 4 << 20  # bytes; a longer output is not kept with the evidence
 
@@ -191,7 +191,7 @@ class SelfConsistentField(ProgramVerifier):
 
     tier = Tier.HIGH_FIDELITY
     settings: ProgramScfSettings
-    spread = (RIGID, FLEXIBLE)
+    spreads = rigid_or_flexible(RIGID, FLEXIBLE)
     scf: ClassVar[ScfProgram]
     """The program."""
     overhead: ClassVar[float] = 3.0

@@ -10,7 +10,7 @@ from sciagent_simulators.programs.xtb_and_crest import XTB, GfnLevel, xtb
 from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Model, Solvation, Solvent, unparametrised
 from sciagent_simulators.starting_geometry import GeometryProtocol
 from sciagent_verifiers.programs.program_verifiers import ProgramVerifier
-from sciagent_verifiers.simulation.xtb_singlepoint import FLEXIBLE, RIGID
+from sciagent_verifiers.simulation.xtb_singlepoint import SPREADS
 
 
 class XtbProgramSettings(Settings):
@@ -46,7 +46,7 @@ class XtbProgram(ProgramVerifier):
     xtb 6.5.1 ends with status 0 and "normal termination" after a relaxation that did not converge, and computes another
     method than an unknown one that it was asked for: both are found and reported by name. The output is kept.
 
-    The uncertainty is repeatability (k = 1) over the seed of the conformer search, as for `xtb.singlepoint`.
+    The uncertainty is repeatability (k = 1) over conformer searches, as for `xtb.singlepoint`.
 
     Sources: Bannwarth et al., WIREs Comput. Mol. Sci. 11, e1493 (2021); Bannwarth, Ehlert, Grimme, J. Chem. Theory
     Comput. 15, 1652 (2019).
@@ -58,7 +58,7 @@ class XtbProgram(ProgramVerifier):
     programs = (XTB,)
     Settings = XtbProgramSettings
     settings: XtbProgramSettings
-    spread = (RIGID, FLEXIBLE)
+    spreads = SPREADS
 
     @property
     def level(self) -> Level:

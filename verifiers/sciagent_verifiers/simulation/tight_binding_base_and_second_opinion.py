@@ -41,9 +41,9 @@ Values = Callable[[Geometry], Mapping[Property, float | None]]
 Repeatability = Literal["class", "molecule"]
 REPEATABILITY: Repeatability = omitted_if_unset(
     "class",
-    description="Source of the uncertainty, which is the spread over seeds of the conformer search: `class` takes the "
-    "usual spread of molecules with or without rotatable bonds; `molecule` computes that of this molecule from its "
-    "lowest few conformers, at about a quarter more cost.",
+    description="Source of the uncertainty, which is the repeatability over conformer searches: `class` takes the "
+    "usual one of molecules that are rigid, have turning bonds, have OH or NH, or leave stereo open; `molecule` "
+    "computes that of this molecule from its lowest few conformers, at about a quarter more cost.",
 )
 
 

@@ -1,4 +1,4 @@
-"""The verifier `xtb.ip_ea`: ionisation energy and electron affinity of a molecule by extended tight binding."""
+"""The verifier `xtb.ip_ea`: vertical and adiabatic ionisation energy and electron affinity by tight binding."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from sciagent_verifiers.simulation.tight_binding_base_and_second_opinion import 
     Repeatability,
     TightBinding,
 )
+from sciagent_verifiers.verifier_bases import rigid_or_flexible
 
 VERTICAL: dict[Ion, Property] = {"cation": VERTICAL_IP, "anion": VERTICAL_EA}
 ADIABATIC: dict[Ion, Property] = {"cation": ADIABATIC_IP, "anion": ADIABATIC_EA}
@@ -52,7 +53,7 @@ class XtbIpEaSettings(Settings):
     ions: Literal["both", "cation", "anion"] = Field(
         "both", description="The cation gives the ionisation energy, the anion the electron affinity."
     )
-    adiabatic: bool = Field(False, description="Relax each ion, too.")
+    adiabatic: bool = Field(False, description="Relax each ion: adiabatic values beside the vertical ones.")
     solvent: Solvent | None = Field(
         None,
         description="All species are in this solvent (ALPB), which has answered to the charge in full, as in "
@@ -64,7 +65,7 @@ class XtbIpEaSettings(Settings):
 
 
 class XtbIpEa(TightBinding):
-    """Ionisation energy and electron affinity of a molecule by IPEA1-xTB (or GFN2-xTB).
+    """Vertical and, if asked for, adiabatic ionisation energy and electron affinity by IPEA1-xTB (or GFN2-xTB).
 
     Values are differences of total energies at the neutral's GFN2-xTB geometry, minus the empirical shift of 4.8455 eV,
     as `xtb --vipea` prints them. Adiabatic values have each ion at its own GFN2-xTB geometry; they are electronic,
@@ -81,7 +82,7 @@ class XtbIpEa(TightBinding):
     no exchange in extended tight binding, so there is no spin contamination, and singlet and triplet ions cannot be
     distinguished.
 
-    The uncertainty is repeatability (k = 1) over the seed of the conformer search; with rotatable bonds it is the root
+    The uncertainty is repeatability (k = 1) over conformer searches; with turning bonds it is the root
     mean square over 10 molecules, 4 seeds each. It does not include the errors against experiment. With
     `repeatability: molecule` it is that of this molecule.
 
@@ -92,7 +93,7 @@ class XtbIpEa(TightBinding):
     version = "1"
     Settings = XtbIpEaSettings
     settings: XtbIpEaSettings
-    spread = (RIGID, FLEXIBLE)
+    spreads = rigid_or_flexible(RIGID, FLEXIBLE)
     method_errors = XTB_IP_EA
     priors = (
         Prior(

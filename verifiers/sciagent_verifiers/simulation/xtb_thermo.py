@@ -23,11 +23,12 @@ from sciagent_verifiers.thermochemistry_settings_and_values import (
     thermal_values,
     with_frequencies,
 )
+from sciagent_verifiers.verifier_bases import rigid_or_flexible
 
 FMAX = 0.005  # eV/angstrom
 ACCURACY = 0.05  # factor on tblite's thresholds for the Hessian; below 1 is tighter than its default
 DEFAULT_DAMPING = 0.4  # mixer damping of a self-consistent field that needed no recovery
-# repeatability (k = 1) over the seed of the conformer search: in eV, and of the frequency in 1/cm
+# repeatability (k = 1) over conformer searches: in eV, and of the frequency in 1/cm
 RIGID = {ZERO_POINT_ENERGY: 0.0005, ENTHALPY: 0.001, GIBBS_FREE_ENERGY: 0.002, LOWEST_FREQUENCY: 2.0}
 FLEXIBLE = {ZERO_POINT_ENERGY: 0.005, ENTHALPY: 0.02, GIBBS_FREE_ENERGY: 0.03, LOWEST_FREQUENCY: 15.0}
 
@@ -86,7 +87,7 @@ class XtbThermo(TightBinding):
     version = "1"
     Settings = XtbThermoSettings
     settings: XtbThermoSettings
-    spread = (RIGID, FLEXIBLE)
+    spreads = rigid_or_flexible(RIGID, FLEXIBLE)
 
     @property
     def level(self) -> Level:
