@@ -15,7 +15,13 @@ from sciagent.api import notebook_html
 from sciagent.api.notebook_tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal_tables_and_signals import records_table
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, ImportedValue, LimitMargin, ShownValue
+from sciagent.domain.answers.candidate_and_value_answers import (
+    BestCandidate,
+    ImportedValue,
+    LimitMargin,
+    ShownValue,
+    isomer_lines,
+)
 from sciagent.domain.candidate_and_its_names_in_files import name_cells
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
@@ -68,12 +74,15 @@ class BestTable(ResultTable[BestCandidate]):
 
     def notes(self) -> Iterator[str]:
         """Yields lines on candidates that miss all ranges, on candidates that relaxed to the structure of another one,
-        on uncertainties, on estimated geometries, on imported values, and on verdicts that a measurement
+        on the stereoisomers that were computed, on uncertainties, on estimated geometries, on imported values, and on verdicts that a measurement
         contradicts."""
         yield from self.unranked()
         for candidate in self:
             if candidate.reason == Reason.SAME_STRUCTURE:
                 yield f"{candidate.label} {candidate.detail}"
+        for candidate in self:
+            for line in isomer_lines(candidate.values.values()):
+                yield f"{candidate.label}: {line}"
         yield from certainty_lines(self, self.properties)
         yield from caveat_lines(self)
         measured = _measured_columns(self, self.properties)
@@ -256,7 +265,9 @@ def _repeatability(candidates: Sequence[BestCandidate], name: str, rung: str) ->
     if kinds:
         kind = one_of(kinds)
         explained = EXPLAINED_REPEATABILITY.get(kind, EXPLAINED_REPEATABILITY[None])
-        yield f"± is the repeatability {explained.format(words=subject_of(candidates[0].kind).words)}"
+        is_of_one_isomer = any(value.of_one_isomer for value in values if value.rung == rung)
+        end = "; of one isomer where the stereo is undefined" if is_of_one_isomer else ""
+        yield f"± is the repeatability {explained.format(words=subject_of(candidates[0].kind).words)}{end}"
 
 
 def _method(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:

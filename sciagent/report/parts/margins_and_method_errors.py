@@ -111,6 +111,7 @@ def margins(
                 unit=quantity.unit,
                 repeatability=quantity.uncertainty,
                 uncertainty_kind=quantity.uncertainty_kind if quantity.uncertainty else None,
+                isomer=quantity.isomer,
                 method=errors.figures(answer.rung, measured),
             )
         )

@@ -1,0 +1,221 @@
+"""The stereoisomers and tautomers of a molecule, and the stereoisomer that a geometry has.
+
+A SMILES may leave stereocentres and double bonds undefined. Each geometry is one of the stereoisomers that such a SMILES
+stands for, and another one may have other values.
+
+Sources: enumeration by RDKit's `EnumerateStereoisomers` and `TautomerEnumerator`. The rules and scores of tautomers:
+Sitzmann, Ihlenfeldt, Nicklaus, J. Comput.-Aided Mol. Des. 24, 521 (2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sciagent.chemistry.rdkit_messages import rdkit_messages
+from sciagent.domain.quantities import ComputedIsomer
+
+MAX_ENUMERATED = 256
+"""Most stereoisomers of a molecule that are made; the number of others is known only as an upper bound."""
+MAX_TAUTOMERS = 256
+"""Most tautomers of a molecule that are made."""
+_SAMPLE = 7  # seed with which RDKit chooses among more than MAX_ENUMERATED stereoisomers
+
+
+class Forms(NamedTuple):
+    """Some of the stereoisomers or tautomers of a molecule."""
+
+    smiles: tuple[str, ...]
+    """Canonical SMILES, those first that are kept first."""
+    possible: int
+    """How many there are."""
+    is_upper_bound: bool
+    """Whether `possible` counts forms that may be equal to each other or impossible."""
+
+
+def undefined_stereo(mol: Any) -> list[tuple[bool, int]]:
+    """Returns the stereocentres and double bonds without a configuration: (whether it is a bond, index)."""
+    from rdkit import Chem
+
+    undefined = []
+    for place in Chem.FindPotentialStereo(Chem.Mol(mol)):
+        if place.specified == Chem.StereoSpecified.Unspecified:
+            is_bond = place.type == Chem.StereoType.Bond_Double
+            undefined.append((is_bond, int(place.centeredOn)))
+    return undefined
+
+
+def stereoisomers(mol: Any) -> Forms:
+    """Returns the stereoisomers of a molecule whose stereo is partly undefined; the molecule alone if nothing is.
+
+    One of each pair of mirror images comes first, in the order of their SMILES; then the mirror images. Isomers of fused
+    or bridged rings that cannot be embedded in three dimensions are left out.
+    """
+    from rdkit import Chem
+    from rdkit.Chem import EnumerateStereoisomers
+
+    undefined = undefined_stereo(mol)
+    if not undefined:
+        return Forms((str(Chem.MolToSmiles(mol)),), 1, is_upper_bound=False)
+    rings = mol.GetRingInfo()
+    shares_rings = any(not is_bond and rings.NumAtomRings(index) > 1 for is_bond, index in undefined)
+    enumeration: Any = EnumerateStereoisomers
+    options = enumeration.StereoEnumerationOptions(
+        unique=True, onlyUnassigned=True, maxIsomers=MAX_ENUMERATED, rand=_SAMPLE, tryEmbedding=shares_rings
+    )
+    bound = int(enumeration.GetStereoisomerCount(Chem.Mol(mol), options=options))
+    with rdkit_messages():
+        isomers = list(enumeration.EnumerateStereoisomers(Chem.Mol(mol), options=options))
+    by_smiles = {_canonical(isomer): isomer for isomer in isomers}
+    first_of_pairs = list[str]()
+    mirror_images = list[str]()
+    for smiles in sorted(by_smiles):
+        is_mirror_image = mirror_smiles(by_smiles[smiles]) in first_of_pairs
+        if is_mirror_image:
+            mirror_images.append(smiles)
+        else:
+            first_of_pairs.append(smiles)
+    is_cut = bound > MAX_ENUMERATED
+    possible = bound if is_cut else len(by_smiles)
+    return Forms((*first_of_pairs, *mirror_images), possible, is_upper_bound=is_cut)
+
+
+def tautomers(mol: Any) -> Forms:
+    """Returns the tautomers of a molecule: itself first, then the others by RDKit's score, the likeliest first.
+
+    The score is a rule of thumb, not an energy. A stereocentre that takes part in no shift keeps its configuration.
+    """
+    from rdkit import Chem
+    from rdkit.Chem.MolStandardize import rdMolStandardize
+
+    enumerator: Any = rdMolStandardize.TautomerEnumerator()
+    enumerator.SetMaxTautomers(MAX_TAUTOMERS)
+    enumerator.SetRemoveSp3Stereo(False)
+    enumerator.SetRemoveBondStereo(False)
+    with rdkit_messages():
+        result = enumerator.Enumerate(mol)
+        scores = {_canonical(form): int(enumerator.ScoreTautomer(form)) for form in result}
+    own = str(Chem.MolToSmiles(mol))
+    others = [smiles for smiles in scores if smiles != own]
+    others.sort(key=lambda smiles: (-scores[smiles], smiles))
+    is_cut = result.status != rdMolStandardize.TautomerEnumeratorStatus.Completed
+    return Forms((own, *others), 1 + len(others), is_upper_bound=is_cut)
+
+
+def mirror_smiles(mol: Any) -> str:
+    """Returns the canonical SMILES of the mirror image."""
+    from rdkit import Chem
+
+    image = Chem.Mol(mol)
+    for atom in image.GetAtoms():
+        atom.InvertChirality()
+    return _canonical(image)
+
+
+def _canonical(mol: Any) -> str:
+    """Returns the canonical SMILES. The SMILES of an edited molecule is canonical only after it was read again."""
+    from rdkit import Chem
+
+    smiles = Chem.MolToSmiles(mol)
+    return str(Chem.MolToSmiles(Chem.MolFromSmiles(smiles)))
+
+
+def isomer_of_geometry(mol: Any, positions: Sequence[Sequence[float]]) -> ComputedIsomer | None:
+    """Returns the stereoisomer that a geometry has; None if the molecule leaves no stereo undefined, if the geometry is
+    that of no stereoisomer, as with a flat centre, or if it has another number of atoms.
+
+    mol: RDKit molecule with implicit hydrogens. positions: (n, 3), angstrom, of all its atoms with hydrogens, in the
+    order of `Chem.AddHs`.
+    """
+    from rdkit import Chem
+
+    undefined = undefined_stereo(mol)
+    if not undefined:
+        return None
+    placed = Chem.AddHs(mol)
+    if len(positions) != placed.GetNumAtoms():
+        return None
+    conformer = Chem.Conformer(placed.GetNumAtoms())
+    for index, (x, y, z) in enumerate(positions):
+        conformer.SetAtomPosition(index, (float(x), float(y), float(z)))
+    placed.AddConformer(conformer)
+    with rdkit_messages():
+        Chem.AssignStereochemistryFrom3D(placed)
+        isomer = Chem.RemoveHs(placed)
+    if undefined_stereo(isomer):
+        return None
+    smiles = _canonical(isomer)
+    forms = stereoisomers(mol)
+    first_of_pairs = list[str]()
+    for other in forms.smiles:
+        if mirror_smiles(Chem.MolFromSmiles(other)) not in first_of_pairs:
+            first_of_pairs.append(other)
+    return ComputedIsomer(
+        smiles=smiles,
+        label=_labels_of_bonds(isomer, undefined),
+        possible=forms.possible,
+        different=forms.possible if forms.is_upper_bound else len(first_of_pairs),
+        is_upper_bound=forms.is_upper_bound,
+    )
+
+
+def positions_of_xyz(text: str) -> list[tuple[float, ...]]:
+    """Returns the positions of the first structure of an XYZ text, angstrom. Raises ValueError for another text."""
+    lines = text.splitlines()
+    rows = [line.split() for line in lines[2 : 2 + int(lines[0])]]  # line 1 is a comment
+    return [tuple(float(number) for number in row[1:4]) for row in rows]
+
+
+def _labels_of_bonds(isomer: Any, undefined: Sequence[tuple[bool, int]]) -> str:
+    """Returns the labels E or Z of the double bonds, if nothing else was undefined; else an empty text."""
+    from rdkit.Chem import rdCIPLabeler
+
+    if not all(is_bond for is_bond, _ in undefined):
+        return ""
+    rdCIPLabeler.AssignCIPLabels(isomer)
+    labels = []
+    for _, index in undefined:
+        bond = isomer.GetBondWithIdx(index)
+        labels.append(bond.GetProp("_CIPCode") if bond.HasProp("_CIPCode") else "?")
+    return "" if "?" in labels else ", ".join(labels)
+
+
+def with_open_stereo(placed: Any, mol: Any) -> Any:
+    """Returns a molecule with coordinates in which the stereo that `mol` leaves undefined is marked as open, so that a
+    program that reads a mol block of it does not take the configurations from the coordinates.
+
+    placed: `mol` with explicit hydrogens and a conformer. Each such centre gets a wavy bond, and each such double bond is
+    crossed, which in mol files means that it is either.
+    """
+    from rdkit import Chem
+
+    marked = Chem.RWMol(placed)
+    for is_bond, index in undefined_stereo(mol):
+        if is_bond:
+            bond = marked.GetBondWithIdx(index)
+            bond.SetStereo(Chem.BondStereo.STEREOANY)
+            bond.SetBondDir(Chem.BondDir.EITHERDOUBLE)
+        else:
+            marked.GetAtomWithIdx(index).SetChiralTag(Chem.ChiralType.CHI_UNSPECIFIED)
+            _mark_wavy_bond(marked, index)
+    return marked.GetMol()
+
+
+def _mark_wavy_bond(mol: Any, index: int) -> None:
+    """Makes a single bond wavy that begins at this atom, since a wavy bond marks the atom where it begins."""
+    from rdkit import Chem
+
+    atom = mol.GetAtomWithIdx(index)
+    is_free = {Chem.BondDir.NONE, Chem.BondDir.UNKNOWN}
+    bonds = [b for b in atom.GetBonds() if b.GetBondType() == Chem.BondType.SINGLE and b.GetBondDir() in is_free]
+    for bond in bonds:
+        if bond.GetBeginAtomIdx() == index:
+            bond.SetBondDir(Chem.BondDir.UNKNOWN)
+            return
+    free = [bond for bond in bonds if bond.GetBondDir() == Chem.BondDir.NONE]
+    if free:
+        # an atom that only closes rings begins no bond: one is written from its other end
+        other = free[0].GetOtherAtomIdx(index)
+        mol.RemoveBond(other, index)
+        mol.AddBond(index, other, Chem.BondType.SINGLE)
+        mol.GetBondBetweenAtoms(index, other).SetBondDir(Chem.BondDir.UNKNOWN)
