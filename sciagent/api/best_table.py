@@ -22,7 +22,7 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     ShownValue,
     isomer_lines,
 )
-from sciagent.domain.candidate_and_its_names_in_files import name_cells
+from sciagent.domain.candidate_and_its_names_in_files import name_cells, standardised_notes
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.worth import percent_of
@@ -74,12 +74,15 @@ class BestTable(ResultTable[BestCandidate]):
 
     def notes(self) -> Iterator[str]:
         """Yields lines on candidates that miss all ranges, on candidates that relaxed to the structure of another one,
-        on the stereoisomers that were computed, on uncertainties, on estimated geometries, on imported values, and on verdicts that a measurement
-        contradicts."""
+        on rows that name a salt or a mixture, on the stereoisomers that were computed, on uncertainties, on estimated
+        geometries, on imported values, and on verdicts that a measurement contradicts."""
         yield from self.unranked()
         for candidate in self:
             if candidate.reason == Reason.SAME_STRUCTURE:
                 yield f"{candidate.label} {candidate.detail}"
+        for candidate in self:
+            for name, note in standardised_notes(candidate.names).items():
+                yield f"{name or 'the row of the file'} names another form than {candidate.text}: {note}"
         for candidate in self:
             for line in isomer_lines(candidate.values.values()):
                 yield f"{candidate.label}: {line}"

@@ -9,6 +9,7 @@ Sitzmann, Ihlenfeldt, Nicklaus, J. Comput.-Aided Mol. Des. 24, 521 (2010).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -80,7 +81,7 @@ def stereoisomers(mol: Any) -> Forms:
     return Forms((*first_of_pairs, *mirror_images), possible, is_upper_bound=is_cut)
 
 
-def tautomers(mol: Any) -> Forms:
+def tautomers_of(mol: Any) -> Forms:
     """Returns the tautomers of a molecule: itself first, then the others by RDKit's score, the likeliest first.
 
     The score is a rule of thumb, not an energy. A stereocentre that takes part in no shift keeps its configuration.
@@ -118,6 +119,75 @@ def _canonical(mol: Any) -> str:
 
     smiles = Chem.MolToSmiles(mol)
     return str(Chem.MolToSmiles(Chem.MolFromSmiles(smiles)))
+
+
+_STEREO_GROUPS = re.compile(r"\|((?:(?:a|o\d+|&\d+):\d+(?:,\d+)*(?:,(?=[ao&])|(?=\|)))+)\|")
+_RELATIVE_GROUP = re.compile(r"(o|&)(\d+):")
+_MIXTURE = "&"
+
+
+def split_stereo_groups(text: object) -> tuple[object, str]:
+    """Returns the SMILES of a CXSMILES, and its enhanced stereo groups such as `|&1:1,3|`.
+
+    The groups are empty if there are none, or if all of them are absolute. Any other text is returned as it is.
+    """
+    if not isinstance(text, str):
+        return text, ""
+    smiles, _, extension = text.strip().partition(" ")
+    groups = extension.strip()
+    if not _STEREO_GROUPS.fullmatch(groups):
+        return text, ""
+    return smiles, groups if _RELATIVE_GROUP.search(groups) else ""
+
+
+def groups_note(groups: str) -> str:
+    """Returns what enhanced stereo groups say of the substance; empty without groups.
+
+    groups: as `split_stereo_groups` returns them."""
+    kinds = [kind for kind, _ in _RELATIVE_GROUP.findall(groups)]
+    if not kinds:
+        return ""
+    listed = ", ".join(
+        f"{'&' if kind == _MIXTURE else 'or'}{number}" for kind, number in _RELATIVE_GROUP.findall(groups)
+    )
+    whole = "a mixture of stereoisomers" if _MIXTURE in kinds else "one unknown stereoisomer of several"
+    return f"{whole} ({listed}), taken as drawn"
+
+
+def with_stereo_groups(mol: Any, text: str) -> Any | None:
+    """Returns the molecule with the enhanced stereo groups of a CXSMILES of it; None if its atoms do not match.
+
+    mol: with or without coordinates and explicit hydrogens. Fragments of the text that `mol` lacks are left out.
+    """
+    from rdkit import Chem
+
+    with rdkit_messages():
+        drawn = Chem.MolFromSmiles(text)
+    if drawn is None:
+        return None
+    for fragment in Chem.GetMolFrags(drawn, asMols=True):
+        match = mol.GetSubstructMatch(fragment, useChirality=True)
+        if not match or fragment.GetNumHeavyAtoms() != mol.GetNumHeavyAtoms():
+            continue
+        grouped = Chem.RWMol(mol)
+        groups = []
+        for group in fragment.GetStereoGroups():
+            atoms = [match[atom.GetIdx()] for atom in group.GetAtoms()]
+            groups.append(Chem.CreateStereoGroup(group.GetGroupType(), grouped, atoms, readId=group.GetReadId()))
+        grouped.SetStereoGroups(groups)
+        return grouped.GetMol()
+    return None
+
+
+def cxsmiles(mol: Any) -> str:
+    """Returns the canonical SMILES, with the enhanced stereo groups if they leave something open."""
+    from rdkit import Chem
+
+    kinds = {group.GetGroupType() for group in mol.GetStereoGroups()}
+    if not kinds - {Chem.StereoGroupType.STEREO_ABSOLUTE}:
+        return str(Chem.MolToSmiles(mol))
+    fields: Any = Chem.CXSmilesFields.CX_ENHANCEDSTEREO
+    return str(Chem.MolToCXSmiles(mol, Chem.SmilesWriteParams(), fields))
 
 
 def isomer_of_geometry(mol: Any, positions: Sequence[Sequence[float]]) -> ComputedIsomer | None:

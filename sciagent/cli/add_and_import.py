@@ -89,7 +89,8 @@ def _line(added: AddedCandidate) -> str:
         standing += f" ({added.reason}: {added.detail})"
     status = "new" if added.status == "new" else "there"
     short_key = (added.key or "")[:KEY_DIGITS]
-    return f"{status:<10} {short_key}  {text}: {standing}"
+    made = f" -> {added.candidate} ({added.note})" if added.note else ""
+    return f"{status:<10} {short_key}  {text}{made}: {standing}"
 
 
 def import_(

@@ -6,7 +6,7 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom
 
-from sciagent.chemistry.isomers_and_tautomers import isomer_of_geometry, stereoisomers, tautomers, with_open_stereo
+from sciagent.chemistry.isomers_and_tautomers import isomer_of_geometry, stereoisomers, tautomers_of, with_open_stereo
 from sciagent.chemistry.molecule import parse_molecule
 
 
@@ -91,10 +91,10 @@ def test_a_mol_block_with_coordinates_states_no_more_stereo_than_the_molecule(sm
 
 
 def test_tautomers_start_with_the_molecule_and_the_likeliest_follows() -> None:
-    forms = tautomers(Chem.MolFromSmiles("Oc1ccccn1"))
+    forms = tautomers_of(Chem.MolFromSmiles("Oc1ccccn1"))
     assert forms.smiles[:2] == ("Oc1ccccn1", "O=c1cccc[nH]1")  # 2-hydroxypyridine and 2-pyridone
 
 
 def test_a_tautomer_keeps_centres_that_take_part_in_no_shift() -> None:
-    forms = tautomers(Chem.MolFromSmiles("C[C@H](N)c1c[nH]cn1"))
+    forms = tautomers_of(Chem.MolFromSmiles("C[C@H](N)c1c[nH]cn1"))
     assert "C[C@H](N)c1cnc[nH]1" in forms.smiles

@@ -300,6 +300,10 @@ class AddedCandidate:
     """Reason why the structure was refused or the candidate dropped."""
     detail: str
     """Details of the reason."""
+    candidate: str = ""
+    """Notation of the candidate; empty if the structure was refused."""
+    note: str = ""
+    """How the candidate was made from the structure, such as `hydrogen chloride removed`; empty if it is the same."""
 
 
 def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterator[AddedCandidate]:
@@ -313,7 +317,8 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
             if not batch:
                 return
             bench = CampaignWorkbench(built, worker, new_owner())
-            answers = bench.propose(batch)
+            bench.propose(batch)
+            answers = [entry.out() for entry in bench.entries]  # one for each candidate of a structure
             with built.ledger.begin() as connection:
                 note_and_take_watermarks.lock(connection, built.row.id)
                 bench.commit(connection, None)
@@ -323,18 +328,20 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
                 for key in unique_keys:
                     directives.write(connection, built.row.id, Verb.ADD, who, why, candidate_id=ids[key])
                 rows = {key: candidate_standings.get(connection, built.row.id, id_) for key, id_ in ids.items()}
-            for proposal, answer in zip(batch, answers, strict=True):
+            for entry, answer in zip(bench.entries, answers, strict=True):
                 if answer.key:
                     row = rows[answer.key]
                 else:  # the structure was refused, and the campaign has no candidate for it
                     row = {"standing": None, "reason": answer.reason, "detail": answer.detail}
                 yield AddedCandidate(
-                    text=proposal.text,
+                    text=entry.given.text,
                     status=answer.status,
                     key=answer.key,
                     standing=row["standing"],
                     reason=row["reason"],
                     detail=row["detail"] or "",
+                    candidate=answer.candidate,
+                    note=entry.detail if entry.candidate else "",
                 )
 
 
