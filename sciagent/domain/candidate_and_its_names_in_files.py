@@ -137,6 +137,15 @@ def name_rows(names: Names) -> list[dict[str, str]]:
     return rows
 
 
+def source_rows(names: Names) -> list[dict[str, str]]:
+    """Returns {field: text} of each row of the campaign's own files that names the candidate, without empty cells."""
+    own = {field: texts for field, texts in names.items() if not field.startswith(IMPORTED_PREFIX)}
+    rows = []
+    for row in name_rows(own):
+        rows.append({field: text for field, text in row.items() if text != MISSING})
+    return rows
+
+
 def identifier_text(names: Names) -> str:
     """Returns the different texts of the field that looks like an identifier, else of the first field.
 

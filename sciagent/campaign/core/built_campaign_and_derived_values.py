@@ -388,7 +388,8 @@ class Built(BuiltLadder):
         if isinstance(chosen, EnumerateSpec):
             return Enumerate(library_of(chosen, base))
         if isinstance(chosen, ScreenSpec):
-            return Screen(self.subject, base / chosen.file, stated_column(chosen), keep=chosen.keep)
+            n_later = self.spec.later_rows(chosen)
+            return Screen(self.subject, base / chosen.file, stated_column(chosen), keep=chosen.keep, n_later=n_later)
         if chosen.seeds is None:
             raise ValueError("this proposer names no seeds")
         column = stated_column(chosen)

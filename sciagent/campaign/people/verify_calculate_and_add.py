@@ -28,10 +28,13 @@ from sciagent.campaign.core.built_campaign_and_derived_values import (
     prepare,
 )
 from sciagent.campaign.core.calibrate_to_imported_values import fits_of
+from sciagent.campaign.core.create_and_open import grown_files
 from sciagent.campaign.core.record_results_and_place import answer_of, known_or_run, log_blocked, run_directly
 from sciagent.campaign.core.verdicts_and_places import Answer, place
 from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.proposers import ScreenSpec
 from sciagent.campaign.file.rungs import RungSpec
+from sciagent.campaign.file.subject_and_safety import stated_column
 from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.chemistry.molecule_files import StructureRecord
@@ -282,6 +285,26 @@ def _calculated(
 
 
 BATCH = 100  # candidates per transaction
+
+
+def proposals_of_file(built: Built, file: Path, column: str | None = None) -> Iterator[ProposalIn]:
+    """Yields the structures of a person's file as proposals.
+
+    Of the file of a `screen` of the campaign, only the rows are yielded that were added at its end since the campaign
+    began, with the columns that the campaign keeps; the proposer brings the others. column: with the structures; None
+    means that of the campaign, or the subject's."""
+    skip = 0
+    keep: Sequence[str] | None = None
+    for _, proposer in built.spec.proposers:
+        if isinstance(proposer, ScreenSpec) and (built.spec.base / proposer.file).resolve() == file.resolve():
+            keep = proposer.keep
+            column = column or stated_column(proposer)
+    for grown in grown_files(built.spec, built.row):
+        if grown.path.resolve() == file.resolve():
+            n_records = sum(1 for _ in built.subject.records(file, column))
+            skip = n_records - grown.n_later
+    for record in built.subject.records(file, column, skip, keep):
+        yield ProposalIn(record.text, names=record.names)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import UsageError
-from sciagent.report.export.spreadsheets import chosen_columns, write_csv
+from sciagent.report.export.spreadsheets import Selection, chosen_columns, write_csv
 from sciagent.report.parts.export_rows import FIXED_COLUMNS
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
@@ -20,7 +20,7 @@ from tests.support.reported import GFN2, PBE0, Maker, gap
 def table(made: Maker, asked: str | None = None, hits: bool = False) -> list[dict[str, str]]:
     text = io.StringIO()
     with made.ledger.read() as connection:
-        n = write_csv(connection, made.row, text, asked=asked, hits=hits)
+        n = write_csv(connection, made.row, text, selection=Selection(asked, hits))
     rows = list(csv.DictReader(io.StringIO(text.getvalue())))
     assert len(rows) == n
     return rows
