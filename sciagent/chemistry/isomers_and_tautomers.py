@@ -1,7 +1,8 @@
 """The stereoisomers and tautomers of a molecule, and the stereoisomer that a geometry has.
 
-A SMILES may leave stereocentres and double bonds undefined. Each geometry is one of the stereoisomers that such a SMILES
-stands for, and another one may have other values.
+A SMILES may leave stereocentres and double bonds undefined. Each geometry is one of the stereoisomers that such a
+SMILES stands for, and another one may have other values. A CXSMILES may say of its stereocentres that the substance is
+a mixture (`&1`) or one unknown isomer (`o1`); the geometry is then that of the isomer as drawn.
 
 Sources: enumeration by RDKit's `EnumerateStereoisomers` and `TautomerEnumerator`. The rules and scores of tautomers:
 Sitzmann, Ihlenfeldt, Nicklaus, J. Comput.-Aided Mol. Des. 24, 521 (2010).
@@ -20,6 +21,12 @@ MAX_ENUMERATED = 256
 """Most stereoisomers of a molecule that are made; the number of others is known only as an upper bound."""
 MAX_TAUTOMERS = 256
 """Most tautomers of a molecule that are made."""
+MAX_EMBEDDED = 32
+"""Most stereoisomers that are tried in three dimensions, at up to 0.2 s each."""
+EMBEDDING_TRIALS = 10
+"""Number of trials to embed a stereoisomer; the possible ones of camphor, norborneol and steroids took 5 at most."""
+SMALL_RING = 4
+"""Atoms of a ring to which no other ring can be fused trans."""
 _SAMPLE = 7  # seed with which RDKit chooses among more than MAX_ENUMERATED stereoisomers
 
 
@@ -49,8 +56,8 @@ def undefined_stereo(mol: Any) -> list[tuple[bool, int]]:
 def stereoisomers(mol: Any) -> Forms:
     """Returns the stereoisomers of a molecule whose stereo is partly undefined; the molecule alone if nothing is.
 
-    One of each pair of mirror images comes first, in the order of their SMILES; then the mirror images. Isomers of fused
-    or bridged rings that cannot be embedded in three dimensions are left out.
+    One of each pair of mirror images comes first, in the order of their SMILES; then the mirror images. Isomers of
+    bridged rings, and of others at a small ring, are left out if they cannot be embedded in three dimensions.
     """
     from rdkit import Chem
     from rdkit.Chem import EnumerateStereoisomers
@@ -58,16 +65,17 @@ def stereoisomers(mol: Any) -> Forms:
     undefined = undefined_stereo(mol)
     if not undefined:
         return Forms((str(Chem.MolToSmiles(mol)),), 1, is_upper_bound=False)
-    rings = mol.GetRingInfo()
-    shares_rings = any(not is_bond and rings.NumAtomRings(index) > 1 for is_bond, index in undefined)
     enumeration: Any = EnumerateStereoisomers
     options = enumeration.StereoEnumerationOptions(
-        unique=True, onlyUnassigned=True, maxIsomers=MAX_ENUMERATED, rand=_SAMPLE, tryEmbedding=shares_rings
+        unique=True, onlyUnassigned=True, maxIsomers=MAX_ENUMERATED, rand=_SAMPLE
     )
     bound = int(enumeration.GetStereoisomerCount(Chem.Mol(mol), options=options))
     with rdkit_messages():
         isomers = list(enumeration.EnumerateStereoisomers(Chem.Mol(mol), options=options))
     by_smiles = {_canonical(isomer): isomer for isomer in isomers}
+    if _may_be_impossible(mol, undefined) and len(by_smiles) <= MAX_EMBEDDED:
+        possible_ones = {smiles: isomer for smiles, isomer in by_smiles.items() if _embeds(isomer)}
+        by_smiles = possible_ones or by_smiles
     first_of_pairs = list[str]()
     mirror_images = list[str]()
     for smiles in sorted(by_smiles):
@@ -79,6 +87,31 @@ def stereoisomers(mol: Any) -> Forms:
     is_cut = bound > MAX_ENUMERATED
     possible = bound if is_cut else len(by_smiles)
     return Forms((*first_of_pairs, *mirror_images), possible, is_upper_bound=is_cut)
+
+
+def _may_be_impossible(mol: Any, undefined: Sequence[tuple[bool, int]]) -> bool:
+    """Returns whether some configurations may close no ring: in a bridged ring system, or at a ring of three or four
+    atoms that is fused to another ring."""
+    from rdkit.Chem.rdMolDescriptors import CalcNumBridgeheadAtoms
+
+    if CalcNumBridgeheadAtoms(mol):
+        return True
+    rings = mol.GetRingInfo()
+    for is_bond, index in undefined:
+        if not is_bond and rings.NumAtomRings(index) > 1 and rings.MinAtomRingSize(index) <= SMALL_RING:
+            return True
+    return False
+
+
+def _embeds(mol: Any) -> bool:
+    """Returns whether a stereoisomer has a geometry in three dimensions."""
+    from rdkit import Chem
+    from rdkit.Chem import rdDistGeom
+
+    parameters: Any = rdDistGeom.ETKDGv3()
+    parameters.randomSeed = _SAMPLE
+    parameters.maxIterations = EMBEDDING_TRIALS
+    return bool(rdDistGeom.EmbedMolecule(Chem.AddHs(mol), parameters) >= 0)
 
 
 def tautomers_of(mol: Any) -> Forms:
@@ -162,7 +195,7 @@ def with_stereo_groups(mol: Any, text: str) -> Any | None:
     from rdkit import Chem
 
     with rdkit_messages():
-        drawn = Chem.MolFromSmiles(text)
+        drawn: Any = Chem.MolFromSmiles(text)
     if drawn is None:
         return None
     for fragment in Chem.GetMolFrags(drawn, asMols=True):
@@ -254,8 +287,8 @@ def with_open_stereo(placed: Any, mol: Any) -> Any:
     """Returns a molecule with coordinates in which the stereo that `mol` leaves undefined is marked as open, so that a
     program that reads a mol block of it does not take the configurations from the coordinates.
 
-    placed: `mol` with explicit hydrogens and a conformer. Each such centre gets a wavy bond, and each such double bond is
-    crossed, which in mol files means that it is either.
+    placed: `mol` with explicit hydrogens and a conformer. Each such centre gets a wavy bond, and each such double bond
+    is crossed, which in mol files means that it is either.
     """
     from rdkit import Chem
 

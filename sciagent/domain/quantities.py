@@ -60,7 +60,7 @@ class ComputedIsomer:
 
 
 def isomer_of_parts(isomers: Iterable[ComputedIsomer | None]) -> ComputedIsomer | None:
-    """Returns the isomer of a value that was made from several; all their SMILES where they differ, None without any."""
+    """Returns the isomer of a value that was made from several; all SMILES where they differ, None without any."""
     known = [isomer for isomer in isomers if isomer is not None]
     if not known:
         return None

@@ -6,7 +6,15 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import rdDistGeom
 
-from sciagent.chemistry.isomers_and_tautomers import isomer_of_geometry, stereoisomers, tautomers_of, with_open_stereo
+from sciagent.chemistry.isomers_and_tautomers import (
+    cxsmiles,
+    isomer_of_geometry,
+    split_stereo_groups,
+    stereoisomers,
+    tautomers_of,
+    with_open_stereo,
+    with_stereo_groups,
+)
 from sciagent.chemistry.molecule import parse_molecule
 
 
@@ -98,3 +106,29 @@ def test_tautomers_start_with_the_molecule_and_the_likeliest_follows() -> None:
 def test_a_tautomer_keeps_centres_that_take_part_in_no_shift() -> None:
     forms = tautomers_of(Chem.MolFromSmiles("C[C@H](N)c1c[nH]cn1"))
     assert "C[C@H](N)c1cnc[nH]1" in forms.smiles
+
+
+@pytest.mark.parametrize(
+    ("text", "smiles", "groups"),
+    [
+        ("C[C@H](F)Cl |&1:1|", "C[C@H](F)Cl", "|&1:1|"),
+        ("C[C@H](F)[C@H](Cl)Br |a:1,o1:3|", "C[C@H](F)[C@H](Cl)Br", "|a:1,o1:3|"),
+        ("C[C@H](F)[C@H](Cl)Br |a:1,3|", "C[C@H](F)[C@H](Cl)Br", ""),  # absolute
+        ("CCO", "CCO", ""),
+        ("CCO |$a;b;c$|", "CCO |$a;b;c$|", ""),  # another extension, which the parser refuses
+    ],
+)
+def test_enhanced_stereo_groups_are_split_from_a_cxsmiles(text: str, smiles: str, groups: str) -> None:
+    assert split_stereo_groups(text) == (smiles, groups)
+
+
+@pytest.mark.parametrize("text", ["C[C@H](F)[C@H](Cl)Br |&1:1,3|", "CC[C@@H](C)O |o1:2|"])
+def test_a_mol_block_keeps_the_enhanced_stereo_groups(text: str) -> None:
+    smiles, _ = split_stereo_groups(text)
+    placed = embedded(str(smiles))
+    grouped = with_stereo_groups(placed, f"{smiles}.Cl {text.partition(' ')[2]}")  # of a salt
+    assert grouped is not None
+    again = Chem.MolFromMolBlock(Chem.MolToMolBlock(grouped))
+    assert again.GetConformer().Is3D()
+    assert cxsmiles(again) == cxsmiles(Chem.MolFromSmiles(text))
+    assert with_stereo_groups(embedded("CCO"), text) is None

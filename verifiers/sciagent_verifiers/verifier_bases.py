@@ -153,8 +153,8 @@ class Calculation(MoleculeVerifier):
 
         structures: geometries or XYZ texts by the suffix of their file's name, such as `cation`; "" for none.
         The first is the geometry that all others start from. molecule_spread: as in `measured`. The diagnostics state
-        the kind of each uncertainty, by property, and the stereoisomer of the first geometry, if the molecule leaves its
-        stereo partly undefined.
+        the kind of each uncertainty, by property, and the stereoisomer of the first geometry, if the molecule leaves
+        its stereo partly undefined.
         """
         # CLASS: the usual spread of molecules like this one. MOLECULE: the spread of this molecule.
         kinds = {row.property: CLASS for row in rows}
@@ -162,7 +162,7 @@ class Calculation(MoleculeVerifier):
             if prop.name in kinds:
                 kinds[prop.name] = MOLECULE
         isomer = None
-        artifacts = []
+        artifacts: list[ArtifactFile] = []
         for suffix, structure in structures.items():
             ending = f"-{suffix}.xyz" if suffix else ".xyz"
             file = context.scratch / f"{molecule.key[:16]}{ending}"

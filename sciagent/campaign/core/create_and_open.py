@@ -137,8 +137,9 @@ def _records_behind(spec: CampaignSpec, proposer: ScreenSpec, path: Path, length
 
 
 def as_begun(spec: CampaignSpec, source: str, row: CampaignRow) -> CampaignSpec:
-    """Returns the spec with the defaults, and the files of structures, that its campaign began with. source: the text of
-    the spec."""
+    """Returns the spec with the defaults and the files of structures that its campaign began with.
+
+    source: the text of the spec."""
     if spec.identity_hash == row.identity_hash:
         return spec
     # a spec that is only read for a person's command has no hashes of files, and reads none

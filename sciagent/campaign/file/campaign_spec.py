@@ -95,7 +95,7 @@ class CampaignSpec(Part):
     standardise: Standardise = Field(
         "refuse",
         description="A structure of several fragments: refuse it, or keep the parent molecule. As a mapping, also its "
-        "protonation state: {ph: 7.4}.",
+        "protonation state, {ph: 7.4}, and whether its stereoisomers or tautomers are candidates: {stereo: enumerate}.",
     )
     derived: tuple[DerivedSpec, ...] = Field((), description="Properties that are computed from others by formulas.")
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1, description="The wanted properties.")

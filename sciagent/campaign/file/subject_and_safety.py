@@ -196,7 +196,7 @@ class StandardiseSpec(Part):
         ge=2,
         le=64,
         description="Largest number of stereoisomers and tautomers of a structure that become candidates: first those "
-        "of the tautomer as written, then of others by RDKit's score; one of each pair of mirror images first, by SMILES.",
+        "of the tautomer as written, then of others by RDKit's score; of mirror images one first, by their SMILES.",
     )
 
     @model_validator(mode="after")

@@ -114,8 +114,8 @@ class Standardisation:
     def forms(self, text: object, multiplicity: int | None = None) -> Sequence[Standardised]:
         """Returns the candidates of a text: its stereoisomers and tautomers where they are enumerated, at most `most`.
 
-        The tautomer that the text draws comes first, then the others by RDKit's score; of each the stereoisomers. Raises
-        InvalidCandidateError as `apply` does."""
+        The tautomer that the text draws comes first, then the others by RDKit's score; of each the stereoisomers.
+        Raises InvalidCandidateError as `apply` does."""
         made = self.apply(text, multiplicity)
         whole = made.candidate
         if self.most_forms == 1 or not isinstance(whole, Molecule):
@@ -227,7 +227,7 @@ def parent_note(smiles: object, molecule: Molecule) -> str:
     with rdkit_messages():
         from rdkit import Chem
 
-        whole = Chem.MolFromSmiles(smiles.strip())
+        whole: Any = Chem.MolFromSmiles(smiles.strip())
         if whole is None:
             return ""
         fragments = [str(Chem.MolToSmiles(fragment)) for fragment in Chem.GetMolFrags(normalise(whole), asMols=True)]

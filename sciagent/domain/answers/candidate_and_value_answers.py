@@ -111,6 +111,33 @@ class MethodFigures(AnswerModel):
         return f"{figures} against {self.reference} (n = {self.n}, {self.chemistry})"
 
 
+class IsomerAnswer(AnswerModel):
+    """The stereoisomer for which a value was computed, of a candidate that leaves its stereo partly undefined."""
+
+    smiles: str
+    """Isomeric SMILES, from the geometry; several with ` and ` between them where the parts of a value have several."""
+    label: str
+    """`E` or `Z` of the double bonds, where only double bonds were undefined; else empty."""
+    possible: int
+    """Number of stereoisomers that the candidate leaves open."""
+    different: int
+    """Their number with each pair of mirror images counted once, since the values of mirror images are equal."""
+    is_upper_bound: bool
+    """Whether there may be fewer than `possible`."""
+
+    @classmethod
+    def of(cls, isomer: ComputedIsomer | None) -> IsomerAnswer | None:
+        """Returns the answer on an isomer; None without one."""
+        return None if isomer is None else cls(**vars(isomer))
+
+    @property
+    def computed(self) -> ComputedIsomer:
+        return ComputedIsomer(**vars(self))
+
+    def __str__(self) -> str:
+        return str(self.computed)
+
+
 class LimitMargin(AnswerModel):
     """The distance of a value from the nearest limit of its objective."""
 
@@ -127,8 +154,8 @@ class LimitMargin(AnswerModel):
     uncertainty_kind: str | None
     """`molecule` for the repeatability of this molecule, `class` for the usual one of such molecules, `fit` for either
     with the error of a calibration; null where the evidence does not say."""
-    isomer: ComputedIsomer | None = omitted_if_unset(None)
-    """The stereoisomer to which the value and its repeatability belong; left out where no stereo is undefined."""
+    isomer: IsomerAnswer | None
+    """The stereoisomer to which the value and its repeatability belong; null where no stereo is undefined."""
     method: MethodFigures | None
     """The method's error in `unit`; null where neither measured values nor a benchmark give it."""
 
@@ -152,8 +179,8 @@ class LimitMargin(AnswerModel):
         distance = abs(self.margin)
         spread = self.repeatability
         of_isomer = ""
-        if self.isomer is not None and self.isomer.decides_value:
-            of_isomer = f" of {self.isomer.share}"
+        if self.isomer is not None and self.isomer.computed.decides_value:
+            of_isomer = f" of {self.isomer.computed.share}"
         if self.method is None:
             text = f"{side} {_with_uncertainty(distance, spread, self.unit)}"
             if spread:
@@ -242,19 +269,22 @@ class ShownValue(AnswerModel):
     the usual one of such molecules. Null where the evidence does not say."""
     censoring: Censoring = omitted_if_unset(Censoring.NONE)
     """`below` or `above` where the value is a limit, such as one of detection; left out otherwise."""
-    isomer: ComputedIsomer | None = omitted_if_unset(None)
-    """The stereoisomer to which the value and its uncertainty belong; left out where no stereo is undefined."""
+    isomer: IsomerAnswer | None
+    """The stereoisomer to which the value and its uncertainty belong; null where no stereo is undefined."""
 
     @classmethod
     def of(cls, measured: Measured, **more: object) -> Self:
         """Creates the value from a measured one. more: the fields that `measured` does not hold."""
-        known = {"property": measured.property, "level": measured.level.label, **vars(measured.quantity), **more}
+        known = {"property": measured.property, "level": measured.level.label, **vars(measured.quantity)}
+        known |= {"isomer": IsomerAnswer.of(measured.quantity.isomer), **more}
         return cls(**{name: known[name] for name in cls.model_fields})
 
     @property
     def of_one_isomer(self) -> str:
         """The words `for one isomer of 2`, if another isomer may have another value; else empty."""
-        return f"for {self.isomer.share}" if self.isomer is not None and self.isomer.decides_value else ""
+        if self.isomer is None or not self.isomer.computed.decides_value:
+            return ""
+        return f"for {self.isomer.computed.share}"
 
     def __str__(self) -> str:
         return self.censoring.sign + value_text(self.value, self.uncertainty, self.unit)

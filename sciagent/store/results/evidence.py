@@ -5,7 +5,7 @@ Each piece of evidence has the next watermark, a number in the order of the comm
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any
@@ -175,8 +175,8 @@ def _checked(evidence: NewEvidence) -> tuple[Measured, ...]:
 
 
 _QUANTITY_COLUMNS = ("value", "unit", "uncertainty", "censoring", "n", "as_typed")
-"""The fields of a quantity that are columns. The kind of its uncertainty and the computed isomer are in the diagnostics of the
-evidence."""
+"""The fields of a quantity that are columns. The kind of its uncertainty and the computed isomer are in the diagnostics
+of the evidence."""
 
 
 def _as_read(measured: Measured) -> Measured:

@@ -208,8 +208,8 @@ def _control_counts(
 
 
 def _remarks_on_standardisation(connection: Connection, row: CampaignRow) -> tuple[str, ...]:
-    """Returns remarks on protonation states that are ambiguous or were not found, and on stereoisomers and tautomers that
-    were left out; none without a pH and without enumeration in the spec."""
+    """Returns remarks on protonation states that are ambiguous or were not found, and on stereoisomers and tautomers
+    that were left out; none without a pH and without enumeration in the spec."""
     stated = row.spec.get("standardise")
     if not isinstance(stated, Mapping):
         return ()
