@@ -80,12 +80,7 @@ class BestTable(ResultTable[BestCandidate]):
         for candidate in self:
             if candidate.reason == Reason.SAME_STRUCTURE:
                 yield f"{candidate.label} {candidate.detail}"
-        for candidate in self:
-            for name, note in standardised_notes(candidate.names).items():
-                yield f"{name or 'the row of the file'} names another form than {candidate.text}: {note}"
-        for candidate in self:
-            for line in isomer_lines(candidate.values.values()):
-                yield f"{candidate.label}: {line}"
+        yield from form_lines(self)
         yield from certainty_lines(self, self.properties)
         yield from caveat_lines(self)
         measured = _measured_columns(self, self.properties)
@@ -246,6 +241,16 @@ def certainty_lines(candidates: Sequence[BestCandidate], properties: Sequence[st
                 names_by_line.setdefault(f"at {rung}: {'; '.join(clauses)}", []).append(name)
     for line, names in names_by_line.items():
         yield f"{', '.join(names)} {line}"
+
+
+def form_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:
+    """Yields lines on the rows that name a salt or a mixture, then on the stereoisomers that were computed."""
+    for candidate in candidates:
+        for name, note in standardised_notes(candidate.names).items():
+            yield f"{name or 'the row of the file'} names another form than {candidate.text}: {note}"
+    for candidate in candidates:
+        for line in isomer_lines(candidate.values.values()):
+            yield f"{candidate.label}: {line}"
 
 
 def caveat_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:

@@ -170,12 +170,12 @@ def _write(
 ) -> str:
     """Writes a file. Returns what was written. path: None means stdout, for a text format only."""
     from sciagent.report.export import parquet_tables
-    from sciagent.report.export.spreadsheets import Selection, write_csv, write_excel
+    from sciagent.report.export.spreadsheets import TableSelection, write_csv, write_excel
     from sciagent.report.export.structure_files import write_ase, write_cif, write_sdf
     from sciagent.report.parts.export_rows import write_jsonl
 
     chosen, what, columns, hits, rows = wanted
-    selection = Selection(columns, hits, rows)
+    selection = TableSelection(columns, hits, rows)
     lines = "rows of input files" if rows else str(what)
     of_proposals = what is What.PROPOSALS
     if path and chosen is Format.ASE:

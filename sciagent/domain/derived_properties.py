@@ -276,7 +276,7 @@ class DerivedProperty:
             spread,
             censoring,
             uncertainty_kind=kind,
-            isomer=isomer_of_parts(part.isomer for part in counting),
+            isomer=isomer_of_parts(counting),
         )
         return Measured(self.definition.name, self.level, quantity)
 

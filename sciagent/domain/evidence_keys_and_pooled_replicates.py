@@ -119,7 +119,7 @@ def with_kinds_and_isomer(values: Iterable[Measured], diagnostics: Mapping[str, 
     return tuple(completed)
 
 
-def isomer_to_diagnostics(isomer: ComputedIsomer | None) -> dict[str, Any]:
+def isomer_to_diagnostics(isomer: ComputedIsomer | None) -> dict[str, Mapping[str, object]]:
     """Returns the entry of the diagnostics that states the isomer; an empty mapping without one."""
     return {} if isomer is None else {ISOMER: asdict(isomer)}
 
@@ -216,8 +216,7 @@ def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
     used = exact + contradicted_below + contradicted_above
     mean, error = pooled([q.value for q in used], [q.uncertainty for q in used])
     kind = _pooled_kind(used, error)
-    isomer = isomer_of_parts(q.isomer for q in used)
-    return Quantity(mean, exact[0].unit, error, n=n, uncertainty_kind=kind, isomer=isomer)
+    return Quantity(mean, exact[0].unit, error, n=n, uncertainty_kind=kind, isomer=isomer_of_parts(used))
 
 
 def _pooled_kind(used: Sequence[Quantity], error: float | None) -> str | None:

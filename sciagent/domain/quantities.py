@@ -59,17 +59,6 @@ class ComputedIsomer:
         return f"computed for {structure}, one of {bound}{self.possible} stereoisomers; others may have other values"
 
 
-def isomer_of_parts(isomers: Iterable[ComputedIsomer | None]) -> ComputedIsomer | None:
-    """Returns the isomer of a value that was made from several; all SMILES where they differ, None without any."""
-    known = [isomer for isomer in isomers if isomer is not None]
-    if not known:
-        return None
-    different = {isomer.smiles: isomer for isomer in known}
-    labels = {isomer.label for isomer in known}
-    label = labels.pop() if len(labels) == 1 else ""
-    return replace(known[0], smiles=" and ".join(sorted(different)), label=label)
-
-
 @dataclass(frozen=True)
 class Quantity:
     """A value with its unit and uncertainty.
@@ -107,6 +96,17 @@ class Quantity:
 
     def __str__(self) -> str:
         return self.censoring.sign + value_text(self.value, self.uncertainty, self.unit, self.as_typed)
+
+
+def isomer_of_parts(parts: Iterable[Quantity]) -> ComputedIsomer | None:
+    """Returns the isomer of a value that was made from several; all SMILES where they differ, None without any."""
+    known = [part.isomer for part in parts if part.isomer is not None]
+    if not known:
+        return None
+    smiles = {isomer.smiles for isomer in known}
+    labels = {isomer.label for isomer in known}
+    label = labels.pop() if len(labels) == 1 else ""
+    return replace(known[0], smiles=" and ".join(sorted(smiles)), label=label)
 
 
 def named_value_text(name: str, value: object) -> str:

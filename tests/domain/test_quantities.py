@@ -149,8 +149,9 @@ def test_an_isomer_says_of_how_many_it_is_one() -> None:
 
 
 def test_a_value_of_several_isomers_names_all() -> None:
-    assert isomer_of_parts([E_ISOMER, None, E_ISOMER]) == E_ISOMER
-    both = isomer_of_parts([Z_ISOMER, E_ISOMER])
+    plain, of_e, of_z = (Quantity(1.0, "eV", isomer=isomer) for isomer in (None, E_ISOMER, Z_ISOMER))
+    assert isomer_of_parts([of_e, plain, of_e]) == E_ISOMER
+    both = isomer_of_parts([of_z, of_e])
     assert both is not None
     assert (both.smiles, both.label) == ("C/C=C/C#N and C/C=C\\C#N", "")
-    assert isomer_of_parts([None]) is None
+    assert isomer_of_parts([plain]) is None

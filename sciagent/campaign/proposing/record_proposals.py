@@ -231,20 +231,14 @@ class CampaignWorkbench:
         parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
         described = self._described_candidates([entry for entry, _ in parsed])
         notes = novelty_notes(connection, self._built.subject, described)
-        parents = [entry.made.parent for entry, _ in parsed if entry.made and entry.made.parent]
-        ids = candidates.enter(connection, [*(candidate for _, candidate in parsed), *parents])
+        wholes = [entry.whole for entry, _ in parsed if entry.whole]
+        ids = candidates.enter(connection, [*(candidate for _, candidate in parsed), *wholes])
         features_of_new = {}
         for (key, features), note in zip(described, notes, strict=True):
             if note["candidate"]:  # the candidate is new to the ledger
                 features_of_new[ids[key]] = features
         remember_families(connection, self._built.subject, features_of_new)
-        aliases = []
-        for entry, candidate in parsed:
-            whole = entry.made.parent if entry.made else None  # the text stands for all its forms together
-            aliases.append((ids[(whole or candidate).key], entry.given.text))
-        candidates.enter_aliases(connection, [(id_, text) for id_, text in aliases if text])
-        names = [(ids[candidate.key], entry.names) for entry, candidate in parsed]
-        candidates.enter_names(connection, self._built.row.id, names)
+        self._write_texts_and_names(connection, parsed, ids)
         present = candidate_standings.members(connection, self._built.row.id, list(ids.values()))
         for (entry, candidate), note in zip(parsed, notes, strict=True):
             entry.novelty = note
@@ -253,6 +247,21 @@ class CampaignWorkbench:
         fresh = self._write_proposals(connection, ids)
         self._write_parents(connection, fresh)
         self._write_results(connection, fresh, ids)
+
+    def _write_texts_and_names(
+        self, connection: Connection, parsed: Sequence[tuple[BenchEntry, Candidate]], ids: Mapping[str, int]
+    ) -> None:
+        """Writes the texts under which candidates were proposed, and the names in their rows of files.
+
+        A text stands for all its stereoisomers and tautomers together, not for one of them."""
+        texts = []
+        for entry, candidate in parsed:
+            if entry.given.text:
+                named = entry.whole or candidate
+                texts.append((ids[named.key], entry.given.text))
+        candidates.enter_aliases(connection, texts)
+        names = [(ids[candidate.key], entry.names) for entry, candidate in parsed]
+        candidates.enter_names(connection, self._built.row.id, names)
 
     def _described_candidates(self, entries: Sequence[BenchEntry]) -> list[tuple[str, Features]]:
         """Returns key, family and fingerprint of the candidates of parsed proposals."""
@@ -370,17 +379,16 @@ class CampaignWorkbench:
         """Writes the parents of the new candidates, as far as the ledger knows them. The parent of a stereoisomer or
         tautomer is the molecule that was proposed; the stated parents are those of that molecule."""
         stated_keys = set(chain.from_iterable(new.entry.given.parents for new in fresh))
-        whole_keys = {new.entry.made.parent.key for new in fresh if new.entry.made and new.entry.made.parent}
+        whole_keys = {new.entry.whole.key for new in fresh if new.entry.whole}
         known = candidates.ids_of(connection, stated_keys | whole_keys)
         rows = []
         for new in fresh:
-            made = new.entry.made
-            if made is not None and made.parent is not None:
+            if new.entry.made and new.entry.whole:
                 row = {
                     "candidate_id": new.id,
-                    "parent_id": known[made.parent.key],
+                    "parent_id": known[new.entry.whole.key],
                     "proposal_id": new.proposal_id,
-                    "operation": made.operation,
+                    "operation": new.entry.made.operation,
                 }
                 rows.append(row)
             for key in dict.fromkeys(new.entry.given.parents):

@@ -175,6 +175,11 @@ class BenchEntry:
     """The candidate's notation; empty if the text was refused."""
 
     @property
+    def whole(self) -> Candidate | None:
+        """The proposed molecule, of which the candidate is a stereoisomer or tautomer; None if it is the molecule."""
+        return self.made.parent if self.made is not None else None
+
+    @property
     def names(self) -> Mapping[str, str]:
         """The names of the proposal's row, with a remark under STANDARDISED if they name another substance."""
         if self.made is None or not self.made.row_note:

@@ -84,7 +84,7 @@ class SheetColumn:
     """Returns the cell of a candidate: a number, a text, a truth value or None."""
 
 
-class Selection(NamedTuple):
+class TableSelection(NamedTuple):
     """The lines and columns of a table of candidates."""
 
     columns: str | None
@@ -95,8 +95,8 @@ class Selection(NamedTuple):
     """Whether each row of the campaign's files has a line of its own, joined to the results of its candidate."""
 
 
-COMPLETE = Selection(ALL_COLUMNS)
-SHORT = Selection(columns=None)
+COMPLETE = TableSelection(ALL_COLUMNS)
+SHORT = TableSelection(columns=None)
 # a number as people write it, without leading zeros, which would be an identifier
 _NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][+-]?\d{1,2})?")
 
@@ -229,7 +229,11 @@ def _is_censored(connection: Connection, row: CampaignRow, column: MeasuredColum
 
 
 def write_csv(
-    connection: Connection, row: CampaignRow, file: IO[str], proposed: bool = False, selection: Selection = COMPLETE
+    connection: Connection,
+    row: CampaignRow,
+    file: IO[str],
+    proposed: bool = False,
+    selection: TableSelection = COMPLETE,
 ) -> int:
     """Writes a row per candidate in order of arrival, per row of the campaign's files, or per proposal. Returns the
     number of rows.
@@ -252,7 +256,7 @@ def _proposal_lines(connection: Connection, row: CampaignRow) -> Iterator[Sequen
         yield list(proposal.values())
 
 
-def _candidate_lines(connection: Connection, row: CampaignRow, selection: Selection) -> Iterator[Sequence[Any]]:
+def _candidate_lines(connection: Connection, row: CampaignRow, selection: TableSelection) -> Iterator[Sequence[Any]]:
     """Yields the headings, then the cells of each line."""
     row_fields, wanted = _headings(connection, row, selection)
     yield [column.heading for column in (*row_fields.values(), *wanted)]
@@ -261,7 +265,7 @@ def _candidate_lines(connection: Connection, row: CampaignRow, selection: Select
 
 
 def _headings(
-    connection: Connection, row: CampaignRow, selection: Selection
+    connection: Connection, row: CampaignRow, selection: TableSelection
 ) -> tuple[dict[str, SheetColumn], list[SheetColumn]]:
     """Returns the columns of the rows of files by field, which are none unless each row has a line, and the columns of
     candidates."""
@@ -307,7 +311,7 @@ BOND_LENGTH = 22  # pixels
 _MAX_CELL_TEXT = 32_000  # characters
 
 
-def write_excel(connection: Connection, row: CampaignRow, path: Path, selection: Selection = SHORT) -> int:
+def write_excel(connection: Connection, row: CampaignRow, path: Path, selection: TableSelection = SHORT) -> int:
     """Writes the candidates, the best first, and a second sheet that explains the columns. Returns the number of rows.
 
     Raises UsageError for more lines than a worksheet holds.

@@ -11,7 +11,7 @@ import pytest
 
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import UsageError
-from sciagent.report.export.spreadsheets import Selection, chosen_columns, write_csv, write_excel
+from sciagent.report.export.spreadsheets import TableSelection, chosen_columns, write_csv, write_excel
 from sciagent.report.parts.export_rows import FIXED_COLUMNS
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
@@ -21,7 +21,7 @@ from tests.support.reported import GFN2, PBE0, Maker, gap
 def table(made: Maker, asked: str | None = None, hits: bool = False) -> list[dict[str, str]]:
     text = io.StringIO()
     with made.ledger.read() as connection:
-        n = write_csv(connection, made.row, text, selection=Selection(asked, hits))
+        n = write_csv(connection, made.row, text, selection=TableSelection(asked, hits))
     rows = list(csv.DictReader(io.StringIO(text.getvalue())))
     assert len(rows) == n
     return rows
@@ -88,8 +88,8 @@ def test_each_row_of_a_file_has_a_line_with_its_own_cells_and_numbers_as_numbers
         ]
         candidates.enter_names(connection, made.row.id, names)
         text = io.StringIO()
-        n = write_csv(connection, made.row, text, selection=Selection("smiles", rows=True))
-        write_excel(connection, made.row, tmp_path / "a.xlsx", Selection("smiles,hit", rows=True))
+        n = write_csv(connection, made.row, text, selection=TableSelection("smiles", rows=True))
+        write_excel(connection, made.row, tmp_path / "a.xlsx", TableSelection("smiles,hit", rows=True))
     lines = list(csv.reader(io.StringIO(text.getvalue())))
     expected = [["007", "12.5", "CCO"], ["A-2", "-30", "CCO"], ["A-3", "on request", "CCN"], ["", "", "CCC"]]
     assert (n, lines[0], lines[1:]) == (4, ["id", "price", "smiles"], expected)
