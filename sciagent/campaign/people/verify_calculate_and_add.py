@@ -47,7 +47,7 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     RungAnswer,
     ShownValue,
 )
-from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, smiles_of
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, STANDARDISED, smiles_of
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.display_units import Units, in_chosen_units
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
@@ -251,15 +251,20 @@ def _calculated(
     """Returns the answer of the last rung on a molecule, or of the first rung without a value."""
     text = molecule.text
     subject = subject_for(rungs[-1].verifier.name)
-    given = {field: (name,) for field, name in molecule.names.items()}
+    names = dict(molecule.names)
+    given = {field: (name,) for field, name in names.items()}
     try:
-        candidate = subject.read(text)
+        made = subject.reading().apply(text)
     except InvalidCandidateError as error:
         why = molecule.fault or error.detail
         return CalculatedCandidate(text=text, names=given, outcome=Outcome.REFUSED, reason=error.reason, detail=why)
+    candidate = made.candidate
+    if names and made.row_note:
+        names[STANDARDISED] = made.row_note
+        given[STANDARDISED] = (made.row_note,)
     with ledger.begin() as connection:
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
-        candidates.enter_names(connection, None, [(candidate_id, molecule.names)])
+        candidates.enter_names(connection, None, [(candidate_id, names)])
     for rung in rungs:
         answer, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
         if answer.outcome is not Outcome.OK:

@@ -11,9 +11,11 @@ import sqlalchemy as sa
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.campaign.people.find_candidate import resolve
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.proposer_interfaces import ProposalIn
+from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.candidates import names_of
@@ -99,6 +101,8 @@ def test_each_stereoisomer_of_a_text_is_a_candidate_whose_parent_is_the_text(led
         lineages = {tuple(row) for row in connection.execute(query)}
         members = connection.execute(sa.select(sa.func.count()).select_from(t.campaign_candidate)).scalar_one()
         [remark] = counts(connection, made.row).notes
+        with pytest.raises(UsageError, match="names 2 candidates"):
+            resolve(connection, made.row, "CC=CC#N")
     assert lineages == {("isomer", "CC=CC#N", 2), ("isomer", "CC(Cl)C(C)Br", 3)}
     assert members == 6, "the parents are no candidates of the campaign"
     assert remark.startswith("standardise: 1 molecule has more stereoisomers or tautomers than `most`")
