@@ -15,8 +15,14 @@ from sciagent.api import notebook_html
 from sciagent.api.notebook_tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal_tables_and_signals import records_table
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, ImportedValue, LimitMargin, ShownValue
-from sciagent.domain.candidate_and_its_names_in_files import name_cells
+from sciagent.domain.answers.candidate_and_value_answers import (
+    BestCandidate,
+    ImportedValue,
+    LimitMargin,
+    ShownValue,
+    isomer_lines,
+)
+from sciagent.domain.candidate_and_its_names_in_files import name_cells, standardised_notes
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.worth import percent_of
@@ -60,12 +66,13 @@ class BestTable(ResultTable[BestCandidate]):
 
     def notes(self) -> Iterator[str]:
         """Yields lines on candidates that miss all ranges, on candidates that relaxed to the structure of another one,
-        on uncertainties, on estimated geometries, on imported values, and on verdicts that a measurement
-        contradicts."""
+        on rows that name a salt or a mixture, on the stereoisomers that were computed, on uncertainties, on estimated
+        geometries, on imported values, and on verdicts that a measurement contradicts."""
         yield from self.unranked()
         for candidate in self:
             if candidate.reason == Reason.SAME_STRUCTURE:
                 yield f"{candidate.label} {candidate.detail}"
+        yield from form_lines(self)
         yield from certainty_lines(self, self.properties)
         yield from caveat_lines(self)
         measured = _measured_columns(self, self.properties)
@@ -228,6 +235,16 @@ def certainty_lines(candidates: Sequence[BestCandidate], properties: Sequence[st
         yield f"{', '.join(names)} {line}"
 
 
+def form_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:
+    """Yields lines on the rows that name a salt or a mixture, then on the stereoisomers that were computed."""
+    for candidate in candidates:
+        for name, note in standardised_notes(candidate.names).items():
+            yield f"{name or 'the row of the file'} names another form than {candidate.text}: {note}"
+    for candidate in candidates:
+        for line in isomer_lines(candidate.values.values()):
+            yield f"{candidate.label}: {line}"
+
+
 def caveat_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:
     """Yields a line on all candidates whose proposed geometry is an estimate of the same kind."""
     labels_by_caveat: dict[str, list[str]] = {}
@@ -246,7 +263,9 @@ def _repeatability(candidates: Sequence[BestCandidate], name: str, rung: str) ->
     values = [candidate.values[name] for candidate in candidates if name in candidate.values]
     kinds = {value.uncertainty_kind for value in values if value.rung == rung and value.uncertainty}
     if kinds:
-        yield repeatability_text(one_of(kinds), subject_of(candidates[0].kind).words)
+        is_of_one_isomer = any(value.of_one_isomer for value in values if value.rung == rung)
+        end = "; a value is that of one isomer where the stereo is undefined" if is_of_one_isomer else ""
+        yield f"{repeatability_text(one_of(kinds), subject_of(candidates[0].kind).words)}{end}"
 
 
 def _method(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:

@@ -562,6 +562,13 @@ class Campaign:
         proposals = map(ProposalIn, texts)
         return ResultTable(self.entering(proposals, reason), f"Added to {self.name}")
 
+    def proposals_of_file(self, file: Path, column: str | None = None) -> Iterator[ProposalIn]:
+        """Yields the structures of a file for `entering`; of the campaign's own file only the rows that were added at
+        its end. column: with the structures; None means that of the campaign, or the subject's."""
+        from sciagent.campaign.people.verify_calculate_and_add import proposals_of_file
+
+        return proposals_of_file(self._for_people(), file, column)
+
     def entering(
         self, proposals: Iterable[ProposalIn], reason: str, who: str | None = None
     ) -> Iterator[AddedCandidate]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from sciagent.inputs.open_input import open_input
 
 MAX_LINE = 1_000_000
 """Longest line, in bytes; the rest is read as another line."""
+_GROUPS = re.compile(r"\s*\|[^|]*\|")
 MAX_NAME = 200
 """Characters kept of a name or remark."""
 
@@ -128,10 +130,14 @@ def csv_fault(path: Path, lines_read: int, error: csv.Error) -> InputFileError:
 
 
 def _smi(path: Path) -> Iterator[StructureRecord]:
-    """Yields the records of a smi file: a SMILES in each line, and a name after a blank or a tab."""
+    """Yields the records of a smi file: a SMILES or CXSMILES in each line, and a name after a blank or a tab."""
     texts = (line.strip() for line in _lines(path) if line.strip() and not line.startswith("#"))
     for number, text in enumerate(texts):
         head, _, name = text.partition(" " if " " in text else "\t")
+        groups = _GROUPS.match(name)
+        if groups:  # the enhanced stereo groups of a CXSMILES belong to the structure
+            head = f"{head} {groups[0].strip()}"
+            name = name[groups.end() :]
         yield StructureRecord(number, head, names_in({"name": name}, ("name",)))
 
 
@@ -139,6 +145,7 @@ def _sdf(path: Path, keep: Sequence[str]) -> Iterator[StructureRecord]:
     """Yields the records of an sdf file. keep: data fields whose texts stay with the molecule."""
     from rdkit import Chem
 
+    from sciagent.chemistry.isomers_and_tautomers import cxsmiles
     from sciagent.chemistry.rdkit_messages import rdkit_messages
 
     with open_input(path) as file, rdkit_messages():
@@ -149,4 +156,4 @@ def _sdf(path: Path, keep: Sequence[str]) -> Iterator[StructureRecord]:
                 continue
             fields = {name: mol.GetProp(name) for name in keep if mol.HasProp(name)}
             fields["name"] = mol.GetProp("_Name") if mol.HasProp("_Name") else ""
-            yield StructureRecord(number, Chem.MolToSmiles(mol), names_in(fields, tuple(fields)))
+            yield StructureRecord(number, cxsmiles(mol), names_in(fields, tuple(fields)))

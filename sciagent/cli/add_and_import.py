@@ -18,8 +18,8 @@ from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
+    from sciagent.api.campaign import Campaign
     from sciagent.campaign.people.verify_calculate_and_add import AddedCandidate
-    from sciagent.chemistry.subjects.base import Subject
     from sciagent.domain.proposer_interfaces import ProposalIn
 
 MAX_TEXT = 80  # characters of a candidate's text in a line
@@ -45,18 +45,19 @@ def add(
 ) -> None:
     """Bring candidates of your own into a campaign. They are parsed, screened and gated as any other proposal.
 
+    Of the file of the campaign's own screen only the rows are added that are new at its end, with the columns it keeps.
+
     Exit code 1 if any of them could not be read.
     """
     from sciagent.api.campaign import Campaign
     from sciagent.campaign.people.amend_pause_stop_and_resume import driver_line
-    from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 
     if not candidates and file is None:
         raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
     opened = Campaign.open(campaign, open_ledger(ledger))
     rows = []
     counts = {"new": 0, "duplicate": 0, "refused": 0}
-    proposals = _proposals(subject_of(opened.spec.subject), candidates or [], file, column)
+    proposals = _proposals(opened, candidates or [], file, column)
     for added in opened.entering(proposals, reason, as_who):  # adds them one by one
         counts[added.status] += 1
         if json:
@@ -71,13 +72,13 @@ def add(
         raise typer.Exit(Exit.FAILED)
 
 
-def _proposals(subject: Subject, texts: list[str], file: Path | None, column: str | None) -> Iterator[ProposalIn]:
+def _proposals(campaign: Campaign, texts: list[str], file: Path | None, column: str | None) -> Iterator[ProposalIn]:
     """Yields the candidates of the command line, then the candidates of the file."""
     from sciagent.domain.proposer_interfaces import ProposalIn
 
     yield from map(ProposalIn, structures(texts))
     if file is not None:
-        yield from (ProposalIn(record.text, names=record.names) for record in subject.records(file, column))
+        yield from campaign.proposals_of_file(file, column)
 
 
 def _line(added: AddedCandidate) -> str:
@@ -89,7 +90,8 @@ def _line(added: AddedCandidate) -> str:
         standing += f" ({added.reason}: {added.detail})"
     status = "new" if added.status == "new" else "there"
     short_key = (added.key or "")[:KEY_DIGITS]
-    return f"{status:<10} {short_key}  {text}: {standing}"
+    made = f" -> {added.candidate} ({added.note})" if added.note else ""
+    return f"{status:<10} {short_key}  {text}{made}: {standing}"
 
 
 def import_(

@@ -63,6 +63,7 @@ def export(
         None, "--columns", metavar="all|NAME,...", help="csv, xlsx: all, or such as smiles,dft.dipole; default: short."
     ),
     hits: bool = typer.Option(False, "--hits", help="Hits only."),
+    rows: bool = typer.Option(False, "--rows", help="csv, xlsx: a line for each row of the campaign's input files."),
     authors: list[str] | None = typer.Option(
         None, "--author", metavar="NAME", help='RO-Crate: "NAME" or "NAME <ORCID URL>"; default: you.'
     ),
@@ -78,7 +79,7 @@ def export(
 
     ending = output.suffix.lower() if output else ""
     chosen = format or ENDINGS.get(ending, Format.CSV)
-    wanted = Wanted(chosen, what, columns, hits)
+    wanted = Wanted(chosen, what, columns, hits, rows)
     _check(wanted, output)
     opened = open_ledger(ledger)
     with opened.read() as connection:
@@ -109,6 +110,8 @@ class Wanted(NamedTuple):
     """`all`, names with commas, or None for the short table."""
     hits: bool
     """Whether only hits are written."""
+    rows: bool
+    """Whether each row of the campaign's input files has a line of its own."""
 
 
 def _check(wanted: Wanted, output: Path | None) -> None:
@@ -122,6 +125,10 @@ def _check(wanted: Wanted, output: Path | None) -> None:
     if wanted.columns is not None and (of_proposals or chosen not in WITH_COLUMNS):
         formats = " or ".join(WITH_COLUMNS)
         raise UsageError(f"--columns goes with candidates as {formats}; other formats have all values")
+    if wanted.rows and (wanted.what is not What.CANDIDATES or chosen not in WITH_COLUMNS):
+        raise UsageError(
+            f"--rows goes with candidates as {' or '.join(WITH_COLUMNS)}; others have one entry for each candidate"
+        )
     if wanted.hits and (of_proposals or chosen is Format.ROCRATE):
         raise UsageError("--hits goes with candidates in a table or a file of structures")
     if output is not None:
@@ -163,23 +170,25 @@ def _write(
 ) -> str:
     """Writes a file. Returns what was written. path: None means stdout, for a text format only."""
     from sciagent.report.export import parquet_tables
-    from sciagent.report.export.spreadsheets import write_csv, write_excel
+    from sciagent.report.export.spreadsheets import TableSelection, write_csv, write_excel
     from sciagent.report.export.structure_files import write_ase, write_cif, write_sdf
     from sciagent.report.parts.export_rows import write_jsonl
 
-    chosen, what, columns, hits = wanted
+    chosen, what, columns, hits, rows = wanted
+    selection = TableSelection(columns, hits, rows)
+    lines = "rows of input files" if rows else str(what)
     of_proposals = what is What.PROPOSALS
     if path and chosen is Format.ASE:
         n, n_left_out = write_ase(connection, row, artifacts, path, hits)
         return f"{n} candidates with a geometry ({n_left_out} without a geometry are left out)"
     if path and chosen is Format.XLSX:
-        return f"{write_excel(connection, row, path, columns, hits)} {what}"
+        return f"{write_excel(connection, row, path, selection)} {lines}"
     if path and chosen is Format.PARQUET:
         if of_proposals:
-            rows = parquet_tables.proposal_rows(connection, row)
+            table_rows = parquet_tables.proposal_rows(connection, row)
         else:
-            rows = parquet_tables.candidate_rows(connection, row, hits)
-        return f"{rows.write(path)} {what}"
+            table_rows = parquet_tables.candidate_rows(connection, row, hits)
+        return f"{table_rows.write(path)} {what}"
     output = path.open("w", encoding="utf-8", newline="") if path else nullcontext(sys.stdout)
     with output as file:
         if chosen is Format.SDF:
@@ -190,4 +199,4 @@ def _write(
             return f"{n} crystals, {n_relaxed} of them with a relaxed cell,"
         if chosen is Format.JSONL:
             return f"{write_jsonl(connection, row, file, of_proposals, hits)} {what}"
-        return f"{write_csv(connection, row, file, of_proposals, columns, hits)} {what}"
+        return f"{write_csv(connection, row, file, of_proposals, selection)} {lines}"

@@ -216,6 +216,8 @@ def _drive(
     entered = campaign.enter()
     for line in entered.amendments:
         say(f"amended: {line}")
+    for line in entered.grown:
+        say(line)
     spec = entered.built.spec
     if spec.safety_note:
         say(spec.safety_note)

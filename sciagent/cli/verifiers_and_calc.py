@@ -204,6 +204,7 @@ def calc(
     Exit codes: 0 each molecule has its numbers, 1 at least one has none.
     """
     from sciagent.api.calc_and_answer_tables import answers_of
+    from sciagent.domain.answers.candidate_and_value_answers import isomer_lines
 
     if not smiles and file is None:
         raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
@@ -224,6 +225,7 @@ def calc(
             failures.append(f"{answer.text or 'nothing'}: {answer.outcome} ({answer.reason}): {answer.detail}")
         elif answer.detail:
             remarks.append(f"{answer.text}: {answer.detail}")
+        remarks += [f"{answer.text}: {line}" for line in isomer_lines(answer.values)]
     reused = sum(answer.reused for answer in answers)
     notes = [f"{plural(reused, 'candidate')} known already, at no cost"] if reused else []
     put_answer(answers, json, _parts(verifier, answers), *failures, *remarks, *notes)

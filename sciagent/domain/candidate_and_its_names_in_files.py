@@ -78,6 +78,9 @@ MISSING = "n/a"
 """Stands for an empty cell of a row, where another row of the candidate has a text in the same column."""
 IMPORTED_PREFIX = "imported."
 """Beginning of the fields of files with values. They are remarks, and never replace the campaign's own names."""
+STANDARDISED = "standardised"
+"""Field that says in which way the candidate differs from the substance that the row names: a salt's counter-ion was
+removed, or the row is a mixture of stereoisomers. It is no name."""
 IDENTIFIERS = ("id", "identifier", "name", "title", "compound", "compound_id", "molecule_id", "cas", "catalogue_number")
 """Headers of columns that hold a molecule's name, in order of preference; so does any header that ends in `_id`."""
 
@@ -134,6 +137,15 @@ def name_rows(names: Names) -> list[dict[str, str]]:
     return rows
 
 
+def source_rows(names: Names) -> list[dict[str, str]]:
+    """Returns {field: text} of each row of the campaign's own files that names the candidate, without empty cells."""
+    own = {field: texts for field, texts in names.items() if not field.startswith(IMPORTED_PREFIX)}
+    rows = []
+    for row in name_rows(own):
+        rows.append({field: text for field, text in row.items() if text != MISSING})
+    return rows
+
+
 def identifier_text(names: Names) -> str:
     """Returns the different texts of the field that looks like an identifier, else of the first field.
 
@@ -141,7 +153,10 @@ def identifier_text(names: Names) -> str:
     """
     if not names:
         return ""
-    texts = dict.fromkeys(names[_identifier(list(names))])
+    identifier = _identifier(list(names))
+    if identifier is None:
+        return ""
+    texts = dict.fromkeys(names[identifier])
     present = tuple(text for text in texts if text != MISSING)
     return _cell(present or (MISSING,))
 
@@ -155,7 +170,7 @@ def name_cells(names: Names, fields: Sequence[str]) -> dict[str, str]:
     if not fields:
         return {}
     identifier = _identifier(fields)
-    cells = {"name": _cell(names.get(identifier, ()))}
+    cells = {} if identifier is None else {"name": _cell(names.get(identifier, ()))}
     for field in fields:
         if field != identifier:
             cells[f"name.{field}"] = _cell(names.get(field, ()))
@@ -169,13 +184,30 @@ def _cell(texts: Sequence[str]) -> str:
     return "; ".join(f'"{text}"' if ";" in text else text for text in texts)
 
 
-def _identifier(fields: Sequence[str]) -> str:
-    """Returns the first field that looks like an identifier, else the first field.
+def standardised_notes(names: Names) -> dict[str, str]:
+    """Returns {name of the row: in which way the candidate differs from what the row names}, of the rows where it
+    does. A row without a name has an empty one."""
+    notes: dict[str, str] = {}
+    for prefix in ("", IMPORTED_PREFIX):
+        own = {field: texts for field, texts in names.items() if field.startswith(IMPORTED_PREFIX) == bool(prefix)}
+        identifier = _identifier(list(own))
+        for place, note in enumerate(own.get(f"{prefix}{STANDARDISED}", ())):
+            if note != MISSING:
+                name = "" if identifier is None else own[identifier][place]
+                notes["" if name == MISSING else name] = note
+    return notes
+
+
+def _identifier(fields: Sequence[str]) -> str | None:
+    """Returns the first field that looks like an identifier, else the first field; None without a field of names.
 
     A field of a file with values counts only if all fields are of such files.
     """
-    own = [field for field in fields if not field.startswith(IMPORTED_PREFIX)]
-    fields_by_column = {field.removeprefix(IMPORTED_PREFIX): field for field in own or fields}
+    named = [field for field in fields if field.removeprefix(IMPORTED_PREFIX) != STANDARDISED]
+    own = [field for field in named if not field.startswith(IMPORTED_PREFIX)]
+    fields_by_column = {field.removeprefix(IMPORTED_PREFIX): field for field in own or named}
+    if not fields_by_column:
+        return None
     columns = list(fields_by_column)
     identifiers = identifier_columns(columns) or columns
     return fields_by_column[identifiers[0]]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from sciagent.domain.evidence_keys_and_pooled_replicates import CLASS, MOLECULE, Measured, content_hash
 from sciagent.domain.properties_and_levels import BUILT_IN, Level, Property, properties
-from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.domain.quantities import Censoring, Quantity, isomer_of_parts
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.units import in_base_units
 from sciagent.errors import UsageError
@@ -270,7 +270,14 @@ class DerivedProperty:
         spread = _spread([(part[0], slope, values[part].uncertainty) for part, slope in slopes.items()])
         counting = [values[part] for part, slope in slopes.items() if slope]
         kind = _kind(counting) if spread else None
-        quantity = Quantity(result.value * to_unit, self.definition.unit, spread, censoring, uncertainty_kind=kind)
+        quantity = Quantity(
+            result.value * to_unit,
+            self.definition.unit,
+            spread,
+            censoring,
+            uncertainty_kind=kind,
+            isomer=isomer_of_parts(counting),
+        )
         return Measured(self.definition.name, self.level, quantity)
 
 

@@ -9,19 +9,21 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level
-from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.domain.quantities import Censoring, ComputedIsomer, Quantity, isomer_of_parts
 
 NO_INPUTS = ""
 """The hash of inputs of a result that has no inputs."""
 UNCERTAINTY_KIND = "uncertainty_kind"
 """Key of the diagnostics under which a verifier states the kind of each property's uncertainty."""
+ISOMER = "isomer"
+"""Key of the diagnostics under which a verifier states the stereoisomer that it computed."""
 MOLECULE = "molecule"
 CLASS = "class"
 """Kinds of uncertainties: the spread over conformers, seeds or replicates of this molecule (MOLECULE), and the usual
@@ -97,18 +99,43 @@ class Measured:
     quantity: Quantity
 
 
-def with_uncertainty_kinds(values: Iterable[Measured], stated: object) -> tuple[Measured, ...]:
-    """Returns the values with the kinds of their uncertainties. A value without uncertainty gets no kind.
+def with_kinds_and_isomer(values: Iterable[Measured], diagnostics: Mapping[str, object]) -> tuple[Measured, ...]:
+    """Returns the values with the kinds of their uncertainties and the stereoisomer that was computed. A value without
+    uncertainty gets no kind.
 
-    stated: the diagnostics' entry UNCERTAINTY_KIND, {property: kind}; anything of another form is ignored."""
+    diagnostics: those of the evidence, with the entries UNCERTAINTY_KIND, {property: kind}, and ISOMER, the fields of a
+    `ComputedIsomer`. An entry of another form is ignored."""
+    stated = diagnostics.get(UNCERTAINTY_KIND)
     kinds = stated if isinstance(stated, Mapping) else {}
-    values_with_kinds: list[Measured] = []
+    isomer = isomer_from_diagnostics(diagnostics.get(ISOMER))
+    completed: list[Measured] = []
     for value in values:
         kind = kinds.get(value.property)
         if value.quantity.uncertainty and kind in (MOLECULE, CLASS):
             value = replace(value, quantity=replace(value.quantity, uncertainty_kind=kind))
-        values_with_kinds.append(value)
-    return tuple(values_with_kinds)
+        if isomer is not None:
+            value = replace(value, quantity=replace(value.quantity, isomer=isomer))
+        completed.append(value)
+    return tuple(completed)
+
+
+def isomer_to_diagnostics(isomer: ComputedIsomer | None) -> dict[str, Mapping[str, object]]:
+    """Returns the entry of the diagnostics that states the isomer; an empty mapping without one."""
+    return {} if isomer is None else {ISOMER: asdict(isomer)}
+
+
+def isomer_from_diagnostics(stated: object) -> ComputedIsomer | None:
+    """Returns the isomer of the diagnostics' entry ISOMER; None for anything of another form."""
+    match stated:
+        case {
+            "smiles": str(smiles),
+            "label": str(label),
+            "possible": int(possible),
+            "different": int(different),
+            "is_upper_bound": bool(is_upper_bound),
+        }:
+            return ComputedIsomer(smiles, label, possible, different, is_upper_bound)
+    return None
 
 
 class HasMeasured(Protocol):
@@ -188,7 +215,8 @@ def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
     contradicted_above = [q for q in above if q.value > mean]
     used = exact + contradicted_below + contradicted_above
     mean, error = pooled([q.value for q in used], [q.uncertainty for q in used])
-    return Quantity(mean, exact[0].unit, error, n=n, uncertainty_kind=_pooled_kind(used, error))
+    kind = _pooled_kind(used, error)
+    return Quantity(mean, exact[0].unit, error, n=n, uncertainty_kind=kind, isomer=isomer_of_parts(used))
 
 
 def _pooled_kind(used: Sequence[Quantity], error: float | None) -> str | None:

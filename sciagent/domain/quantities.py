@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -23,6 +23,40 @@ class Censoring(StrEnum):
     def sign(self) -> str:
         """The sign written before a censored value: `< ` or `> `; empty for an exact value."""
         return {"below": "< ", "above": "> "}.get(self, "")
+
+
+@dataclass(frozen=True)
+class ComputedIsomer:
+    """The stereoisomer for which a value was computed, of a candidate that leaves its stereo partly undefined."""
+
+    smiles: str
+    """Isomeric SMILES, from the geometry; several with ` and ` between them where the parts of a value have several."""
+    label: str
+    """`E` or `Z` of the double bonds, where only double bonds were undefined; else empty."""
+    possible: int
+    """Number of stereoisomers that the candidate leaves open."""
+    different: int
+    """Their number with each pair of mirror images counted once, since the values of mirror images are equal."""
+    is_upper_bound: bool = False
+    """Whether there may be fewer than `possible`."""
+
+    @property
+    def decides_value(self) -> bool:
+        """Whether another isomer may have another value."""
+        return self.different > 1
+
+    @property
+    def share(self) -> str:
+        """The words `one isomer of 2`."""
+        bound = "up to " if self.is_upper_bound else ""
+        return f"one isomer of {bound}{self.possible}"
+
+    def __str__(self) -> str:
+        if not self.decides_value:
+            return f"computed for {self.smiles}, one of {self.possible} mirror images with equal values"
+        structure = f"{self.label} ({self.smiles})" if self.label else self.smiles
+        bound = "up to " if self.is_upper_bound else ""
+        return f"computed for {structure}, one of {bound}{self.possible} stereoisomers; others may have other values"
 
 
 @dataclass(frozen=True)
@@ -48,6 +82,9 @@ class Quantity:
     """The origin of the uncertainty: `molecule` for the spread over conformers, seeds or replicates of this molecule,
     `class` for the usual spread of similar molecules, `fit` for one of the two together with the error of a
     calibration; None if the evidence does not say. It is kept with the evidence's diagnostics, not with the value."""
+    isomer: ComputedIsomer | None = field(default=None, compare=False)
+    """The stereoisomer to which value and uncertainty belong; None if the candidate leaves no stereo undefined, or if
+    the value comes from no geometry. It is kept with the evidence's diagnostics, not with the value."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):
@@ -59,6 +96,17 @@ class Quantity:
 
     def __str__(self) -> str:
         return self.censoring.sign + value_text(self.value, self.uncertainty, self.unit, self.as_typed)
+
+
+def isomer_of_parts(parts: Iterable[Quantity]) -> ComputedIsomer | None:
+    """Returns the isomer of a value that was made from several; all SMILES where they differ, None without any."""
+    known = [part.isomer for part in parts if part.isomer is not None]
+    if not known:
+        return None
+    smiles = {isomer.smiles for isomer in known}
+    labels = {isomer.label for isomer in known}
+    label = labels.pop() if len(labels) == 1 else ""
+    return replace(known[0], smiles=" and ".join(sorted(smiles)), label=label)
 
 
 def named_value_text(name: str, value: object) -> str:

@@ -257,6 +257,23 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def length_of_beginning(path: Path, sha256: str) -> int | None:
+    """Returns how many bytes at the beginning of a file, up to the end of a line, have this SHA-256; None if none have.
+
+    So a file is recognised to which lines were added at its end. Raises OSError."""
+    digest = hashlib.sha256()
+    length = 0
+    with path.open("rb") as stream:
+        for line in stream:
+            content = line.rstrip(b"\r\n")
+            for part in (content, line[len(content) :]):  # the last line may have had no line feed
+                digest.update(part)
+                length += len(part)
+                if digest.hexdigest() == sha256:
+                    return length
+    return None
+
+
 PROPOSER_RUNS = "proposer_runs"
 """Key of the context of a validation: whether the campaign's proposer will run; without the key, it will."""
 

@@ -13,7 +13,7 @@ from datetime import datetime
 
 from sciagent.chemistry.subjects.base import Words
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.answers.candidate_and_value_answers import EvidenceValue, PropertyValue
+from sciagent.domain.answers.candidate_and_value_answers import EvidenceValue, PropertyValue, isomer_lines
 from sciagent.domain.answers.explanation import (
     CampaignStory,
     DecisionStory,
@@ -44,8 +44,8 @@ VERDICTS = {
 # part of the reason of a `priced` decision; only the verbose text has it
 _INDEX_AND_PRICE = re.compile(r", index \S+ at price [^;\s]+")
 UNCERTAINTY_NOTES = {
-    "class": " (± over {words.repeats}, usual for such {words.many})",
-    "molecule": " (± over {words.repeats} of this {words.one})",
+    "class": "± over {words.repeats}, usual for such {words.many}",
+    "molecule": "± over {words.repeats} of this {words.one}",
 }
 """{kind of the uncertainty: text behind the value}; {words} are the words of the subject."""
 JOB_STATES = {
@@ -381,6 +381,8 @@ def _values(
         yield Paragraph(_value(value, words, with_level=not has_heading), depth=depth)
     if n_left_out > 0:
         yield Paragraph(f"and {n_left_out} more value{'' if n_left_out == 1 else 's'}", depth=2)
+    for line in isomer_lines(values):
+        yield Paragraph(line, depth=2)
 
 
 def _value(value: PropertyValue, words: Words, with_level: bool = True) -> str:
@@ -389,7 +391,9 @@ def _value(value: PropertyValue, words: Words, with_level: bool = True) -> str:
     if value.uncertainty is None:
         note = ", uncertainty unknown"
     elif value.uncertainty > 0:
-        note = UNCERTAINTY_NOTES.get(value.uncertainty_kind or "", "").format(words=words)
+        kind = UNCERTAINTY_NOTES.get(value.uncertainty_kind or "", "").format(words=words)
+        clauses = [clause for clause in (kind, value.of_one_isomer) if clause]
+        note = f" ({', '.join(clauses)})" if clauses else ""
     text = value.line() if with_level else named_value_text(value.property, value)
     return f"{text}{note}"
 

@@ -14,6 +14,7 @@ from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_
 from sciagent.domain.answers.candidate_and_value_answers import (
     BestCandidate,
     ImportedValue,
+    IsomerAnswer,
     LimitMargin,
     MethodFigures,
     RungValue,
@@ -24,7 +25,7 @@ LEVEL = "PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10"
 
 
 def valued(value: float, uncertainty: float | None, unit: str, **more: Any) -> RungValue:
-    given = {"level": LEVEL, "uncertainty_kind": "class", "rung": "dft"} | more
+    given = {"level": LEVEL, "uncertainty_kind": "class", "isomer": None, "rung": "dft"} | more
     return RungValue(value=value, uncertainty=uncertainty, unit=unit, **given)
 
 
@@ -35,6 +36,7 @@ def imported(typed: str, unit: str = "eV") -> ImportedValue:
         uncertainty=0.1,
         level="experiment",
         uncertainty_kind=None,
+        isomer=None,
         property="gap",
         censoring=Censoring.NONE,
         as_typed=f"{typed} {unit}",
@@ -119,7 +121,7 @@ def test_a_candidate_with_several_measured_values_takes_the_column_from_no_other
 def test_clear_by_is_negative_for_a_value_outside_of_a_method_without_a_known_error() -> None:
     figures = {"n": 19, "mean_error": 0.1, "chemistry": "dyes", "reference": "experiment", "source": "b.json"}
     known = MethodFigures(mean_absolute_error=0.4, unit="eV", **figures)
-    more = {"rung": "dft", "unit": "eV", "repeatability": 0.06, "uncertainty_kind": "class"}
+    more = {"rung": "dft", "unit": "eV", "repeatability": 0.06, "uncertainty_kind": "class", "isomer": None}
     inside = LimitMargin(property="gap", margin=0.5, method=known, **more)
     outside = LimitMargin(property="dipole", margin=-4.2, method=None, **more)
     fallen = candidate("CCO", values=GAP, hit=False, margins=(inside, outside))
@@ -141,9 +143,8 @@ def test_into_a_pipe_go_plain_numbers_with_their_digits_and_the_level() -> None:
 def test_one_line_tells_how_sure_the_values_of_a_rung_are(method: float | None, said: str) -> None:
     figures = {"n": 19, "mean_error": 0.1, "chemistry": "dyes", "reference": "experiment", "source": "b.json"}
     error = method and MethodFigures(mean_absolute_error=method, unit="eV", **figures)
-    margin = LimitMargin(
-        property="gap", rung="dft", margin=0.1, unit="eV", repeatability=0.06, uncertainty_kind="class", method=error
-    )
+    fields = {"rung": "dft", "unit": "eV", "repeatability": 0.06, "uncertainty_kind": "class", "isomer": None}
+    margin = LimitMargin(property="gap", margin=0.1, method=error, **fields)
     lines = list(certainty_lines([candidate("CCO", values=GAP, margins=(margin,))], ["gap", "dipole"]))
     assert (
         lines[0].startswith("gap at dft: ± is the repeatability over conformer searches, usual for such molecules")
@@ -151,6 +152,17 @@ def test_one_line_tells_how_sure_the_values_of_a_rung_are(method: float | None, 
     )
     usual = "± is the repeatability over conformer searches, usual for such molecules, not computed for each"
     assert lines[1] == f"dipole at dft: {usual}"
+
+
+def test_the_notes_name_the_isomer_that_was_computed_and_whose_uncertainty_it_is() -> None:
+    isomer = IsomerAnswer(smiles="C/C=C/C#N", label="E", possible=2, different=2, is_upper_bound=False)
+    values = {"gap": valued(4.42, 0.06, "eV", isomer=isomer)}
+    names = {"id": ("A-1",), "standardised": ("hydrogen chloride removed",)}
+    notes = list(BestTable.of([candidate("CC=CC#N", values=values, names=names)], ["gap"], "").notes())
+    assert "A-1 names another form than CC=CC#N: hydrogen chloride removed" in notes
+    told = "computed for E (C/C=C/C#N), one of 2 stereoisomers; others may have other values"
+    assert f"CC=CC#N (A-1): {told}" in notes
+    assert any(note.endswith("not computed for each; of one isomer where the stereo is undefined") for note in notes)
 
 
 def test_candidates_of_the_lowest_utility_are_said_to_be_ordered_by_distance() -> None:

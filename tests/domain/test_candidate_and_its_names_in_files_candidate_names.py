@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from sciagent.domain.candidate_and_its_names_in_files import (
     MISSING,
+    STANDARDISED,
     identifier_columns,
     identifier_text,
     name_cells,
     name_rows,
     names_from_rows,
+    source_rows,
+    standardised_notes,
 )
 
 NAMES = {"supplier": ("Acme", "Bolt"), "ID": ("A-1", "A-9")}
@@ -74,3 +77,19 @@ def test_names_of_files_with_values_never_replace_the_campaigns_own() -> None:
 
 def test_a_column_of_the_campaign_may_have_any_heading() -> None:
     assert len(name_rows({"imported.x": ("a", "b"), "imported.batch": ("3",)})) == 2
+
+
+def test_a_remark_on_the_substance_is_no_name_and_stays_with_its_row() -> None:
+    salt_and_base = names_from_rows(
+        [{"id": "CAS-1", "price": "12", STANDARDISED: "hydrogen chloride removed"}, {"id": "CAS-2", "price": "30"}]
+    )
+    assert identifier_text(salt_and_base) == "CAS-1; CAS-2"
+    assert standardised_notes(salt_and_base) == {"CAS-1": "hydrogen chloride removed"}
+    assert source_rows(salt_and_base) == [
+        {"id": "CAS-1", "price": "12", STANDARDISED: "hydrogen chloride removed"},
+        {"id": "CAS-2", "price": "30"},
+    ]
+    without_name = names_from_rows([{STANDARDISED: "water removed"}])
+    assert identifier_text(without_name) == ""
+    assert standardised_notes(without_name) == {"": "water removed"}
+    assert name_cells(without_name, [STANDARDISED]) == {f"name.{STANDARDISED}": "water removed"}

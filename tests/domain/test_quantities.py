@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from sciagent.domain.properties_and_levels import BUILT_IN, Property, properties
 from sciagent.domain.quantities import (
     Censoring,
+    ComputedIsomer,
     Quantity,
     conversion_factor,
+    isomer_of_parts,
     named_value_text,
     to_canonical,
     value_text,
@@ -131,3 +133,25 @@ def test_a_typed_number_keeps_its_digits(typed: str, value: float, uncertainty: 
 def test_a_value_that_no_unit_can_hold_is_refused(quantity: Quantity) -> None:
     with pytest.raises(UnitError, match="check the number and its unit"):
         to_canonical(quantity, properties()["homo_lumo_gap"])
+
+
+E_ISOMER = ComputedIsomer("C/C=C/C#N", "E", possible=2, different=2)
+Z_ISOMER = ComputedIsomer("C/C=C\\C#N", "Z", possible=2, different=2)
+
+
+def test_an_isomer_says_of_how_many_it_is_one() -> None:
+    assert str(E_ISOMER) == "computed for E (C/C=C/C#N), one of 2 stereoisomers; others may have other values"
+    assert E_ISOMER.share == "one isomer of 2"
+    enantiomer = ComputedIsomer("CC[C@H](C)O", "", possible=2, different=1)
+    assert str(enantiomer) == "computed for CC[C@H](C)O, one of 2 mirror images with equal values"
+    assert not enantiomer.decides_value
+    assert "up to 512" in str(ComputedIsomer("CC", "", possible=512, different=512, is_upper_bound=True))
+
+
+def test_a_value_of_several_isomers_names_all() -> None:
+    plain, of_e, of_z = (Quantity(1.0, "eV", isomer=isomer) for isomer in (None, E_ISOMER, Z_ISOMER))
+    assert isomer_of_parts([of_e, plain, of_e]) == E_ISOMER
+    both = isomer_of_parts([of_z, of_e])
+    assert both is not None
+    assert (both.smiles, both.label) == ("C/C=C/C#N and C/C=C\\C#N", "")
+    assert isomer_of_parts([plain]) is None

@@ -13,7 +13,7 @@ import pytest
 
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import HIT, Basis, Worth, chance_of
-from sciagent.report.export.spreadsheets import write_excel
+from sciagent.report.export.spreadsheets import TableSelection, write_excel
 from sciagent.report.parts.best_candidate_cards_and_table import cards
 from sciagent.report.parts.best_candidate_cards_and_table import table as page_table
 from sciagent.report.parts.export_rows import write_jsonl
@@ -65,7 +65,7 @@ def test_all_lists_have_one_order(own_ledger: Ledger, tmp_path: Path, seed: int)
         assert [row["text"] for row in parents] == expected
         assert [shown.text for shown in hits_best_first(connection, made.row, 0, N_CANDIDATES)] == hits
         write_jsonl(connection, made.row, lines, hits=True)
-        write_excel(connection, made.row, tmp_path / "a.xlsx", "smiles")
+        write_excel(connection, made.row, tmp_path / "a.xlsx", TableSelection("smiles"))
     assert [json.loads(line)["text"] for line in lines.getvalue().splitlines()] == hits
     sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["candidates"]
     assert [row[-1].value for row in sheet.iter_rows(min_row=2)] == expected

@@ -93,12 +93,15 @@ class Maker:
         self.ids: list[int] = []
 
     def enter(self, smiles: tuple[str, ...], **proposal: Any) -> None:
-        """smiles: SMILES, or the notation of the campaign's subject."""
+        """smiles: SMILES, or the notation of the campaign's subject. proposal: columns of the proposal, such as its
+        text."""
         with self.ledger.begin() as connection:
             molecules = [subject_of(self.row.spec["subject"]).read(one) for one in smiles]
             ids = candidates.enter(connection, molecules)
             for molecule in molecules:
-                proposal_id = self.propose(connection, molecule.text, "new", candidate_id=ids[molecule.key], **proposal)
+                text = proposal.get("text", molecule.text)
+                more = {name: value for name, value in proposal.items() if name != "text"}
+                proposal_id = self.propose(connection, text, "new", candidate_id=ids[molecule.key], **more)
                 member = {"candidate_id": ids[molecule.key], "in_seeds": False, "proposal_id": proposal_id}
                 candidate_standings.add(connection, self.row.id, [member])
                 if self.ids:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.isomers_and_tautomers import isomer_of_geometry, positions_of_xyz
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.evidence_keys_and_pooled_replicates import (
@@ -19,6 +20,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import (
     UNCERTAINTY_KIND,
     ArtifactFile,
     Measured,
+    isomer_to_diagnostics,
 )
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.quantities import Quantity
@@ -158,21 +160,26 @@ class Calculation(MoleculeVerifier):
         """Returns the finding of a successful calculation.
 
         structures: geometries or XYZ texts by the suffix of their file's name, such as `cation`; "" for none.
-        molecule_spread: as in `measured`. The diagnostics state the kind of each uncertainty, by property.
+        The first is the geometry that all others start from. molecule_spread: as in `measured`. The diagnostics state
+        the kind of each uncertainty, by property, and the stereoisomer of the first geometry, if the molecule leaves
+        its stereo partly undefined.
         """
         # CLASS: the usual spread of molecules like this one. MOLECULE: the spread of this molecule.
         kinds = {row.property: CLASS for row in rows}
         for prop in molecule_spread or ():
             if prop.name in kinds:
                 kinds[prop.name] = MOLECULE
-        artifacts = []
+        isomer = None
+        artifacts: list[ArtifactFile] = []
         for suffix, structure in structures.items():
             ending = f"-{suffix}.xyz" if suffix else ".xyz"
             file = context.scratch / f"{molecule.key[:16]}{ending}"
             text = structure if isinstance(structure, str) else structure.to_xyz(molecule.smiles)
             file.write_text(text, encoding="utf-8")
+            if not artifacts:
+                isomer = isomer_of_geometry(molecule.mol, positions_of_xyz(text))
             artifacts.append(ArtifactFile(file.name, str(file), "chemical/x-xyz"))
-        facts = {**diagnostics, UNCERTAINTY_KIND: kinds}
+        facts = {**diagnostics, **isomer_to_diagnostics(isomer), UNCERTAINTY_KIND: kinds}
         return Finding(molecule.key, Outcome.OK, rows, detail=detail, diagnostics=facts, artifacts=tuple(artifacts))
 
 

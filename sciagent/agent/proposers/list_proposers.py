@@ -34,28 +34,32 @@ class Screen:
         column: str | None = None,
         operation: str = "screen",
         keep: Sequence[str] | None = None,
+        n_later: int = 0,
     ) -> None:
         """column: with the structures; None: the subject's. operation: name of the operation in its proposals. keep:
-        columns that stay with the candidates as names."""
+        columns that stay with the candidates as names. n_later: number of records at the end that are not proposed."""
         self._subject = subject
         self._file = file
         self._operation = operation
         self._column = column
         self._keep = keep
+        self._n_later = n_later
         self._records: Iterator[StructureRecord] | None = None
         self._next = -1
 
     @cached_property
     def total(self) -> int:
-        """Number of records in the file. Computing it reads the whole file once."""
-        return sum(1 for _ in self._subject.records(self._file, self._column))
+        """Number of records that are proposed. Computing it reads the whole file once."""
+        return sum(1 for _ in self._subject.records(self._file, self._column)) - self._n_later
 
     def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
         """Proposes the next `limit` records. The cursor holds the number of the next record, for a resumed run."""
         start = int(turn.cursor.get("next", 0))
         if self._records is None or start != self._next:
             self._records = self._subject.records(self._file, self._column, start, self._keep)
-        batch = list(islice(self._records, limit))
+        if self._n_later:
+            limit = min(limit, self.total - start)
+        batch = list(islice(self._records, max(limit, 0)))
         if not batch:
             return None
         proposals = []

@@ -39,6 +39,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import (
     EvidenceKey,
     Finding,
     content_hash,
+    isomer_to_diagnostics,
 )
 from sciagent.domain.objectives import Objective, utility
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
@@ -139,7 +140,8 @@ def _derived_evidence(
     inputs_hash = content_hash(sorted(answer.key for answer in used.values()))
     key = EvidenceKey(candidate_key, DERIVED_VERIFIER, VERSION, prop.settings_hash, inputs_hash, revision=revision)
     kind = measured.quantity.uncertainty_kind
-    diagnostics: dict[str, Any] = {"formula": prop.formula.text}
+    isomer = measured.quantity.isomer
+    diagnostics: dict[str, Any] = {"formula": prop.formula.text, **isomer_to_diagnostics(isomer)}
     if kind:
         diagnostics[UNCERTAINTY_KIND] = {measured.property: kind}
     finding = Finding(candidate_key, Outcome.OK, (measured,), diagnostics=diagnostics)
@@ -386,7 +388,8 @@ class Built(BuiltLadder):
         if isinstance(chosen, EnumerateSpec):
             return Enumerate(library_of(chosen, base))
         if isinstance(chosen, ScreenSpec):
-            return Screen(self.subject, base / chosen.file, stated_column(chosen), keep=chosen.keep)
+            n_later = self.spec.later_rows(chosen)
+            return Screen(self.subject, base / chosen.file, stated_column(chosen), keep=chosen.keep, n_later=n_later)
         if chosen.seeds is None:
             raise ValueError("this proposer names no seeds")
         column = stated_column(chosen)

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from pathlib import Path
+from shlex import quote
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from sqlalchemy.engine import Connection
@@ -17,9 +20,13 @@ from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits, fit_
 from sciagent.campaign.core.lines_to_deciding_rungs import deciding_positions
 from sciagent.campaign.core.product_libraries import unused_reactants
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
+from sciagent.campaign.file.proposers import ScreenSpec
+from sciagent.campaign.file.subject_and_safety import stated_column
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import UsageError
+from sciagent.inputs.yaml_validation import file_hash, length_of_beginning
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -54,6 +61,11 @@ class Entered:
         return tuple(unused_reactants(self.built.spec))
 
     @cached_property
+    def grown(self) -> list[str]:
+        """A sentence on each file of structures to which rows were added since the campaign began."""
+        return [file.sentence(self.built.row.name) for file in grown_files(self.built.spec, self.built.row)]
+
+    @cached_property
     def calibrations(self) -> tuple[str, ...]:
         """A sentence on each calibration on measured values, with its leave-one-out error. A driver that starts now
         makes the same ones. Raises UsageError if one cannot be made."""
@@ -64,8 +76,76 @@ class Entered:
         return tuple(fit_lines(self.built.spec, fits))
 
 
+@dataclass(frozen=True)
+class GrownFile:
+    """A file of structures of a `screen` proposer to which rows were added at its end since the campaign began."""
+
+    where: tuple[str, ...]
+    """Its path of keys in the proposer."""
+    path: Path
+    proposer: ScreenSpec
+    sha256: str
+    """Hash of the file as it was."""
+    n_later: int
+    """Number of structures that were added."""
+
+    def sentence(self, campaign: str) -> str:
+        """Returns what the campaign does with the new rows, and the command that brings them in."""
+        rows = "1 row" if self.n_later == 1 else f"{self.n_later} rows"
+        column = self.proposer.column
+        option = f" --column {quote(column)}" if "column" in self.proposer.model_fields_set else ""
+        return (
+            f"{self.path.name} has {rows} more at its end than when {campaign} began; its proposer leaves them out; "
+            f"to bring in what the campaign lacks: "
+            f'sciagent add --file {quote(str(self.path))}{option} --campaign {campaign} --reason "..."'
+        )
+
+
+def grown_files(spec: CampaignSpec, row: CampaignRow) -> list[GrownFile]:
+    """Returns the files of `screen` proposers that begin with the content that they had when the campaign began.
+
+    A packed file is never found to have grown. Raises InputFileError for a file that cannot be read."""
+    grown = []
+    for name, proposer in spec.proposers:
+        if not isinstance(proposer, ScreenSpec):
+            continue
+        stored = row.spec["proposer"]
+        stored = stored["proposers"].get(name) if name else stored
+        sha256 = (stored or {}).get("file", {}).get("sha256") if isinstance(stored, Mapping) else None
+        path = spec.base / proposer.file
+        if sha256 is None or not path.is_file() or file_hash(path) == sha256:
+            continue
+        length = length_of_beginning(path, sha256)
+        if length is not None:
+            n_later = _records_behind(spec, proposer, path, length)
+            where = ("proposers", name, "file") if name else ("file",)
+            grown.append(GrownFile(where, path, proposer, sha256, n_later))
+    return grown
+
+
+def _records_behind(spec: CampaignSpec, proposer: ScreenSpec, path: Path, length: int) -> int:
+    """Returns the number of structures behind the first `length` bytes of a file, below the header that a csv has."""
+    subject = subject_of(spec.subject)
+    with TemporaryDirectory(prefix="sciagent-") as folder, path.open("rb") as file:
+        rest = Path(folder) / f"rest{path.suffix}"
+        with rest.open("wb") as copy:
+            header = file.readline() if path.suffix.lower() == ".csv" else b""
+            copy.write(header)
+            file.seek(length)
+            copyfileobj(file, copy)
+        return sum(1 for _ in subject.records(rest, stated_column(proposer)))
+
+
 def as_begun(spec: CampaignSpec, source: str, row: CampaignRow) -> CampaignSpec:
-    """Returns the spec with the defaults that its campaign began with. source: the text of the spec."""
+    """Returns the spec with the defaults and the files of structures that its campaign began with.
+
+    source: the text of the spec."""
+    if spec.identity_hash == row.identity_hash:
+        return spec
+    # a spec that is only read for a person's command has no hashes of files, and reads none
+    grown = grown_files(spec, row) if spec.has_file_hashes else []
+    for file in grown:
+        spec = spec.file_as_begun(file.where, file.sha256, file.n_later)
     if spec.identity_hash == row.identity_hash:
         return spec
     spec_of_stored_file = spec if source == row.source else stored_spec(row, candidates=False)
@@ -131,8 +211,8 @@ def create_or_open(
             raise UsageError(
                 f'campaign "{spec.campaign}" is in {address} already, with another spec:\n'
                 f"  {spec.identity_diff(row.spec)}\n"
-                "Budget, goal.count, limits, resources and workers may change; for anything else give it a new name "
-                "(evidence is reused)."
+                "Budget, goal.count, limits, resources and workers may change, and rows may be added at the end of the "
+                "file of a screen; for anything else give it a new name (evidence is reused)."
             )
         elif row.spec_hash != spec.hash:
             entry = EntryKind.AMENDED

@@ -95,7 +95,7 @@ class CampaignSpec(Part):
     standardise: Standardise = Field(
         "refuse",
         description="A structure of several fragments: refuse it, or keep the parent molecule. As a mapping, also its "
-        "protonation state: {ph: 7.4}.",
+        "protonation state, {ph: 7.4}, and whether its stereoisomers or tautomers are candidates: {stereo: enumerate}.",
     )
     derived: tuple[DerivedSpec, ...] = Field((), description="Properties that are computed from others by formulas.")
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1, description="The wanted properties.")
@@ -121,6 +121,7 @@ class CampaignSpec(Part):
     _base: Path | None = PrivateAttr(None)
     _control: RungSpec | None = PrivateAttr(None)
     _files: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
+    _later_rows: dict[tuple[str, ...], int] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -224,6 +225,29 @@ class CampaignSpec(Part):
         changed = self.model_copy(update={"ladder": with_derived(self.derived, deciding, self.terminal)})
         changed._control = kept[-1] if kept[-1].control else None
         return changed
+
+    @property
+    def has_file_hashes(self) -> bool:
+        """Whether the files of the proposer were read and hashed."""
+        return bool(self._files)
+
+    def file_as_begun(self, where: tuple[str, ...], sha256: str, n_later: int) -> CampaignSpec:
+        """Returns the spec with one file of the proposer as it was when the campaign began.
+
+        where: its path of keys in the proposer. sha256: of the content of then. n_later: number of structures that were
+        added at its end since.
+        """
+        begun = self.model_copy()
+        begun._files = {**self._files, where: sha256}
+        begun._later_rows = {**self._later_rows, where: n_later}
+        return begun
+
+    def later_rows(self, proposer: OneProposerSpec) -> int:
+        """Returns how many structures were added to the end of a proposer's file since the campaign began."""
+        for name, each in self.proposers:
+            if each is proposer:
+                return self._later_rows.get(("proposers", name, "file") if name else ("file",), 0)
+        return 0
 
     def position(self, label: str) -> Position:
         """Returns the position of a rung on the ladder; the control has the position after the last rung.

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from sciagent.campaign.file.objectives_and_budget import Finite
 from sciagent.campaign.file.rungs import RungSpec, find_verifier
 from sciagent.chemistry.subjects.base import Reading, Subject
-from sciagent.chemistry.subjects.fragments_and_protonation import LIBRARY, MISSING
+from sciagent.chemistry.subjects.fragments_and_protonation import LIBRARY, MISSING, MOST_FORMS
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_names, subject_of
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.omit_unset import omitted_if_unset
@@ -181,6 +181,31 @@ class StandardiseSpec(Part):
         description="The candidate is the dominant protonation state at this pH in water, by the pKa rules of "
         "dimorphite_dl; default: hydrogens stay as they are.",
     )
+    stereo: Literal["enumerate"] | None = omitted_if_unset(
+        None,
+        description="`enumerate`: each stereoisomer of a structure with undefined stereo is a candidate of its own; "
+        "default: the structure as it is written, computed for one isomer that the evidence names.",
+    )
+    tautomers: Literal["enumerate"] | None = omitted_if_unset(
+        None,
+        description="`enumerate`: each tautomer of a structure, by RDKit's rules, is a candidate of its own; default: "
+        "the structure as it is written.",
+    )
+    most: int = omitted_if_unset(
+        MOST_FORMS,
+        ge=2,
+        le=64,
+        description="Largest number of stereoisomers and tautomers of a structure that become candidates: first those "
+        "of the tautomer as written, then of others by RDKit's score; of mirror images one first, by their SMILES.",
+    )
+
+    @model_validator(mode="after")
+    def _most_has_an_effect(self) -> StandardiseSpec:
+        with Faults() as faults:
+            if "most" in self.model_fields_set and not (self.stereo or self.tautomers):
+                hint = "add stereo: enumerate or tautomers: enumerate, or leave it out"
+                faults.add(("most",), "has no effect without enumeration", hint, on_key=True)
+        return self
 
 
 def _word_or_mapping(value: Any, _: Any) -> Fragments | StandardiseSpec:
@@ -190,7 +215,8 @@ def _word_or_mapping(value: Any, _: Any) -> Fragments | StandardiseSpec:
     if not isinstance(value, dict | StandardiseSpec):
         raise fault(f"must be refuse, parent or a mapping, not {kind_of(value)}", "such as {ph: 7.4}")
     stated = StandardiseSpec.model_validate(value)
-    return stated.fragments if stated.ph is None else stated
+    is_only_a_word = stated.ph is None and stated.stereo is None and stated.tautomers is None
+    return stated.fragments if is_only_a_word else stated
 
 
 Standardise = Annotated[Fragments | StandardiseSpec, WrapValidator(_word_or_mapping)]

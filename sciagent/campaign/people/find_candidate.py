@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.base import Subject
+from sciagent.chemistry.subjects.fragments_and_protonation import ISOMER, TAUTOMER
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_names, subject_of
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, Candidate
 from sciagent.domain.safe_text_and_durations import short
@@ -47,7 +48,13 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Found
     read, faults = _read_notation(row, name)
     matches = _matches(connection, row, name, read)
     if row is not None and matches:
-        members = candidate_standings.members(connection, row.id, [match.id for match in matches])
+        ids = [match.id for match in matches]
+        members = candidate_standings.members(connection, row.id, ids)
+        if not members:
+            # a molecule whose stereoisomers or tautomers are candidates is none itself
+            forms = candidates.made_of(connection, row.id, ids, (ISOMER, TAUTOMER))
+            matches = [FoundCandidate(form.id, form.key, form.text) for form in forms] or matches
+            members = {form.id for form in forms}
         if not members:
             names = ", ".join(str(match) for match in matches[:MAX_MATCHES])
             raise UsageError(

@@ -16,9 +16,9 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.people import import_corrections_or_replicates
 from sciagent.chemistry.molecule_files import check_columns, csv_fault, names_in
-from sciagent.chemistry.subjects.base import Reading
+from sciagent.chemistry.subjects.base import Reading, Standardised
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, Candidate, identifier_columns
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, STANDARDISED, Candidate, identifier_columns
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS, Cost
 from sciagent.domain.display_units import Column
 from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey, Finding, Measured, content_hash
@@ -130,7 +130,7 @@ def import_file(
             name_columns = identifier_columns(header, structure)
         report.rows += 1
         try:
-            candidate, measured = _parse(cells, structure, rules, columns_with_property, level)
+            made, measured = _parse(cells, structure, rules, columns_with_property, level)
             cost = _cost(cells, stated_costs)
         except _CellError as error:
             cell, message = error.args
@@ -138,9 +138,13 @@ def import_file(
             continue
         report.empty += len(columns) - len(measured)
         if measured:
+            candidate = made.candidate
+            names = names_in(cells, name_columns)
+            if names and made.row_note:
+                names[STANDARDISED] = made.row_note
             key = EvidenceKey(candidate.key, VERIFIER, VERSION, settings_hash, replicate=replicates[candidate.key])
             replicates[candidate.key] += 1
-            rows.append(_Row(candidate, key, measured, names_in(cells, name_columns), cost))
+            rows.append(_Row(candidate, key, measured, names, cost))
     if report.faults and not skip_bad:
         raise _faulty(report.faults)
     if not dry_run:
@@ -242,14 +246,14 @@ def _check_header(path: Path, header: Sequence[str], wanted: Sequence[str]) -> N
 
 def _parse(
     cells: Mapping[Any, Any], structure: str, rules: Reading, columns: Sequence[tuple[Column, Property]], level: Level
-) -> tuple[Candidate, tuple[Measured, ...]]:
-    """Returns the candidate of a row and its values that are not empty. Raises _CellError."""
+) -> tuple[Standardised, tuple[Measured, ...]]:
+    """Returns the candidate of a row, with how it was made, and its values that are not empty. Raises _CellError."""
     header = [name for name in cells if name is not None]
     if len(header) < len(cells):  # csv stores surplus cells under the key None
         hint = "quote a text with a comma, and write numbers with a decimal point"
         raise _CellError(len(header) + 1, f"more cells than the header has; {hint}")
     try:
-        candidate = rules.apply(cells[structure] or "").candidate
+        made = rules.apply(cells[structure] or "")
     except InvalidCandidateError as error:
         message = f"{structure}: {error.reason}: {error.detail}"
         raise _CellError(header.index(structure) + 1, message) from None
@@ -262,7 +266,7 @@ def _parse(
             measured.append(Measured(prop.name, level, _quantity(text, column, prop, cells)))
         except (ValueError, UnitError) as error:
             raise _CellError(header.index(column.name) + 1, f"{column.name}: {error}") from None
-    return candidate, tuple(measured)
+    return made, tuple(measured)
 
 
 def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, str | None]) -> Quantity:

@@ -28,10 +28,13 @@ from sciagent.campaign.core.built_campaign_and_derived_values import (
     prepare,
 )
 from sciagent.campaign.core.calibrate_to_imported_values import fits_of
+from sciagent.campaign.core.create_and_open import grown_files
 from sciagent.campaign.core.record_results_and_place import answer_of, known_or_run, log_blocked, run_directly
 from sciagent.campaign.core.verdicts_and_places import Answer, place
 from sciagent.campaign.file.campaign_spec import CampaignSpec
+from sciagent.campaign.file.proposers import ScreenSpec
 from sciagent.campaign.file.rungs import RungSpec
+from sciagent.campaign.file.subject_and_safety import stated_column
 from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.chemistry.molecule_files import StructureRecord
@@ -44,7 +47,7 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     RungAnswer,
     ShownValue,
 )
-from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, smiles_of
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, STANDARDISED, smiles_of
 from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.display_units import Units, in_chosen_units
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
@@ -248,15 +251,20 @@ def _calculated(
     """Returns the answer of the last rung on a molecule, or of the first rung without a value."""
     text = molecule.text
     subject = subject_for(rungs[-1].verifier.name)
-    given = {field: (name,) for field, name in molecule.names.items()}
+    names = dict(molecule.names)
+    given = {field: (name,) for field, name in names.items()}
     try:
-        candidate = subject.read(text)
+        made = subject.reading().apply(text)
     except InvalidCandidateError as error:
         why = molecule.fault or error.detail
         return CalculatedCandidate(text=text, names=given, outcome=Outcome.REFUSED, reason=error.reason, detail=why)
+    candidate = made.candidate
+    if names and made.row_note:
+        names[STANDARDISED] = made.row_note
+        given[STANDARDISED] = (made.row_note,)
     with ledger.begin() as connection:
         candidate_id = candidates.enter(connection, [candidate])[candidate.key]
-        candidates.enter_names(connection, None, [(candidate_id, molecule.names)])
+        candidates.enter_names(connection, None, [(candidate_id, names)])
     for rung in rungs:
         answer, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
         if answer.outcome is not Outcome.OK:
@@ -284,6 +292,26 @@ def _calculated(
 BATCH = 100  # candidates per transaction
 
 
+def proposals_of_file(built: Built, file: Path, column: str | None = None) -> Iterator[ProposalIn]:
+    """Yields the structures of a person's file as proposals.
+
+    Of the file of a `screen` of the campaign, only the rows are yielded that were added at its end since the campaign
+    began, with the columns that the campaign keeps; the proposer brings the others. column: with the structures; None
+    means that of the campaign, or the subject's."""
+    skip = 0
+    keep: Sequence[str] | None = None
+    for _, proposer in built.spec.proposers:
+        if isinstance(proposer, ScreenSpec) and (built.spec.base / proposer.file).resolve() == file.resolve():
+            keep = proposer.keep
+            column = column or stated_column(proposer)
+    for grown in grown_files(built.spec, built.row):
+        if grown.path.resolve() == file.resolve():
+            n_records = sum(1 for _ in built.subject.records(file, column))
+            skip = n_records - grown.n_later
+    for record in built.subject.records(file, column, skip, keep):
+        yield ProposalIn(record.text, names=record.names)
+
+
 @dataclass(frozen=True)
 class AddedCandidate:
     """The result of adding one structure."""
@@ -300,6 +328,10 @@ class AddedCandidate:
     """Reason why the structure was refused or the candidate dropped."""
     detail: str
     """Details of the reason."""
+    candidate: str = ""
+    """Notation of the candidate; empty if the structure was refused."""
+    note: str = ""
+    """How the candidate was made from the structure, such as `hydrogen chloride removed`; empty if it is the same."""
 
 
 def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterator[AddedCandidate]:
@@ -313,7 +345,8 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
             if not batch:
                 return
             bench = CampaignWorkbench(built, worker, new_owner())
-            answers = bench.propose(batch)
+            bench.propose(batch)
+            answers = [entry.out() for entry in bench.entries]  # one for each candidate of a structure
             with built.ledger.begin() as connection:
                 note_and_take_watermarks.lock(connection, built.row.id)
                 bench.commit(connection, None)
@@ -323,18 +356,20 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
                 for key in unique_keys:
                     directives.write(connection, built.row.id, Verb.ADD, who, why, candidate_id=ids[key])
                 rows = {key: candidate_standings.get(connection, built.row.id, id_) for key, id_ in ids.items()}
-            for proposal, answer in zip(batch, answers, strict=True):
+            for entry, answer in zip(bench.entries, answers, strict=True):
                 if answer.key:
                     row = rows[answer.key]
                 else:  # the structure was refused, and the campaign has no candidate for it
                     row = {"standing": None, "reason": answer.reason, "detail": answer.detail}
                 yield AddedCandidate(
-                    text=proposal.text,
+                    text=entry.given.text,
                     status=answer.status,
                     key=answer.key,
                     standing=row["standing"],
                     reason=row["reason"],
                     detail=row["detail"] or "",
+                    candidate=answer.candidate,
+                    note=entry.detail if entry.candidate else "",
                 )
 
 

@@ -324,8 +324,8 @@ class AgentWorkbench(CampaignWorkbench):
                 proposal.text[:MAX_ECHOED], "refused", reason="too_many", detail="no more proposals in this turn"
             )
         self._room -= 1
-        out = super().propose([self._in_canonical_units(proposal)])[0]
-        return replace(out, results=self._inline_results(self._entries[-1]))
+        [entry] = self._enter([self._in_canonical_units(proposal)])
+        return replace(entry.out(), results=self._inline_results(entry))
 
     def _inline_results(self, entry: BenchEntry) -> tuple[str, ...]:
         """Returns the worth and one line per inline rung that answered; empty if none did."""

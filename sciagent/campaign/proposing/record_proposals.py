@@ -108,7 +108,13 @@ class CampaignWorkbench:
         return observations
 
     def propose(self, proposals: Sequence[ProposalIn]) -> list[ProposalOut]:
-        entries = [self._parse(proposal) for proposal in proposals]
+        return [entry.out() for entry in self._enter(proposals)]
+
+    def _enter(self, proposals: Sequence[ProposalIn]) -> list[BenchEntry]:
+        """Runs the fast rungs on proposals. Returns the entry that answers each of them: of several stereoisomers or
+        tautomers the first that is new to the campaign, else the first."""
+        entries_by_proposal = [self._parse(proposal) for proposal in proposals]
+        entries = list(chain.from_iterable(entries_by_proposal))
         fresh = self._mark_duplicates(entries)
         for rung in self._built.fast:
             open_entries = [entry for entry in fresh if entry.place is None or entry.place.standing is Standing.OPEN]
@@ -117,7 +123,11 @@ class CampaignWorkbench:
             if entry.place is None:
                 self._place(entry)
         self._entries.extend(entries)
-        return [entry.out() for entry in entries]
+        answering = []
+        for forms in entries_by_proposal:
+            new = [entry for entry in forms if entry.status == "new"]
+            answering.append((new or forms)[0])
+        return answering
 
     def best(self, n: int) -> list[KnownCandidate]:
         with self._built.ledger.read() as connection:
@@ -148,15 +158,19 @@ class CampaignWorkbench:
             present = candidate_standings.members(connection, self._built.row.id, list(ids.values()))
         return {key for key, id_ in ids.items() if id_ in present}
 
-    def _parse(self, given: ProposalIn) -> BenchEntry:
+    def _parse(self, given: ProposalIn) -> list[BenchEntry]:
+        """Returns an entry for each candidate of a proposal, or one for its refusal."""
         try:
-            made = self._standardisation.apply(given.text, given.multiplicity)
+            forms = self._standardisation.forms(given.text, given.multiplicity)
         except InvalidCandidateError as error:
             # there is no candidate to keep the names, so the detail keeps them
             named = "".join(f"; {column} {text}" for column, text in given.names.items())
-            return BenchEntry(given, None, "refused", Reason(error.reason), error.detail + named)
-        notation = self._built.subject.notation(made.candidate)
-        return BenchEntry(given, made.candidate, "new", detail=made.note, made=made, notation=notation)
+            return [BenchEntry(given, None, "refused", Reason(error.reason), error.detail + named)]
+        entries = []
+        for made in forms:
+            notation = self._built.subject.notation(made.candidate)
+            entries.append(BenchEntry(given, made.candidate, "new", detail=made.note, made=made, notation=notation))
+        return entries
 
     def _mark_duplicates(self, entries: Sequence[BenchEntry]) -> list[BenchEntry]:
         """Marks duplicates; returns entries that are new to the campaign."""
@@ -219,16 +233,14 @@ class CampaignWorkbench:
         parsed = [(entry, entry.candidate) for entry in self._entries if entry.candidate]
         described = self._described_candidates([entry for entry, _ in parsed])
         notes = novelty_notes(connection, self._built.subject, described)
-        ids = candidates.enter(connection, [candidate for _, candidate in parsed])
+        wholes = [entry.whole for entry, _ in parsed if entry.whole]
+        ids = candidates.enter(connection, [*(candidate for _, candidate in parsed), *wholes])
         features_of_new = {}
         for (key, features), note in zip(described, notes, strict=True):
             if note["candidate"]:  # the candidate is new to the ledger
                 features_of_new[ids[key]] = features
         remember_families(connection, self._built.subject, features_of_new)
-        aliases = [(ids[candidate.key], entry.given.text) for entry, candidate in parsed if entry.given.text]
-        candidates.enter_aliases(connection, aliases)
-        names = [(ids[candidate.key], entry.given.names) for entry, candidate in parsed]
-        candidates.enter_names(connection, self._built.row.id, names)
+        self._write_texts_and_names(connection, parsed, ids)
         present = candidate_standings.members(connection, self._built.row.id, list(ids.values()))
         for (entry, candidate), note in zip(parsed, notes, strict=True):
             entry.novelty = note
@@ -237,6 +249,21 @@ class CampaignWorkbench:
         fresh = self._write_proposals(connection, ids)
         self._write_parents(connection, fresh)
         self._write_results(connection, fresh, ids)
+
+    def _write_texts_and_names(
+        self, connection: Connection, parsed: Sequence[tuple[BenchEntry, Candidate]], ids: Mapping[str, int]
+    ) -> None:
+        """Writes the texts under which candidates were proposed, and the names in their rows of files.
+
+        A text stands for all its stereoisomers and tautomers together, not for one of them."""
+        texts = []
+        for entry, candidate in parsed:
+            if entry.given.text:
+                named = entry.whole or candidate
+                texts.append((ids[named.key], entry.given.text))
+        candidates.enter_aliases(connection, texts)
+        names = [(ids[candidate.key], entry.names) for entry, candidate in parsed]
+        candidates.enter_names(connection, self._built.row.id, names)
 
     def _described_candidates(self, entries: Sequence[BenchEntry]) -> list[tuple[str, Features]]:
         """Returns key, family and fingerprint of the candidates of parsed proposals."""
@@ -318,23 +345,39 @@ class CampaignWorkbench:
             log_if_blocked(connection, self._built, new.entry, turn_id=new.entry.turn_id, operation=operation)
 
     def _log_states(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
-        """Logs an event for the new candidates whose protonation state is ambiguous, and one for those without a
-        state."""
+        """Logs an event for the new candidates whose protonation state is ambiguous, one for those without a state, and
+        one for the molecules with more stereoisomers or tautomers than are candidates."""
         standardised = [(new.entry.made, new.candidate.text) for new in fresh if new.entry.made]
         ambiguous = [smiles for made, smiles in standardised if made.is_ambiguous]
         without_state = [smiles for made, smiles in standardised if made.fault]
-        for kind, smiles in ((campaigns.AMBIGUOUS_STATE, ambiguous), (campaigns.NO_STATE, without_state)):
+        wholes = [made.parent.text for made, _ in standardised if made.n_left_out and made.parent]
+        with_more_forms = list(dict.fromkeys(wholes))
+        for kind, smiles in (
+            (campaigns.AMBIGUOUS_STATE, ambiguous),
+            (campaigns.NO_STATE, without_state),
+            (campaigns.FORMS_LEFT_OUT, with_more_forms),
+        ):
             if smiles:
                 campaigns.log_event(
                     connection, self._built.row.id, kind, {"n": len(smiles), "smiles": smiles[:MAX_LISTED]}
                 )
 
     def _write_parents(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:
-        """Writes the parents of the new candidates, as far as the ledger knows them."""
+        """Writes the parents of the new candidates, as far as the ledger knows them. The parent of a stereoisomer or
+        tautomer is the molecule that was proposed; the stated parents are those of that molecule."""
         stated_keys = set(chain.from_iterable(new.entry.given.parents for new in fresh))
-        known = candidates.ids_of(connection, stated_keys)
+        whole_keys = {new.entry.whole.key for new in fresh if new.entry.whole}
+        known = candidates.ids_of(connection, stated_keys | whole_keys)
         rows = []
         for new in fresh:
+            if new.entry.made and new.entry.whole:
+                row = {
+                    "candidate_id": new.id,
+                    "parent_id": known[new.entry.whole.key],
+                    "proposal_id": new.proposal_id,
+                    "operation": new.entry.made.operation,
+                }
+                rows.append(row)
             for key in dict.fromkeys(new.entry.given.parents):
                 if key not in known:
                     continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -11,7 +11,7 @@ from sciagent.campaign.core.record_results_and_place import answer_of
 from sciagent.campaign.core.verdicts_and_places import Answer, Place
 from sciagent.campaign.proposing.proposal_novelty import Note
 from sciagent.chemistry.subjects.base import Standardised
-from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import STANDARDISED, Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
@@ -211,6 +211,18 @@ class BenchEntry:
 
     notation: str = ""
     """The candidate's notation; empty if the text was refused."""
+
+    @property
+    def whole(self) -> Candidate | None:
+        """The proposed molecule, of which the candidate is a stereoisomer or tautomer; None if it is the molecule."""
+        return self.made.parent if self.made is not None else None
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The names of the proposal's row, with a remark under STANDARDISED if they name another substance."""
+        if self.made is None or not self.made.row_note:
+            return self.given.names
+        return {**self.given.names, STANDARDISED: self.made.row_note}
 
     def out(self) -> ProposalOut:
         """Returns the reply to the proposer."""

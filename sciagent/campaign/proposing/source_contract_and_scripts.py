@@ -132,8 +132,10 @@ class ScriptSource:
         with built.ledger.read() as connection:
             asked = proposer_trajectories.asked_now(connection)
         seed = turn_seed(built, self._slot.number, number)
+        # a text may become several candidates, and all of them count as proposals
+        most_texts = max(1, limit // built.spec.standardisation.most_forms)
         began = time.thread_time()
-        cursor = self._proposer.turn(bench, Turn(number, seed, self._cursor), limit)
+        cursor = self._proposer.turn(bench, Turn(number, seed, self._cursor), most_texts)
         if cursor is None:
             return None
         own_core_seconds = time.thread_time() - began

@@ -65,6 +65,15 @@ class Standardised:
     """The reason why the wanted form, such as a protonation state, was not found; empty if there is no fault."""
     is_ambiguous: bool = False
     """Whether other forms are as likely."""
+    row_note: str = ""
+    """In which way the candidate differs from the substance that the text names, such as `hydrogen chloride removed`;
+    empty if it does not. It stays with the names of the row of a file, under STANDARDISED."""
+    parent: Candidate | None = None
+    """The candidate of which this one is a stereoisomer or tautomer, if the campaign enumerates them."""
+    operation: str = ""
+    """How the candidate was made from `parent`: `isomer` or `tautomer`; empty without one."""
+    n_left_out: int = 0
+    """Number of further stereoisomers or tautomers of the parent that are no candidates, since there are too many."""
 
 
 class Reading(Protocol):
@@ -72,6 +81,14 @@ class Reading(Protocol):
 
     def apply(self, text: object, multiplicity: int | None = None) -> Standardised:
         """Returns the candidate of a text. Raises InvalidCandidateError for any text that is none."""
+
+    def forms(self, text: object, multiplicity: int | None = None) -> Sequence[Standardised]:
+        """Returns all candidates of a text: the one that `apply` returns, or its stereoisomers and tautomers where the
+        rules enumerate them. Raises InvalidCandidateError as `apply` does."""
+
+    @property
+    def most_forms(self) -> int:
+        """The largest number of candidates that `forms` returns."""
 
     def of(self, candidate: Candidate) -> Candidate:
         """Returns the candidate that a proposal of this one becomes; itself if it would be refused."""

@@ -202,6 +202,14 @@ class CrystalReading:
             _remember(text, crystal)
         return Standardised(crystal)
 
+    def forms(self, text: object, multiplicity: int | None = None) -> Sequence[Standardised]:
+        """Returns the crystal alone, since a crystal has no other forms."""
+        return (self.apply(text, multiplicity),)
+
+    @property
+    def most_forms(self) -> int:
+        return 1
+
     def of(self, candidate: Candidate) -> Candidate:
         return candidate
 

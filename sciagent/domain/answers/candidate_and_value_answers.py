@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -28,7 +28,7 @@ from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_t
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, file_of
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.quantities import Censoring, named_value_text, value_text
+from sciagent.domain.quantities import Censoring, ComputedIsomer, named_value_text, value_text
 
 
 class AnswerModel(BaseModel):
@@ -111,6 +111,33 @@ class MethodFigures(AnswerModel):
         return f"{figures} against {self.reference} (n = {self.n}, {self.chemistry})"
 
 
+class IsomerAnswer(AnswerModel):
+    """The stereoisomer for which a value was computed, of a candidate that leaves its stereo partly undefined."""
+
+    smiles: str
+    """Isomeric SMILES, from the geometry; several with ` and ` between them where the parts of a value have several."""
+    label: str
+    """`E` or `Z` of the double bonds, where only double bonds were undefined; else empty."""
+    possible: int
+    """Number of stereoisomers that the candidate leaves open."""
+    different: int
+    """Their number with each pair of mirror images counted once, since the values of mirror images are equal."""
+    is_upper_bound: bool
+    """Whether there may be fewer than `possible`."""
+
+    @classmethod
+    def of(cls, isomer: ComputedIsomer | None) -> IsomerAnswer | None:
+        """Returns the answer on an isomer; None without one."""
+        return None if isomer is None else cls(**vars(isomer))
+
+    @property
+    def computed(self) -> ComputedIsomer:
+        return ComputedIsomer(**vars(self))
+
+    def __str__(self) -> str:
+        return str(self.computed)
+
+
 class LimitMargin(AnswerModel):
     """The distance of a value from the nearest limit of its objective."""
 
@@ -127,6 +154,8 @@ class LimitMargin(AnswerModel):
     uncertainty_kind: str | None
     """`molecule` for the repeatability of this molecule, `class` for the usual one of such molecules, `fit` for either
     with the error of a calibration; null where the evidence does not say."""
+    isomer: IsomerAnswer | None
+    """The stereoisomer to which the value and its repeatability belong; null where no stereo is undefined."""
     method: MethodFigures | None
     """The method's error in `unit`; null where neither measured values nor a benchmark give it."""
 
@@ -149,10 +178,13 @@ class LimitMargin(AnswerModel):
         side = "clear of the limits by" if self.margin >= 0 else "outside the limits by"
         distance = abs(self.margin)
         spread = self.repeatability
+        of_isomer = ""
+        if self.isomer is not None and self.isomer.computed.decides_value:
+            of_isomer = f" of {self.isomer.computed.share}"
         if self.method is None:
             text = f"{side} {_with_uncertainty(distance, spread, self.unit)}"
             if spread:
-                text += " (repeatability)"
+                text += f" (repeatability{of_isomer})"
             if spread == 0:  # a descriptor of the structure is exact
                 return text
             return f"{text}, the method's error is not known"
@@ -161,7 +193,7 @@ class LimitMargin(AnswerModel):
             return text
         _, _, spread_text = value_text(0.0, spread, self.unit).partition("±")
         kind_text = REPEATABILITIES.get(self.uncertainty_kind or "", "repeatability")
-        return f"{text}, ±{spread_text} ({kind_text})"
+        return f"{text}, ±{spread_text} ({kind_text}{of_isomer})"
 
 
 def _with_uncertainty(value: float, uncertainty: float | None, unit: str) -> str:
@@ -237,15 +269,31 @@ class ShownValue(AnswerModel):
     the usual one of such molecules. Null where the evidence does not say."""
     censoring: Censoring = omitted_if_unset(Censoring.NONE)
     """`below` or `above` where the value is a limit, such as one of detection; left out otherwise."""
+    isomer: IsomerAnswer | None
+    """The stereoisomer to which the value and its uncertainty belong; null where no stereo is undefined."""
 
     @classmethod
     def of(cls, measured: Measured, **more: object) -> Self:
         """Creates the value from a measured one. more: the fields that `measured` does not hold."""
-        known = {"property": measured.property, "level": measured.level.label, **vars(measured.quantity), **more}
+        known = {"property": measured.property, "level": measured.level.label, **vars(measured.quantity)}
+        known |= {"isomer": IsomerAnswer.of(measured.quantity.isomer), **more}
         return cls(**{name: known[name] for name in cls.model_fields})
+
+    @property
+    def of_one_isomer(self) -> str:
+        """The words `for one isomer of 2`, if another isomer may have another value; else empty."""
+        if self.isomer is None or not self.isomer.computed.decides_value:
+            return ""
+        return f"for {self.isomer.computed.share}"
 
     def __str__(self) -> str:
         return self.censoring.sign + value_text(self.value, self.uncertainty, self.unit)
+
+
+def isomer_lines(values: Iterable[ShownValue]) -> list[str]:
+    """Returns a line for each stereoisomer that values were computed for, where a candidate leaves its stereo open."""
+    isomers = [value.isomer for value in values if value.isomer is not None]
+    return list(dict.fromkeys(str(isomer) for isomer in isomers))
 
 
 class RungValue(ShownValue):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
-from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
+from sciagent.domain.candidate_and_its_names_in_files import (
+    IMPORTED_PREFIX,
+    MOLECULE_KIND,
+    identifier_columns,
+    source_rows,
+)
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError, UsageError, did_you_mean
@@ -41,6 +46,7 @@ from sciagent.report.parts.series_charts import StoredSeries, stored_series
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import ArtifactStore
+from sciagent.store.results.candidates import name_fields
 from sciagent.store.views.report_candidates import RankedCandidate, candidate_pages, ids_best_first, rung_answers
 
 ALL_COLUMNS = "all"
@@ -78,14 +84,35 @@ class SheetColumn:
     """Returns the cell of a candidate: a number, a text, a truth value or None."""
 
 
-def chosen_columns(connection: Connection, row: CampaignRow, asked: str | None) -> list[SheetColumn]:
+class TableSelection(NamedTuple):
+    """The lines and columns of a table of candidates."""
+
+    columns: str | None
+    """Names of columns, as in `chosen_columns`."""
+    hits: bool = False
+    """Whether only hits are written."""
+    rows: bool = False
+    """Whether each row of the campaign's files has a line of its own, joined to the results of its candidate."""
+
+
+COMPLETE = TableSelection(ALL_COLUMNS)
+SHORT = TableSelection(columns=None)
+# a number as people write it, without leading zeros, which would be an identifier
+_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,14})(?:\.\d+)?(?:[eE][+-]?\d{1,2})?")
+
+
+def chosen_columns(
+    connection: Connection, row: CampaignRow, asked: str | None, with_names: bool = True
+) -> list[SheetColumn]:
     """Returns the columns of a campaign's table, objectives first.
+
+    with_names: whether the names of input files are among them.
 
     asked: names with commas between them, such as `smiles,dft.homo_lumo_gap,logp`. A property stands for all rungs that
     measured it. `all` asks for every column; None for the names, the structure, the objectives and the fate of the
     candidate. Raises UsageError for an unknown name.
     """
-    named = name_columns(connection, row)
+    named = name_columns(connection, row) if with_names else []
     measured = _objectives_first(row, columns(connection, row))
     known = [*named, *FIXED_COLUMNS]
     known += [_label(column) for column in measured]
@@ -206,15 +233,14 @@ def write_csv(
     row: CampaignRow,
     file: IO[str],
     proposed: bool = False,
-    asked: str | None = ALL_COLUMNS,
-    hits: bool = False,
+    selection: TableSelection = COMPLETE,
 ) -> int:
-    """Writes a row per candidate in order of arrival, or per proposal. Returns the number of rows.
+    """Writes a row per candidate in order of arrival, per row of the campaign's files, or per proposal. Returns the
+    number of rows.
 
-    asked: see `chosen_columns`. hits: whether only hits are written. A measured value has a column
-    `rung.property [unit]`, followed by its uncertainty, censoring and level.
+    A measured value has a column `rung.property [unit]`, followed by its uncertainty, censoring and level.
     """
-    lines = _proposal_lines(connection, row) if proposed else _candidate_lines(connection, row, asked, hits)
+    lines = _proposal_lines(connection, row) if proposed else _candidate_lines(connection, row, selection)
     writer = csv.writer(file)
     n_lines = 0
     for line in lines:
@@ -230,14 +256,51 @@ def _proposal_lines(connection: Connection, row: CampaignRow) -> Iterator[Sequen
         yield list(proposal.values())
 
 
-def _candidate_lines(
-    connection: Connection, row: CampaignRow, asked: str | None, hits: bool
-) -> Iterator[Sequence[Any]]:
-    """Yields the headings, then the cells of each candidate."""
-    wanted = chosen_columns(connection, row, asked)
-    yield [column.heading for column in wanted]
-    for entry in entries(connection, row, columns(connection, row), hits=hits):
-        yield [column.cell(entry) for column in wanted]
+def _candidate_lines(connection: Connection, row: CampaignRow, selection: TableSelection) -> Iterator[Sequence[Any]]:
+    """Yields the headings, then the cells of each line."""
+    row_fields, wanted = _headings(connection, row, selection)
+    yield [column.heading for column in (*row_fields.values(), *wanted)]
+    for entry in entries(connection, row, columns(connection, row), hits=selection.hits):
+        yield from _lines_of(entry, row_fields, wanted)
+
+
+def _headings(
+    connection: Connection, row: CampaignRow, selection: TableSelection
+) -> tuple[dict[str, SheetColumn], list[SheetColumn]]:
+    """Returns the columns of the rows of files by field, which are none unless each row has a line, and the columns of
+    candidates."""
+    wanted = chosen_columns(connection, row, selection.columns, with_names=not selection.rows)
+    if not selection.rows:
+        return {}, wanted
+    taken = {column.heading for column in wanted}
+    row_fields = {}
+    for field in name_fields(connection, row.id):
+        if not field.startswith(IMPORTED_PREFIX):
+            heading = f"row.{field}" if field in taken else field
+            row_fields[field] = SheetColumn(heading, "cell of the row of the input file", lambda _: None)
+    return row_fields, wanted
+
+
+def _lines_of(
+    entry: Entry, row_fields: Mapping[str, SheetColumn], wanted: Sequence[SheetColumn]
+) -> Iterator[list[Any]]:
+    """Yields the lines of a candidate: one for each row of files that names it, else one."""
+    cells = [column.cell(entry) for column in wanted]
+    rows = source_rows(entry.candidate.names) if row_fields else []
+    identifiers = identifier_columns(list(row_fields))
+    for source_row in rows or [{}]:
+        row_cells = []
+        for field in row_fields:
+            text = source_row.get(field)
+            row_cells.append(text if field in identifiers else _number_or_text(text))
+        yield [*row_cells, *cells]
+
+
+def _number_or_text(text: str | None) -> float | str | None:
+    """Returns the number that a cell of a file holds, else its text."""
+    if text is None or not _NUMBER.fullmatch(text):
+        return text
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
 MAX_PICTURES = 500  # rows with a picture, the best first
@@ -248,28 +311,28 @@ BOND_LENGTH = 22  # pixels
 _MAX_CELL_TEXT = 32_000  # characters
 
 
-def write_excel(
-    connection: Connection, row: CampaignRow, path: Path, asked: str | None = None, hits: bool = False
-) -> int:
+def write_excel(connection: Connection, row: CampaignRow, path: Path, selection: TableSelection = SHORT) -> int:
     """Writes the candidates, the best first, and a second sheet that explains the columns. Returns the number of rows.
 
-    asked: see `chosen_columns`. Raises UsageError for more candidates than a worksheet holds.
+    Raises UsageError for more lines than a worksheet holds.
     """
     import xlsxwriter
 
-    wanted = chosen_columns(connection, row, asked)
+    row_fields, wanted = _headings(connection, row, selection)
+    headed = [*row_fields.values(), *wanted]
     lines = []  # (candidate id, structure as text, cells)
-    for entry in entries(connection, row, columns(connection, row), hits=hits):
-        lines.append((entry.candidate.id, entry.candidate.text, [column.cell(entry) for column in wanted]))
+    for entry in entries(connection, row, columns(connection, row), hits=selection.hits):
+        for cells in _lines_of(entry, row_fields, wanted):
+            lines.append((entry.candidate.id, entry.candidate.text, cells))
         if len(lines) > MAX_ROWS:
             raise UsageError(f"a worksheet holds {MAX_ROWS} candidates; write a .csv or .parquet file, or take --hits")
-    ranks = {id_: rank for rank, id_ in enumerate(ids_best_first(connection, row, hits))}
+    ranks = {id_: rank for rank, id_ in enumerate(ids_best_first(connection, row, selection.hits))}
     lines.sort(key=lambda line: ranks[line[0]])  # by the candidate's rank
     options = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
     with xlsxwriter.Workbook(str(path), options) as book:
         book.set_properties({"title": row.name, "comments": f"sciagent {__version__}, spec {row.spec_hash}"})
-        _candidates(book, row, wanted, [(text, cells) for _, text, cells in lines])
-        _explanations(book, row, wanted)
+        _candidates(book, row, headed, [(text, cells) for _, text, cells in lines])
+        _explanations(book, row, headed)
     return len(lines)
 
 

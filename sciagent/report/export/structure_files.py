@@ -18,14 +18,16 @@ from typing import IO, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
+from sciagent.chemistry.isomers_and_tautomers import split_stereo_groups, with_open_stereo, with_stereo_groups
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, standardised_notes
 from sciagent.domain.quantities import Censoring, value_text
 from sciagent.errors import SciagentError, UsageError
 from sciagent.report.parts.export_rows import FIXED_COLUMNS, Entry, MeasuredColumn, columns, entries, geometry, nested
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import ArtifactStore
+from sciagent.store.views.report_queries import proposed_texts
 
 # Bond lengths that are allowed, as multiples of the sum of covalent radii; a little wider than the engines' limits.
 LONGEST_BOND = 1.45
@@ -44,6 +46,9 @@ def write_sdf(
 
     The title is the candidate's name, else its InChIKey. Tags: the names, the fixed columns; for each value
     `rung.property [unit]`, and its uncertainty, censoring and level.
+
+    The stereo is that of the candidate, not that of its geometry: what is undefined stays undefined, with the computed
+    isomer as a tag, and a mixture keeps its enhanced stereo groups.
     """
     subject = row.spec["subject"]
     if subject != MOLECULE_KIND:
@@ -56,6 +61,9 @@ def write_sdf(
     with Chem.SDWriter(file) as writer:
         for entry in entries(connection, row, columns(connection, row), hits=hits):
             mol, source = _with_coordinates(entry, artifacts)
+            mol = with_open_stereo(mol, Molecule.from_payload(entry.candidate.payload).mol)
+            if standardised_notes(entry.candidate.names):  # a mixture has such a note
+                mol = _as_proposed(connection, row, entry, mol)
             for name, value in _tags(entry, source).items():
                 mol.SetProp(name, value)
             writer.write(mol)
@@ -80,6 +88,15 @@ def _with_coordinates(entry: Entry, artifacts: ArtifactStore) -> tuple[Any, str]
     mol = Chem.Mol(molecule.mol)
     rdDepictor.Compute2DCoords(mol)
     return mol, FLAT
+
+
+def _as_proposed(connection: Connection, row: CampaignRow, entry: Entry, mol: Any) -> Any:
+    """Returns the molecule with the enhanced stereo groups of its proposals; unchanged if any of them has none."""
+    texts = proposed_texts(connection, row.id, entry.candidate.id)
+    with_groups = [text for text in texts if split_stereo_groups(text)[1]]
+    if not with_groups or len(with_groups) < len(texts):
+        return mol
+    return with_stereo_groups(mol, with_groups[0]) or mol
 
 
 def placed(molecule: Molecule, xyz: str) -> Any | None:
@@ -130,6 +147,8 @@ def _tags(entry: Entry, source: str) -> dict[str, str]:
     for (rung, name), measured in entry.values.items():
         quantity = measured.quantity
         label = f"{rung}.{name}"
+        if quantity.isomer is not None:
+            tags[f"{rung} isomer"] = str(quantity.isomer)
         tags[f"{label} [{quantity.unit}]"] = repr(quantity.value)
         if quantity.uncertainty is not None:
             tags[f"{label} uncertainty [{quantity.unit}]"] = repr(quantity.uncertainty)

@@ -84,6 +84,13 @@ class Card:
     answers: list[EvidenceAnswer]
     """All evidence of the candidate, with separate replicates; imported values come last."""
 
+    @property
+    def isomers(self) -> list[str]:
+        """A sentence for each stereoisomer that the headline's values were computed for; none where no stereo is
+        undefined."""
+        isomers = [measured.quantity.isomer for _, measured in self.headline]
+        return list(dict.fromkeys(str(isomer) for isomer in isomers if isomer is not None))
+
 
 def cards(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], artifacts: ArtifactStore, n: int

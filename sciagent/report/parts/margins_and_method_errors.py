@@ -14,7 +14,7 @@ from typing import Protocol
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.candidate_and_value_answers import MEASURED, LimitMargin, MethodFigures
+from sciagent.domain.answers.candidate_and_value_answers import MEASURED, IsomerAnswer, LimitMargin, MethodFigures
 from sciagent.domain.display_units import chosen_unit_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, file_of, pooled, pooled_measured
 from sciagent.domain.objectives import Window
@@ -111,6 +111,7 @@ def margins(
                 unit=quantity.unit,
                 repeatability=quantity.uncertainty,
                 uncertainty_kind=quantity.uncertainty_kind if quantity.uncertainty else None,
+                isomer=IsomerAnswer.of(quantity.isomer),
                 method=errors.figures(answer.rung, measured),
             )
         )

@@ -15,7 +15,7 @@ from typing import Any
 
 from sciagent.chemistry.subjects.base import Words
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
-from sciagent.domain.evidence_keys_and_pooled_replicates import UNCERTAINTY_KIND, Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import ISOMER, UNCERTAINTY_KIND, Measured
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import value_text
 from sciagent.domain.safe_text_and_durations import one_line
@@ -251,9 +251,9 @@ def diagnostics_line(diagnostics: Mapping[str, object]) -> str:
     """Returns a line such as `is_metal: no; valence_point: 0, 0, 0`; an empty text without diagnostics.
 
     Long lists and texts are shortened, and characters that would act on a terminal are escaped. The kinds of
-    uncertainties are left out, since they stand beside the values.
+    uncertainties and the computed isomer are left out, since they stand beside the values.
     """
-    facts = [(name, value) for name, value in diagnostics.items() if name != UNCERTAINTY_KIND]
+    facts = [(name, value) for name, value in diagnostics.items() if name not in (UNCERTAINTY_KIND, ISOMER)]
     shown = [one_line(f"{name}: {_text(value)}", MAX_CHARACTERS) for name, value in facts[:MAX_FACTS]]
     n_more = len(facts) - len(shown)
     if n_more > 0:

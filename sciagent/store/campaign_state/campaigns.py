@@ -381,6 +381,7 @@ def wake(connection: Connection, campaign_id: int, at: datetime | None = None) -
 # kinds of events
 AMBIGUOUS_STATE = "ambiguous_protonation"  # the protonation state of candidates at the campaign's pH is ambiguous
 NO_STATE = "not_protonated"  # no protonation state of candidates at the campaign's pH was found
+FORMS_LEFT_OUT = "forms_left_out"  # molecules have more stereoisomers or tautomers than become candidates
 OPTION_REFUSED = "option_refused"  # a model's server refused an option of the requests
 
 

@@ -158,6 +158,25 @@ def find(connection: Connection, text: str, campaign_id: int | None = None) -> l
     return list(connection.execute(query.where(condition)))
 
 
+def made_of(
+    connection: Connection, campaign_id: int, parent_ids: Sequence[int], operations: Collection[str]
+) -> list[sa.Row[tuple[int, str, str]]]:
+    """(id, key, text) of the candidates of a campaign, at most 20, that were made of these by one of the operations."""
+    c = t.candidate.c
+    parent = t.candidate_parent.c
+    cc = t.campaign_candidate.c
+    query = (
+        sa.select(c.id, c.key, c.text)
+        .distinct()
+        .join(t.candidate_parent, parent.candidate_id == c.id)
+        .join(t.campaign_candidate, sa.and_(cc.candidate_id == c.id, cc.campaign_id == campaign_id))
+        .where(among(connection, parent.parent_id, parent_ids), parent.operation.in_(operations))
+        .order_by(c.id)
+        .limit(_MAX_MATCHES)
+    )
+    return list(connection.execute(query))
+
+
 def find_by_text(
     connection: Connection, text: str, kinds: Collection[str], campaign_id: int | None
 ) -> list[sa.Row[tuple[int, str, str]]]:

@@ -5,7 +5,7 @@ Each piece of evidence has the next watermark, a number in the order of the comm
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import Any
@@ -15,12 +15,13 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION
 from sciagent.domain.evidence_keys_and_pooled_replicates import (
+    ISOMER,
     UNCERTAINTY_KIND,
     Computation,
     EvidenceKey,
     Finding,
     Measured,
-    with_uncertainty_kinds,
+    with_kinds_and_isomer,
 )
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Kind, Level, Property, properties
@@ -174,7 +175,8 @@ def _checked(evidence: NewEvidence) -> tuple[Measured, ...]:
 
 
 _QUANTITY_COLUMNS = ("value", "unit", "uncertainty", "censoring", "n", "as_typed")
-"""The fields of a quantity that are columns. The kind of its uncertainty is in the diagnostics of the evidence."""
+"""The fields of a quantity that are columns. The kind of its uncertainty and the computed isomer are in the diagnostics
+of the evidence."""
 
 
 def _as_read(measured: Measured) -> Measured:
@@ -223,7 +225,7 @@ def _insert(
     recorded = []
     for id_, row, values in zip(ids, rows, measured, strict=True):
         columns = [row[name] for name in _RECORDED_COLUMNS if name != "id"]
-        values_as_read = with_uncertainty_kinds(values, row["diagnostics"].get(UNCERTAINTY_KIND))
+        values_as_read = with_kinds_and_isomer(values, row["diagnostics"])
         recorded.append(_recorded([id_, *columns], values_as_read))
     return recorded
 
@@ -396,16 +398,16 @@ def measured_of(connection: Connection, evidence_ids: Sequence[int]) -> dict[int
     return _measured(connection, connection.execute(query).all())
 
 
-def _uncertainty_kinds(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, object]:
-    """{evidence id: {property: kind of its uncertainty}} of the evidence that states it."""
+def _kinds_and_isomers(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, Mapping[str, object]]:
+    """{evidence id: the diagnostics on the kinds of uncertainties and on the computed isomer}."""
     e = t.evidence.c
-    kinds = e.diagnostics[UNCERTAINTY_KIND]
-    rows = connection.execute(sa.select(e.id, kinds).where(among(connection, e.id, evidence_ids)))
-    return {int(id_): stated for id_, stated in rows}
+    query = sa.select(e.id, e.diagnostics[UNCERTAINTY_KIND], e.diagnostics[ISOMER])
+    rows = connection.execute(query.where(among(connection, e.id, evidence_ids)))
+    return {int(id_): {UNCERTAINTY_KIND: kinds, ISOMER: isomer} for id_, kinds, isomer in rows}
 
 
 def _measured(connection: Connection, rows: Sequence[Sequence[Any]]) -> dict[int, tuple[Measured, ...]]:
-    """{evidence id: values}, with the kinds of their uncertainties.
+    """{evidence id: values}, with the kinds of their uncertainties and the computed isomers.
 
     rows: (evidence id, then the columns `_MEASURED_COLUMNS`).
     """
@@ -416,11 +418,11 @@ def _measured(connection: Connection, rows: Sequence[Sequence[Any]]) -> dict[int
     for evidence_id, property_id, level_id, value, uncertainty, unit, censoring, n, as_typed in rows:
         quantity = Quantity(value, unit, uncertainty, CENSORING_BY_TEXT[censoring], n, as_typed)
         by_evidence.setdefault(evidence_id, []).append(Measured(names[property_id], levels[level_id], quantity))
-        # without an uncertainty there is no kind of it to read
+        # a value without uncertainty has no kind of it, and was computed on no geometry
         if uncertainty:
             uncertain_ids.add(evidence_id)
-    kinds = _uncertainty_kinds(connection, sorted(uncertain_ids)) if uncertain_ids else {}
-    return {id_: with_uncertainty_kinds(values, kinds.get(id_)) for id_, values in by_evidence.items()}
+    diagnostics = _kinds_and_isomers(connection, sorted(uncertain_ids)) if uncertain_ids else {}
+    return {id_: with_kinds_and_isomer(values, diagnostics.get(id_, {})) for id_, values in by_evidence.items()}
 
 
 def stored_units(connection: Connection, names: Sequence[str]) -> dict[str, str]:

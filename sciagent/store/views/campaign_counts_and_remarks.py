@@ -22,6 +22,7 @@ from sciagent.domain.safe_text_and_durations import one_line
 from sciagent.domain.states_and_needs import CampaignState, JobState, Standing
 from sciagent.store.campaign_state.campaigns import (
     AMBIGUOUS_STATE,
+    FORMS_LEFT_OUT,
     NO_STATE,
     OPTION_REFUSED,
     CampaignRow,
@@ -178,7 +179,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         ),
         rates=rates,
         notes=(
-            *_remarks_on_protonation(connection, row),
+            *_remarks_on_standardisation(connection, row),
             *_remarks_on_unreadable(connection, row, n_unreadable),
             *_remarks_on_refused_options(connection, row),
         ),
@@ -207,29 +208,39 @@ def _control_counts(
     return ControlCounts(rung=rung.name, jobs=jobs.get(rung.id, 0), core_seconds=seconds)
 
 
-def _remarks_on_protonation(connection: Connection, row: CampaignRow) -> tuple[str, ...]:
-    """Returns remarks on protonation states that are ambiguous or were not found; none without a pH in the spec."""
+def _remarks_on_standardisation(connection: Connection, row: CampaignRow) -> tuple[str, ...]:
+    """Returns remarks on protonation states that are ambiguous or were not found, and on stereoisomers and tautomers
+    that were left out; none without a pH and without enumeration in the spec."""
     stated = row.spec.get("standardise")
-    if not isinstance(stated, Mapping) or "ph" not in stated:
+    if not isinstance(stated, Mapping):
         return ()
     e = t.event.c
     n_by_kind = dict[str, int]()
     smiles_by_kind = dict[str, list[str]]()
-    query = sa.select(e.kind, e.payload).where(e.campaign_id == row.id, e.kind.in_((AMBIGUOUS_STATE, NO_STATE)))
+    query = sa.select(e.kind, e.payload).where(
+        e.campaign_id == row.id, e.kind.in_((AMBIGUOUS_STATE, NO_STATE, FORMS_LEFT_OUT))
+    )
     for kind, payload in connection.execute(query.order_by(e.id)):
         n_by_kind[kind] = n_by_kind.get(kind, 0) + payload["n"]
         smiles_by_kind.setdefault(kind, []).extend(payload["smiles"])
+    ph = f"pH {stated['ph']:g}" if "ph" in stated else ""
     explanations = {
-        AMBIGUOUS_STATE: "more than one protonation state within the spread of the pKa; the dominant one was taken",
-        NO_STATE: "no protonation state that was found; the structure was left as it is",
+        AMBIGUOUS_STATE: (
+            ph,
+            "more than one protonation state within the spread of the pKa; the dominant one was taken",
+        ),
+        NO_STATE: (ph, "no protonation state that was found; the structure was left as it is"),
+        FORMS_LEFT_OUT: ("standardise", "more stereoisomers or tautomers than `most`; the others were left out"),
     }
     remarks = []
     for kind, n in n_by_kind.items():
         examples = ", ".join(smiles_by_kind[kind][:MAX_NAMED])
         if n > MAX_NAMED:
             examples += ", …"
-        have = "candidate has" if n == 1 else "candidates have"
-        remarks.append(f"pH {stated['ph']:g}: {n} {have} {explanations[kind]} (see sciagent explain): {examples}")
+        what = "molecule" if kind == FORMS_LEFT_OUT else "candidate"
+        have = f"{what} has" if n == 1 else f"{what}s have"
+        setting, explanation = explanations[kind]
+        remarks.append(f"{setting}: {n} {have} {explanation} (see sciagent explain): {examples}")
     return tuple(remarks)
 
 

@@ -296,6 +296,13 @@ def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
     yield from stream(connection, query)
 
 
+def proposed_texts(connection: Connection, campaign_id: int, candidate_id: int) -> list[str]:
+    """The texts under which a candidate was proposed in a campaign, the oldest first."""
+    p = t.proposal.c
+    query = sa.select(p.text).where(p.candidate_id == candidate_id, p.campaign_id == campaign_id).order_by(p.id)
+    return list(connection.execute(query).scalars())
+
+
 def with_proposer(joined: Any) -> Any:
     """Adds turns and trajectories to a join that holds proposals; proposals of people have neither."""
     with_turn = joined.outerjoin(t.turn, t.turn.c.id == t.proposal.c.turn_id)

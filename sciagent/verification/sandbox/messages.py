@@ -16,13 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sciagent.domain.cost_and_budget import MAX_AMOUNT, MEASURED, RESOURCE_UNITS, Cost
-from sciagent.domain.evidence_keys_and_pooled_replicates import (
-    UNCERTAINTY_KIND,
-    ArtifactFile,
-    Finding,
-    Measured,
-    with_uncertainty_kinds,
-)
+from sciagent.domain.evidence_keys_and_pooled_replicates import ArtifactFile, Finding, Measured, with_kinds_and_isomer
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity
@@ -202,8 +196,8 @@ def finding_from_wire(data: object, key: str) -> Finding:
     detail = _text(data["detail"], "detail")
     diagnostics = _diagnostics(data["diagnostics"], MAX_DEPTH)
     spent = _spent(data["spent"]) if "spent" in data else None
-    # the kinds of uncertainties are among the diagnostics
-    measured = with_uncertainty_kinds(measured, diagnostics.get(UNCERTAINTY_KIND))
+    # the kinds of uncertainties and the computed isomer are among the diagnostics
+    measured = with_kinds_and_isomer(measured, diagnostics)
     versions = _versions(data.get("versions", {}))
     return Finding(
         candidate_key=key,

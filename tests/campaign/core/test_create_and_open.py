@@ -15,9 +15,10 @@ from sciagent.campaign.core.create_and_open import Entered, EntryKind, create_or
 from sciagent.campaign.file import campaign_spec
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.people.import_values import import_file
-from sciagent.campaign.people.verify_calculate_and_add import verify_one
+from sciagent.campaign.people.verify_calculate_and_add import add, proposals_of_file, verify_one
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties_and_levels import Level
+from sciagent.errors import UsageError
 from sciagent.store.database.ledger import Ledger
 from tests.support.typed import told
 
@@ -106,3 +107,51 @@ def test_a_run_reads_and_enters_its_campaign_once(tmp_path: Path, calls: list[st
         campaign.run(progress=False)
     assert calls == ["validated", "create_or_open"]
     campaign.ledger.close()
+
+
+SCREEN = """
+campaign: catalogue
+subject: molecule
+objectives: [{property: logp, min: -9}]
+ladder: [{verifier: molecule.checks}]
+goal: {kind: hits}
+budget: {core_seconds: 9}
+proposer: {kind: screen, file: lib.csv, keep: [id, price]}
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", ""])
+def test_a_campaign_goes_on_after_rows_were_added_at_the_end_of_its_file(
+    ledger: Ledger, tmp_path: Path, end: str
+) -> None:
+    file = tmp_path / "lib.csv"
+    begun = f"id,price,smiles\nA,1,CCO\nB,2,CCN{end}"
+    file.write_text(begun)
+    first = entered(ledger, tmp_path, SCREEN)
+    assert first.grown == []
+    new_rows = "C,3,CCC\nD,4,OCC\n"
+    file.write_text(f"{begun}{'' if end else chr(10)}{new_rows}")
+    again = entered(ledger, tmp_path, SCREEN)
+    assert (again.entry, again.amendments) == (EntryKind.OPENED, ())
+    [line] = again.grown
+    assert line.startswith("lib.csv has 2 rows more at its end than when catalogue began")
+    assert f"sciagent add --file {file} --campaign catalogue --reason" in line
+    [(_, proposer)] = again.built.spec.proposers
+    assert again.built.make_script(proposer).total == 2, "its proposer ends where the file ended"
+    assert open_stored(ledger, "catalogue", "ann").entry is EntryKind.OPENED
+    proposals = list(proposals_of_file(again.built, file))
+    assert [(given.text, given.names) for given in proposals] == [
+        ("CCC", {"id": "C", "price": "3"}),
+        ("OCC", {"id": "D", "price": "4"}),
+    ]
+    answers = list(add(again.built, proposals, "ann", "new rows of the supplier"))
+    assert [answer.status for answer in answers] == ["new", "new"]
+
+
+def test_a_file_that_changed_otherwise_is_another_campaign(ledger: Ledger, tmp_path: Path) -> None:
+    file = tmp_path / "lib.csv"
+    file.write_text("id,price,smiles\nA,1,CCO\nB,2,CCN\n")
+    entered(ledger, tmp_path, SCREEN)
+    file.write_text("id,price,smiles\nA,1,CCO\nB,3,CCN\nC,3,CCC\n")
+    with pytest.raises(UsageError, match="rows may be added at the end of the file of a screen"):
+        entered(ledger, tmp_path, SCREEN)

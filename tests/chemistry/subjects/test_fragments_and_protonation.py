@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sciagent.chemistry.isomers_and_tautomers import mirror_smiles
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.chemistry.subjects.fragments_and_protonation import Standardisation, state_at
 from sciagent.errors import InvalidCandidateError
@@ -74,3 +75,65 @@ def test_without_a_ph_nothing_is_asked_of_the_library() -> None:
     plain = Standardisation.stated("parent")
     assert plain.apply("CC(=O)[O-].[Na+]").candidate.smiles == "CC(=O)O"
     assert Standardisation.stated({"fragments": "parent", "ph": 7.4}) == AT_BLOOD
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("CCN.Cl", "hydrogen chloride removed"),
+        ("CCN.Cl.Cl", "2 hydrogen chloride removed"),
+        ("CC(=O)[O-].[Na+]", "sodium removed, neutralised from CC(=O)[O-]"),
+        ("[NH3+]CC(=O)[O-]", "neutralised from [NH3+]CC(=O)[O-]"),
+        ("c1ccccc1.[Fe]", "[Fe] removed"),
+        ("C[N+](C)(C)C.[Cl-]", "chloride removed"),  # the ion keeps its charge
+        ("CCN", ""),
+        ("O=[N+]([O-])c1ccccc1", ""),
+        ("[2H]C(Cl)(Cl)Cl", ""),  # nothing is lost: deuterium is kept
+        ("C[C@H](F)[C@H](Cl)Br |&1:1,3|", "a mixture of stereoisomers (&1), taken as drawn"),
+        ("C[C@H](F)[C@H](Cl)Br |a:1,o1:3|", "one unknown stereoisomer of several (or1), taken as drawn"),
+    ],
+)
+def test_a_row_that_names_another_substance_says_so(text: str, note: str) -> None:
+    made = Standardisation("parent").apply(text)
+    assert (made.row_note, made.note) == (note, note)
+
+
+def test_deuterated_chloroform_is_another_candidate_than_chloroform() -> None:
+    rules = Standardisation("parent")
+    assert rules.apply("[2H]C(Cl)(Cl)Cl").candidate.key != rules.apply("C(Cl)(Cl)Cl").candidate.key
+
+
+def test_each_stereoisomer_is_a_candidate_with_its_parent() -> None:
+    rules = Standardisation("parent", stereo="enumerate")
+    forms = rules.forms("CC=CC#N.Cl")
+    assert {form.candidate.text for form in forms} == {"C/C=C/C#N", "C/C=C\\C#N"}
+    assert {(form.parent and form.parent.text, form.operation, form.n_left_out) for form in forms} == {
+        ("CC=CC#N", "isomer", 0)
+    }
+    assert forms[0].row_note == "hydrogen chloride removed; one of 2 stereoisomers of CC=CC#N"
+    [defined] = rules.forms("C/C=C/C#N")
+    assert (defined.parent, defined.note) == (None, "")
+
+
+def test_of_too_many_stereoisomers_the_same_ones_are_kept_and_the_others_counted() -> None:
+    rules = Standardisation("parent", stereo="enumerate", most=2)
+    [first, second] = rules.forms("CC(Cl)C(C)Br")
+    assert first.n_left_out == 2
+    assert first.note == "one of 4 stereoisomers of CC(Cl)C(C)Br, of which 2 are candidates (most: 2)"
+    # two diastereomers, not two mirror images, however the text is written
+    assert mirror_smiles(parse_molecule(first.candidate.text).mol) != second.candidate.text
+    assert [form.candidate for form in rules.forms("BrC(C)C(Cl)C")] == [first.candidate, second.candidate]
+
+
+def test_each_tautomer_is_a_candidate_and_the_text_its_own() -> None:
+    [own, pyridone, *_] = Standardisation("parent", tautomers="enumerate").forms("Oc1ccccn1")
+    assert (own.candidate.text, own.parent, own.operation) == ("Oc1ccccn1", None, "")
+    assert (pyridone.candidate.text, pyridone.operation) == ("O=c1cccc[nH]1", "tautomer")
+    assert pyridone.parent == own.candidate
+    assert own.candidate.inchikey == pyridone.candidate.inchikey  # one compound by the standard InChI
+
+
+def test_without_enumeration_a_text_is_one_candidate() -> None:
+    rules = Standardisation("parent")
+    assert rules.most_forms == 1
+    assert [form.candidate for form in rules.forms("CC=CC#N")] == [parse_molecule("CC=CC#N")]

@@ -13,13 +13,15 @@ FIGURES = MethodFigures(
 
 def margin(**changed: object) -> LimitMargin:
     fields = {"property": "adiabatic_ionization_energy", "rung": "xtb", "margin": 0.12, "unit": "eV"}
-    fields |= {"repeatability": 0.03, "uncertainty_kind": "class", "method": FIGURES}
+    fields |= {"repeatability": 0.03, "uncertainty_kind": "class", "isomer": None, "method": FIGURES}
     return LimitMargin.model_validate(fields | changed)
 
 
 def test_both_numbers_are_named() -> None:
     assert str(margin()) == "clear of the limits by 0.1 ± 0.3 eV (method), ± 0.03 eV (repeatability of its class)"
     assert str(margin(uncertainty_kind="molecule")).endswith("± 0.03 eV (repeatability)")
+    isomer = {"smiles": "C/C=C/C#N", "label": "E", "possible": 2, "different": 2, "is_upper_bound": False}
+    assert str(margin(isomer=isomer)).endswith("± 0.03 eV (repeatability of its class of one isomer of 2)")
     assert str(margin(margin=-0.5)).startswith("outside the limits by 0.5 ± 0.3 eV (method)")
 
 

@@ -6,11 +6,12 @@ import csv
 import io
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import UsageError
-from sciagent.report.export.spreadsheets import chosen_columns, write_csv
+from sciagent.report.export.spreadsheets import TableSelection, chosen_columns, write_csv, write_excel
 from sciagent.report.parts.export_rows import FIXED_COLUMNS
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
@@ -20,7 +21,7 @@ from tests.support.reported import GFN2, PBE0, Maker, gap
 def table(made: Maker, asked: str | None = None, hits: bool = False) -> list[dict[str, str]]:
     text = io.StringIO()
     with made.ledger.read() as connection:
-        n = write_csv(connection, made.row, text, asked=asked, hits=hits)
+        n = write_csv(connection, made.row, text, selection=TableSelection(asked, hits))
     rows = list(csv.DictReader(io.StringIO(text.getvalue())))
     assert len(rows) == n
     return rows
@@ -71,3 +72,28 @@ def test_names_come_first_and_a_limit_is_marked_as_one(own_ledger: Ledger, tmp_p
     rows = table(made)
     assert [row["name"] for row in rows] == ["'=cmd|' /C calc'!A0", "'-2+3"]
     assert rows[0]["r2.homo_lumo_gap [eV] censoring"] == "below" and rows[0]["r1.homo_lumo_gap [eV] censoring"] == ""
+
+
+def test_each_row_of_a_file_has_a_line_with_its_own_cells_and_numbers_as_numbers(
+    own_ledger: Ledger, tmp_path: Path
+) -> None:
+    made = Maker(own_ledger, tmp_path)
+    made.enter(("CCO", "CCN", "CCC"))
+    made.answer(0, 2, gap(4.0, PBE0))
+    with own_ledger.begin() as connection:
+        names = [
+            (made.ids[0], {"id": "007", "price": "12.5"}),
+            (made.ids[0], {"id": "A-2", "price": "-30"}),
+            (made.ids[1], {"id": "A-3", "price": "on request"}),
+        ]
+        candidates.enter_names(connection, made.row.id, names)
+        text = io.StringIO()
+        n = write_csv(connection, made.row, text, selection=TableSelection("smiles", rows=True))
+        write_excel(connection, made.row, tmp_path / "a.xlsx", TableSelection("smiles,hit", rows=True))
+    lines = list(csv.reader(io.StringIO(text.getvalue())))
+    expected = [["007", "12.5", "CCO"], ["A-2", "-30", "CCO"], ["A-3", "on request", "CCN"], ["", "", "CCC"]]
+    assert (n, lines[0], lines[1:]) == (4, ["id", "price", "smiles"], expected)
+    sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["candidates"]
+    cells = {row[3:0:-1] for row in sheet.iter_rows(min_row=2, values_only=True)}
+    assert ("CCO", 12.5, "007") in cells, "an identifier stays a text"
+    assert ("CCO", -30, "A-2") in cells

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import openpyxl
 
-from sciagent.report.export.spreadsheets import png, write_excel
+from sciagent.report.export.spreadsheets import TableSelection, png, write_excel
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
 from tests.support.reported import GFN2, Maker, gap
@@ -39,7 +39,7 @@ def test_no_text_becomes_a_formula_or_a_link(own_ledger: Ledger, tmp_path: Path)
             connection, made.row.id, [(id_, {"id": text}) for id_, text in zip(made.ids, given, strict=True)]
         )
     with made.ledger.read() as connection:
-        write_excel(connection, made.row, tmp_path / "a.xlsx", "name,smiles")
+        write_excel(connection, made.row, tmp_path / "a.xlsx", TableSelection("name,smiles"))
     sheet = openpyxl.load_workbook(tmp_path / "a.xlsx")["candidates"]
     cells = [row[1] for row in sheet.iter_rows(min_row=2)]
     assert sorted(cell.value for cell in cells) == sorted(given)

@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 from rdkit import Chem
 
+from sciagent.chemistry.isomers_and_tautomers import cxsmiles
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.chemistry.molecule_files import read_structures
 from sciagent.errors import UsageError
 from sciagent.report.export.structure_files import one_line, placed, write_sdf
 from sciagent.store.database.ledger import Ledger
-from tests.support.reported import SMILES, Maker, xyz
+from sciagent.store.results import candidates
+from tests.support.reported import PBE0, SMILES, Maker, gap, xyz
 
 
 def test_sdf_has_the_geometry_where_there_is_one(told: Maker, tmp_path: Path) -> None:
@@ -61,3 +64,27 @@ def test_a_geometry_of_something_else_is_refused() -> None:
     far = lines[:]
     far[2] = "C 9.0 9.0 9.0"
     assert placed(molecule, "\n".join(far)) is None
+
+
+def test_no_stereo_is_written_that_was_not_stated(own_ledger: Ledger, tmp_path: Path) -> None:
+    """A geometry has a configuration at every centre; a molecule whose text leaves it open has none in the file."""
+    made = Maker(own_ledger, tmp_path)
+    smiles = ("CC=CC#N", "CCC(C)O", "C[C@H](F)[C@H](Cl)Br", "C/C=C/C")
+    mixture = "C[C@H](F)[C@H](Cl)Br |&1:1,3|"
+    made.enter(smiles[:2])
+    made.enter(smiles[2:3], text=mixture)  # as it was proposed
+    made.enter(smiles[3:])
+    with own_ledger.begin() as connection:
+        note = {"id": "rac", "standardised": "a mixture of stereoisomers (&1), taken as drawn"}
+        candidates.enter_names(connection, made.row.id, [(made.ids[2], note)])
+    for place in range(len(smiles)):
+        made.answer(place, 2, gap(4.0, PBE0), geometry=True)
+    path = tmp_path / "a.sdf"
+    with own_ledger.read() as connection, path.open("w", encoding="utf-8") as file:
+        assert write_sdf(connection, made.row, own_ledger.artifacts, file) == (4, 4)
+    mols = list(Chem.SDMolSupplier(str(path)))
+    assert all(mol.GetConformer().Is3D() for mol in mols)
+    stated = [cxsmiles(mol) for mol in mols]
+    assert stated == [Chem.CanonSmiles(smiles[0]), Chem.CanonSmiles(smiles[1]), mixture, Chem.CanonSmiles(smiles[3])]
+    records = list(read_structures(path))
+    assert [record.text for record in records] == stated, "read again, it is what it was"

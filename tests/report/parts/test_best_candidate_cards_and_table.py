@@ -10,7 +10,7 @@ import openpyxl
 import pytest
 
 from sciagent.domain.states_and_needs import Standing
-from sciagent.report.export.spreadsheets import write_excel
+from sciagent.report.export.spreadsheets import TableSelection, write_excel
 from sciagent.report.parts import best_candidate_cards_and_table as candidates
 from sciagent.report.parts import export_rows
 from sciagent.report.parts.best_candidate_cards_and_table import cards
@@ -118,7 +118,7 @@ def test_hits_come_first_and_misses_last_wherever_they_are_listed(own_ledger: Le
         lines = io.StringIO()
         assert export_rows.write_jsonl(connection, made.row, lines, hits=True) == 5
         assert [json.loads(line)["text"] for line in lines.getvalue().splitlines()] == expected
-        write_excel(connection, made.row, tmp_path / "a.xlsx", "smiles,utility")
+        write_excel(connection, made.row, tmp_path / "a.xlsx", TableSelection("smiles,utility"))
         first = hits_best_first(connection, made.row, 0, 2)
         rest = hits_best_first(connection, made.row, 2, 5)
     assert [shown.text for shown in (*first, *rest)] == expected

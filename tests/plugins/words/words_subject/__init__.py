@@ -75,6 +75,13 @@ class WordReading:
             raise InvalidCandidateError(Reason.UNPARSABLE, "a word has 1 to 30 letters from a to z")
         return Standardised(Word(text))
 
+    def forms(self, text: object, multiplicity: int | None = None) -> list[Standardised]:
+        return [self.apply(text, multiplicity)]
+
+    @property
+    def most_forms(self) -> int:
+        return 1
+
     def of(self, candidate: Any) -> Any:
         return candidate
 
