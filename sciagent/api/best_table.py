@@ -146,6 +146,7 @@ def _cells(
         "utility": utility,
         "P(hit)": None if is_brief else candidate.p_hit,
         **nearest_limit(candidate),
+        "P(limits)": _limits_cell(candidate) if is_brief else candidate.p_limits,
         "stands": stands,
         "seed": "a seed" if candidate.in_seeds else "",
     }
@@ -198,6 +199,13 @@ def _stands(candidate: BestCandidate, several_properties: bool) -> str:
     if reason or contradicted:
         return f"{reason}{contradicted}"
     return "" if candidate.verified else "open"
+
+
+def _limits_cell(candidate: BestCandidate) -> str:
+    """Returns P(limits) in the terminal: `unknown` without the names of the objectives, which `notes` give."""
+    if candidate.p_limits is not None:
+        return percent_of(candidate.p_limits)
+    return "unknown" if candidate.p_limits_unknown else ""
 
 
 def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
@@ -269,8 +277,10 @@ def _method(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterat
                 margins.append(margin)
     if not margins or all(margin.repeatability == 0 for margin in margins):
         return
-    methods = [str(margin.method) for margin in margins if margin.method]
-    yield methods[0] if methods else "error against experiment not known"
+    yield from dict.fromkeys(str(margin.method) for margin in margins if margin.method)
+    yield from dict.fromkeys(
+        f"the method's error is {margin.method_unknown}" for margin in margins if margin.method_unknown
+    )
 
 
 def one_of(kinds: set[str | None]) -> str | None:
@@ -289,6 +299,7 @@ def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
         "utility",
         "p_hit",
         "expected_utility",
+        "p_limits",
         "basis",
         "verified",
         "in_seeds",

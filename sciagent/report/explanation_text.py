@@ -11,7 +11,7 @@ from datetime import datetime
 
 from sciagent.chemistry.subjects.base import Words
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.answers.candidate_and_value_answers import EvidenceValue, PropertyValue
+from sciagent.domain.answers.candidate_and_value_answers import EvidenceValue, PropertyValue, limits_chance_words
 from sciagent.domain.answers.explanation import (
     CampaignStory,
     DecisionStory,
@@ -133,6 +133,9 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
         yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")
         if margin.method is not None:
             yield Paragraph(f"the method: {margin.method}; {margin.method.source}", depth=2)
+    chance = limits_chance_words(story.p_limits, story.p_limits_unknown)
+    if chance:
+        yield Paragraph(f"P(limits) {chance}, that the true values meet all limits, the method's error included")
     if full and story.outlook and story.outlook.index is not None:
         yield Paragraph(_index_and_price(story.outlook))
     for number, proposal in enumerate(story.proposed):
