@@ -135,7 +135,10 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
             yield Paragraph(f"the method: {margin.method}; {margin.method.source}", depth=2)
     chance = limits_chance_words(story.p_limits, story.p_limits_unknown)
     if chance:
-        yield Paragraph(f"P(limits) {chance}, that the true values meet all limits, the method's error included")
+        meaning = (
+            "" if story.p_limits is None else ": that the true values meet all limits, the method's error included"
+        )
+        yield Paragraph(f"P(limits) {chance}{meaning}")
     if full and story.outlook and story.outlook.index is not None:
         yield Paragraph(_index_and_price(story.outlook))
     for number, proposal in enumerate(story.proposed):

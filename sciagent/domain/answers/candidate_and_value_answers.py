@@ -111,13 +111,13 @@ class MethodFigures(AnswerModel):
     """The source of the reference values: `experiment`, or the name of a better theory."""
     source: str
     """`measured values in this ledger`, the file of the benchmark, or `errors of the parts of its formula`."""
-    root_mean_square: float | None = None
+    root_mean_square: float | None
     """Root of the mean square difference, in `unit`; null if the benchmark does not state it."""
-    low: float | None = None
+    low: float | None
     """Lower end of the 95 % interval of the mean absolute error, in `unit`; null for a benchmark."""
-    high: float | None = None
+    high: float | None
     """Upper end of that interval."""
-    charge: str = "any"
+    charge: str
     """The molecules for which it holds: `neutral`, `ion` or `any`."""
 
     @property
@@ -213,9 +213,9 @@ class LimitMargin(AnswerModel):
     with the error of a calibration; null where the evidence does not say."""
     method: EstimatedError | None
     """The method's error in `unit`; null where neither measured values nor a benchmark give it."""
-    method_unknown: str | None = None
+    method_unknown: str | None
     """Why the method's error is null, such as `not known for ions`; null for a known one and for an exact value."""
-    p_inside: float | None = None
+    p_inside: float | None
     """Probability that the true value lies within the limits, the method's error included; null where that is
     unknown."""
 

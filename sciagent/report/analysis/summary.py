@@ -212,7 +212,7 @@ def _hits_in_doubt(status: CampaignCounts, table: Table, lines: list[str]) -> st
     if doubts.unknown == shown:
         return "the method's error is unknown"
     sure = shown - doubts.by_method - doubts.unknown
-    return f"{sure} of {shown} with P(limits) from {SURE_PERCENT} %"
+    return f"{sure} of {shown} with P(limits) ≥ {SURE_PERCENT} %"
 
 
 def _sure(

@@ -143,7 +143,7 @@ class MethodErrors:
         error_by_formula = propagated_error([(key[0], slope, known[key]) for key, slope in by_property.items()])
         if error_by_formula is None:
             return None, NOT_KNOWN
-        return _as_propagated(error_by_formula, stated, list(errors.values())), ""
+        return _as_propagated(error_by_formula, stated, list(errors.values()), charge), ""
 
 
 def method_errors(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> MethodErrors:
@@ -356,10 +356,13 @@ def _leave_one_out_error(fit: Fit, prop: Property) -> MethodFigures:
         root_mean_square=fit.root_mean_square_error,
         low=low,
         high=high,
+        charge=ChargeClass.ANY,
     )
 
 
-def _as_propagated(error: KnownError, stated: Mapping[str, Any], parts: Sequence[EstimatedError]) -> MethodFigures:
+def _as_propagated(
+    error: KnownError, stated: Mapping[str, Any], parts: Sequence[EstimatedError], charge: ChargeClass
+) -> MethodFigures:
     """Returns the error of a derived value as figures. stated: its entry in the spec. parts: errors of its parts."""
     figures = [of_source for part in parts for of_source in (part.own, part.benchmark) if of_source is not None]
     references = dict.fromkeys(of_source.reference for of_source in figures)
@@ -373,6 +376,9 @@ def _as_propagated(error: KnownError, stated: Mapping[str, Any], parts: Sequence
         reference=" and ".join(references),
         source=PROPAGATED,
         root_mean_square=math.hypot(error.bias, error.spread),
+        low=None,
+        high=None,
+        charge=charge,
     )
 
 
@@ -386,7 +392,8 @@ def _declared(verifier: str) -> tuple[MethodError, ...]:
 
 def _as_declared(error: MethodError) -> MethodFigures:
     """Returns declared errors, in the unit of the declaration."""
-    return MethodFigures(**{name: getattr(error, name) for name in MethodFigures.model_fields})
+    stated = {name: getattr(error, name) for name in MethodFigures.model_fields if name not in ("low", "high")}
+    return MethodFigures(**stated, low=None, high=None)
 
 
 def _in_unit(errors: MethodFigures, prop: Property, value: Quantity) -> MethodFigures:
