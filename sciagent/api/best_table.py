@@ -146,7 +146,7 @@ def _cells(
         "utility": utility,
         "P(hit)": None if is_brief else candidate.p_hit,
         **nearest_limit(candidate),
-        "P(limits)": _limits_cell(candidate) if is_brief else candidate.p_limits,
+        "P(limits)": _limits_cell(candidate, is_brief),
         "stands": stands,
         "seed": "a seed" if candidate.in_seeds else "",
     }
@@ -201,8 +201,10 @@ def _stands(candidate: BestCandidate, several_properties: bool) -> str:
     return "" if candidate.verified else "open"
 
 
-def _limits_cell(candidate: BestCandidate) -> str:
-    """Returns P(limits) in the terminal: `unknown` without the names of the objectives, which `notes` give."""
+def _limits_cell(candidate: BestCandidate, is_brief: bool) -> float | str | None:
+    """Returns P(limits). is_brief: in words; `unknown` without the names of the objectives, which `notes` give."""
+    if not is_brief:
+        return candidate.p_limits
     if candidate.p_limits is not None:
         return percent_of(candidate.p_limits)
     return "unknown" if candidate.p_limits_unknown else ""

@@ -129,16 +129,7 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
     if story.contradicted is not None:
         yield Paragraph(f"A measurement contradicts this: {story.contradicted}.")
     yield Paragraph(_worth_and_cost(story))
-    for margin in story.margins:
-        yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")
-        if margin.method is not None:
-            yield Paragraph(f"the method: {margin.method}; {margin.method.source}", depth=2)
-    chance = limits_chance_words(story.p_limits, story.p_limits_unknown)
-    if chance:
-        meaning = (
-            "" if story.p_limits is None else ": that the true values meet all limits, the method's error included"
-        )
-        yield Paragraph(f"P(limits) {chance}{meaning}")
+    yield from _certainty(story)
     if full and story.outlook and story.outlook.index is not None:
         yield Paragraph(_index_and_price(story.outlook))
     for number, proposal in enumerate(story.proposed):
@@ -150,6 +141,19 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
     for decision in story.people:
         target = f" to {decision.rung}" if decision.rung else ""
         yield Paragraph(f"{_moment(decision.at)}  {decision.who}: {decision.verb}{target}: {decision.why}")
+
+
+def _certainty(story: CampaignStory) -> Iterator[Paragraph]:
+    """Yields the distances from the limits with the errors of the methods, and P(limits)."""
+    for margin in story.margins:
+        yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")
+        if margin.method is not None:
+            yield Paragraph(f"the method: {margin.method}; {margin.method.source}", depth=2)
+    chance = limits_chance_words(story.p_limits, story.p_limits_unknown)
+    if chance:
+        is_known = story.p_limits is not None
+        meaning = ": that the true values meet all limits, the method's error included" if is_known else ""
+        yield Paragraph(f"P(limits) {chance}{meaning}")
 
 
 def _heading(text: str) -> Iterator[Paragraph]:

@@ -180,15 +180,16 @@ def certainty_sentence(doubts: HitsInDoubt, hits: int) -> str:
     counted_hits = many(hits, "hit")
     clauses = []
     if doubts.unknown < hits:
-        could = (
-            f"{doubts.by_method or 'none'} of {counted_hits} could be {'a miss' if doubts.by_method == 1 else 'misses'}"
-        )
-        clause = f"{could} by the method's error (P(limits) < {SURE_PERCENT} %)"
+        what = "a miss" if doubts.by_method == 1 else "misses"
+        could_be = f"{doubts.by_method or 'none'} of {counted_hits} could be {what}"
+        clause = f"{could_be} by the method's error (P(limits) < {SURE_PERCENT} %)"
         if doubts.by_method_near:
             clause += f", {doubts.by_method_near} of them also by repeatability alone"
         clauses.append(clause)
     if doubts.unknown:
-        number = f"all {counted_hits}" if doubts.unknown == hits else str(doubts.unknown)
+        number = str(doubts.unknown)
+        if doubts.unknown == hits:
+            number = "the only hit" if hits == 1 else f"all {counted_hits}"
         clause = f"the method's error is unknown for {number}"
         if doubts.unknown_near:
             clause += f", {doubts.unknown_near} of which could be a miss by repeatability alone"

@@ -86,9 +86,10 @@ class MethodErrors:
         prop = properties()[measured.property]
         fit = self.fits.get(rung, {}).get(prop.name)
         own = self.measured.get((rung, prop.name, charge))
+        benchmark = None
+        reason = ""
         if fit:
             own = _leave_one_out_error(fit, prop)
-            benchmark, reason = None, ""
         elif prop.name in self.derived:
             benchmark, reason = self._of_parts(measured, charge, values)
         else:
@@ -133,17 +134,17 @@ class MethodErrors:
         result = evaluated_in_unit(formula, parts, stated["unit"])
         if result is None:
             return None, NOT_KNOWN
-        by_property: dict[RungProperty, float] = {}  # two names may stand for one part
+        slopes: dict[RungProperty, float] = {}  # two names may stand for one part
         known: dict[RungProperty, KnownError] = {}
-        for name, slope in result.slopes.items():
-            if name in errors:
-                part_key = (rungs[name], stated["parts"][name][1])
-                by_property[part_key] = by_property.get(part_key, 0.0) + slope
-                known[part_key] = errors[name].known
-        error_by_formula = propagated_error([(key[0], slope, known[key]) for key, slope in by_property.items()])
-        if error_by_formula is None:
+        for name, error in errors.items():
+            part_property = stated["parts"][name][1]
+            slopes[rungs[name], part_property] = slopes.get((rungs[name], part_property), 0.0) + result.slopes[name]
+            known[rungs[name], part_property] = error.known
+        propagated = propagated_error([(part[0], slope, known[part]) for part, slope in slopes.items()])
+        if propagated is None:
             return None, NOT_KNOWN
-        return _as_propagated(error_by_formula, stated, list(errors.values()), charge), ""
+        names = [part_property for _, part_property in known]
+        return _as_propagated(propagated, stated["unit"], names, list(errors.values()), charge), ""
 
 
 def method_errors(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> MethodErrors:
@@ -194,33 +195,38 @@ def certainty(
     charge of the candidate. An objective without limits, a value that is only a bound, and a value of a lower rung than
     the one that decides have no distance: the limits are not on that rung's scale.
     """
-    deciding = {name: rung.name for rung in ladder for name in rung.decides or ()}
-    highest = at_highest_rung(answers)
-    values = {(answer.rung, measured.property): measured for answer in answers for measured in answer.measured}
-    charge_class = ChargeClass.of(charge)
-    limit_margins = []
-    inside: dict[str, float | None] = {}
-    is_complete = True
+    accept = {}
     for objective in row.spec.get("objectives", ()):
-        name = objective["property"]
-        limits = [edge for edge in objective.get("accept") or () if edge is not None]
-        if not limits:
-            continue
-        answer, measured = highest.get(name, (None, None))
-        if answer is None or measured is None or deciding.get(name, answer.rung) != answer.rung:
-            is_complete = False
-            continue
-        inside[name] = None
+        if objective.get("accept") not in (None, [None, None]):
+            accept[objective["property"]] = objective["accept"]
+    answered = _decided(ladder, answers, list(accept))
+    values = {(answer.rung, measured.property): measured for answer in answers for measured in answer.measured}
+    limit_margins = []
+    for name, (answer, measured) in answered.items():
         # a function of a notebook defines a property that this process may not have
         if measured.quantity.censoring is Censoring.NONE and name in properties():
-            found = errors.of_value(answer.rung, measured, charge_class, values)
-            margin = _limit_margin(answer.rung, measured, objective["accept"], found)
-            limit_margins.append(margin)
-            inside[name] = margin.p_inside
-    if not is_complete:
+            found = errors.of_value(answer.rung, measured, ChargeClass.of(charge), values)
+            limit_margins.append(_limit_margin(answer.rung, measured, accept[name], found))
+    if len(answered) < len(accept):
         return Certainty(tuple(limit_margins), None, ())
-    unknown = tuple(name for name, p_inside in inside.items() if p_inside is None)
-    return Certainty(tuple(limit_margins), p_limits(list(inside.values())), unknown)
+    known = {margin.property: margin.p_inside for margin in limit_margins if margin.p_inside is not None}
+    unknown = tuple(name for name in accept if name not in known)
+    return Certainty(tuple(limit_margins), p_limits([known.get(name) for name in accept]), unknown)
+
+
+def _decided(
+    ladder: Sequence[RungRow], answers: Sequence[EvidenceAnswer], names: Sequence[str]
+) -> dict[str, tuple[EvidenceAnswer, Measured]]:
+    """Returns {property: (answer, value)} of those of the properties that the rung which decides has measured."""
+    deciding = {name: rung.name for rung in ladder for name in rung.decides or ()}
+    highest = at_highest_rung(answers)
+    decided = {}
+    for name in names:
+        if name in highest:
+            answer, measured = highest[name]
+            if deciding.get(name, answer.rung) == answer.rung:
+                decided[name] = (answer, measured)
+    return decided
 
 
 def _limit_margin(rung: str, measured: Measured, accept: Sequence[float | None], found: ErrorOrReason) -> LimitMargin:
@@ -361,17 +367,17 @@ def _leave_one_out_error(fit: Fit, prop: Property) -> MethodFigures:
 
 
 def _as_propagated(
-    error: KnownError, stated: Mapping[str, Any], parts: Sequence[EstimatedError], charge: ChargeClass
+    error: KnownError, unit: str, names: Sequence[str], parts: Sequence[EstimatedError], charge: ChargeClass
 ) -> MethodFigures:
-    """Returns the error of a derived value as figures. stated: its entry in the spec. parts: errors of its parts."""
+    """Returns the error of a derived value as figures. unit: of the error. names: properties of the parts. parts: their
+    errors."""
     figures = [of_source for part in parts for of_source in (part.own, part.benchmark) if of_source is not None]
     references = dict.fromkeys(of_source.reference for of_source in figures)
-    names = dict.fromkeys(part_property for _, part_property in stated["parts"].values())
     return MethodFigures(
         n=error.n,
         mean_error=error.bias,
         mean_absolute_error=error.mean_absolute,
-        unit=stated["unit"],
+        unit=unit,
         chemistry=f"by its formula from {' and '.join(names)}",
         reference=" and ".join(references),
         source=PROPAGATED,

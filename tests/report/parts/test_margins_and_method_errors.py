@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -10,13 +13,16 @@ import numpy as np
 import pytest
 
 from sciagent.domain import derived_properties
-from sciagent.domain.answers.candidate_and_value_answers import MEASURED, PROPAGATED
+from sciagent.domain.answers.candidate_and_value_answers import MEASURED, PROPAGATED, plain
 from sciagent.domain.display_units import in_chosen_unit
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.domain.states_and_needs import Standing
+from sciagent.report.export.parquet_tables import candidate_rows
+from sciagent.report.export.spreadsheets import write_csv
+from sciagent.report.parts.export_rows import write_jsonl
 from sciagent.report.parts.margins_and_method_errors import (
     Certainty,
     MethodErrors,
@@ -239,18 +245,30 @@ def test_two_measurements_of_a_candidate_count_once(own_ledger: Ledger, tmp_path
 
 
 def test_neutral_molecules_and_ions_have_errors_of_their_own(own_ledger: Ledger, tmp_path: Path) -> None:
-    made = dipole_campaign(own_ledger, tmp_path, ("CO", "CCO", "CCCO", "CCCCO", "CC(C)O", "C[O-]", "C[NH3+]"))
+    made = dipole_campaign(own_ledger, tmp_path, (*ALCOHOLS, "C[O-]", "C[NH3+]"))
+    file = io.StringIO()
+    lines = io.StringIO()
     import_dipoles(made, Level("experiment", phase="gas"), (0.1, -0.3, 0.2, 0.2, 0.3, 5.0, 5.0))
     with made.ledger.read() as connection:
         ladder = campaigns.rungs(connection, made.row.id)
         measured = method_errors(connection, made.row, ladder).measured
         shown = {candidate.smiles: candidate for candidate in best(connection, made.row, 7)}
+        write_csv(connection, made.row, file, asked="smiles,p_limits,dipole clear by [D],dipole method error [D]")
+        [*_, arrow] = candidate_rows(connection, made.row).rows
+        write_jsonl(connection, made.row, lines)
     [((_, name, charge), found)] = measured.items()
     assert (name, charge, found.n) == ("dipole", ChargeClass.NEUTRAL, 5), "two ions are too few, and no neutral ones"
     assert found.mean_absolute_error == pytest.approx(0.22) and found.root_mean_square == pytest.approx(0.054**0.5)
     assert shown["CO"].margins[0].method is not None and shown["CO"].p_limits is not None
     assert shown["C[O-]"].margins[0].method_unknown == "not known for ions"
     assert (shown["C[O-]"].p_limits, shown["C[O-]"].p_limits_unknown) == (None, ("dipole",))
+    cells = list(csv.reader(file.getvalue().splitlines()))
+    assert [float(cell) for cell in cells[1][1:]] == pytest.approx([shown["CO"].p_limits, 1.0, 0.22])
+    assert cells[6][1] == cells[6][3] == "" and float(cells[6][2]) == pytest.approx(0.5)
+    assert arrow["text"] == "C[NH3+]" and (arrow["p_limits"], arrow["dipole method error [D]"]) == (None, None)
+    assert arrow["dipole clear by [D]"] == pytest.approx(0.4)
+    first = json.loads(lines.getvalue().splitlines()[0])
+    assert first["p_limits"] == shown["CO"].p_limits and first["margins"] == plain(shown["CO"].margins[:1])
 
 
 def test_measured_values_at_hand_count(own_ledger: Ledger, tmp_path: Path) -> None:
