@@ -131,7 +131,7 @@ class MethodFigures(AnswerModel):
         if self.low is None or self.high is None:
             mean_error = f"mean error {self.mean_error:+.2g}{tail}"
             return f"{figures}, {mean_error} against {self.reference} (n = {self.n}, {self.chemistry})"
-        interval = f"{self.low:.1g} to {self.high:.1g}, {self.n} of yours"
+        interval = f"{self.low:.2g} to {self.high:.2g}, {self.n} of yours"
         return f"{figures} ({interval}), mean error {self.mean_error:+.2g}{tail} against {self.reference}"
 
 

@@ -54,7 +54,7 @@ def test_own_values_and_a_large_benchmark_are_both_told() -> None:
     own = {"n": 12, "mean_absolute_error": 0.46, "root_mean_square": 0.5, "low": 0.33, "high": 0.8}
     both = EstimatedError.of(FIGURES.model_copy(update=own), benchmark)
     assert str(both) == (
-        "mean absolute error 0.46 eV (0.3 to 0.8, 12 of yours), mean error +0.1 eV against experiment; "
+        "mean absolute error 0.46 eV (0.33 to 0.8, 12 of yours), mean error +0.1 eV against experiment; "
         "benchmark 1.1 eV (n = 516, organics)"
     )
     assert both is not None and both.spread == pytest.approx(((10 * 2.55 + 12 * 0.24) / 22) ** 0.5)
