@@ -92,7 +92,11 @@ class MethodError:
     """The molecules for which the figures hold: `neutral`, `ion` or `any`."""
 
     def __post_init__(self) -> None:
-        ChargeClass(self.charge)
+        known = [str(charge) for charge in ChargeClass]
+        if self.charge not in known:
+            raise ValueError(
+                f'{self.property} by {self.method}: charge is "{self.charge}"; it takes: {", ".join(known)}'
+            )
         largest_mean = self.mean_absolute_error * (1 + 1e-9)  # with room for rounding
         if self.n < 2 or abs(self.mean_error) > largest_mean:
             raise ValueError(f"{self.property} by {self.method}: these errors cannot come from one set of molecules")
