@@ -53,7 +53,8 @@ class BestTable(ResultTable[BestCandidate]):
         levels = {_levels(candidate, properties) for candidate in candidates}
         levels.discard("")
         cells = partial(_cells, properties=properties, measured=_measured_columns(candidates, properties))
-        brief = partial(cells, with_level=len(levels) > 1, is_brief=True)
+        has_chances = any(candidate.p_limits is not None for candidate in candidates)
+        brief = partial(cells, with_level=len(levels) > 1, is_brief=True, has_chances=has_chances)
         full_title = f"{title} at {levels.pop()}" if len(levels) == 1 else title
         table = cls(candidates, full_title, brief, best_record)
         table.properties = properties
@@ -116,10 +117,11 @@ def _cells(
     measured: Sequence[str],
     with_level: bool,
     is_brief: bool = False,
+    has_chances: bool = False,
 ) -> Mapping[str, Any]:
     """Returns the cells of a row. measured: properties whose imported values have a column. is_brief: rounds the
     utility, says the probability to be a hit in the standing, and puts a space before each `//` of a level, at which a
-    narrow terminal breaks it."""
+    narrow terminal breaks it. has_chances: whether P(limits) of a candidate of the table is known."""
     several_properties = len(properties) > 1
     level = None
     if with_level:
@@ -145,6 +147,7 @@ def _cells(
         "utility": utility,
         "P(hit)": None if is_brief else candidate.p_hit,
         **nearest_limit(candidate),
+        "P(limits)": _limits_cell(candidate, is_brief, has_chances),
         "stands": stands,
         "seed": "a seed" if candidate.in_seeds else "",
     }
@@ -197,6 +200,16 @@ def _stands(candidate: BestCandidate, several_properties: bool) -> str:
     if reason or contradicted:
         return f"{reason}{contradicted}"
     return "" if candidate.verified else "open"
+
+
+def _limits_cell(candidate: BestCandidate, is_brief: bool, has_chances: bool) -> float | str | None:
+    """Returns P(limits). is_brief: in words; `unknown` without the names of the objectives, which `notes` give, and
+    only beside candidates for which it is known."""
+    if not is_brief:
+        return candidate.p_limits
+    if candidate.p_limits is not None:
+        return percent_of(candidate.p_limits)
+    return "unknown" if candidate.p_limits_unknown and has_chances else None
 
 
 def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
@@ -278,8 +291,10 @@ def _method(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterat
                 margins.append(margin)
     if not margins or all(margin.repeatability == 0 for margin in margins):
         return
-    methods = [str(margin.method) for margin in margins if margin.method]
-    yield methods[0] if methods else "error against experiment not known"
+    yield from dict.fromkeys(str(margin.method) for margin in margins if margin.method)
+    yield from dict.fromkeys(
+        f"the method's error is {margin.method_unknown}" for margin in margins if margin.method_unknown
+    )
 
 
 def one_of(kinds: set[str | None]) -> str | None:
@@ -298,6 +313,7 @@ def best_record(candidate: BestCandidate) -> Mapping[str, Any]:
         "utility",
         "p_hit",
         "expected_utility",
+        "p_limits",
         "basis",
         "verified",
         "in_seeds",

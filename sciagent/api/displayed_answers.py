@@ -272,6 +272,8 @@ class CandidateRow:
     """Probability to be a hit: 1 or 0 once decided; None where it is unknown, or where no objective has limits."""
     expected_utility: float | None
     """Expected utility, in (0, 1]; the utility, once every objective is answered; None before a paid rung answers."""
+    p_limits: float | None
+    """Probability that the true values lie within all limits, the method's error included; None where it is unknown."""
     basis: str | None
     """Weakest source of the two: `answered`, `law`, `line` (a straight line from a lower rung) or `none`."""
     in_seeds: bool

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -19,6 +19,7 @@ from sciagent.domain.properties_and_levels import BUILT_IN, Level, Property, pro
 from sciagent.domain.quantities import Censoring, Quantity, isomer_of_parts
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.units import in_base_units
+from sciagent.domain.worth import KnownError
 from sciagent.errors import UsageError
 
 NAME = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?"
@@ -253,25 +254,21 @@ class DerivedProperty:
         quantities = {name: values[part] for name, part in self.parts.items() if part in values}
         if len(quantities) < len(self.parts):
             return None
-        scale = {name: in_base_units(quantity.unit).factor for name, quantity in quantities.items()}
-        in_base = {name: quantity.value * scale[name] for name, quantity in quantities.items()}
-        try:
-            result = self.formula.evaluate(in_base)
-        except (ZeroDivisionError, OverflowError):
+        result = evaluated_in_unit(self.formula, quantities, self.definition.unit)
+        if result is None:
             return None
-        to_unit = 1 / in_base_units(self.definition.unit).factor
-        slopes: dict[Part, float] = {}  # in canonical units; two names may stand for one part
+        slopes: dict[Part, float] = {}  # two names may stand for one part
         for name, slope in result.slopes.items():
             part = self.parts[name]
-            slopes[part] = slopes.get(part, 0.0) + slope * scale[name] * to_unit
+            slopes[part] = slopes.get(part, 0.0) + slope
         censoring = _censoring([(slope, values[part].censoring) for part, slope in slopes.items()])
-        if censoring is None or not math.isfinite(result.value * to_unit):
+        if censoring is None:
             return None
         spread = _spread([(part[0], slope, values[part].uncertainty) for part, slope in slopes.items()])
         counting = [values[part] for part, slope in slopes.items() if slope]
         kind = _kind(counting) if spread else None
         quantity = Quantity(
-            result.value * to_unit,
+            result.value,
             self.definition.unit,
             spread,
             censoring,
@@ -281,9 +278,43 @@ class DerivedProperty:
         return Measured(self.definition.name, self.level, quantity)
 
 
-def _spread(parts: Sequence[tuple[Position, float, float | None]]) -> float | None:
+def evaluated_in_unit(formula: Formula, parts: Mapping[str, Quantity], unit: str) -> FormulaResult | None:
+    """Returns the value of a formula in `unit`, and its slope by each part, in `unit` per unit of the part.
+
+    None if the formula divides by zero or its value is too large.
+    """
+    scale = {name: in_base_units(quantity.unit).factor for name, quantity in parts.items()}
+    in_base = {name: quantity.value * scale[name] for name, quantity in parts.items()}
+    try:
+        result = formula.evaluate(in_base)
+    except (ZeroDivisionError, OverflowError):
+        return None
+    to_unit = 1 / in_base_units(unit).factor
+    if not math.isfinite(result.value * to_unit):
+        return None
+    return FormulaResult(
+        result.value * to_unit, {name: slope * scale[name] * to_unit for name, slope in result.slopes.items()}
+    )
+
+
+def propagated_error(parts: Sequence[tuple[Hashable, float, KnownError]]) -> KnownError | None:
+    """Returns the error of a derived value, of first order; None without parts.
+
+    parts: (rung, slope of the formula at the value, error of the part's method). The bias is the sum of slope * bias.
+    Parts of one rung have one method and may err together, so the absolute amounts that their spreads contribute are
+    added; those of different rungs are added in quadrature, as for the uncertainty. It is known from as many molecules
+    as the part that is known from the fewest.
+    """
+    spread = _spread([(rung, slope, error.spread) for rung, slope, error in parts])
+    if not parts or spread is None:
+        return None
+    bias = math.fsum(slope * error.bias for _, slope, error in parts)
+    return KnownError(bias, spread, min(error.n for _, _, error in parts))
+
+
+def _spread(parts: Sequence[tuple[Hashable, float, float | None]]) -> float | None:
     """Returns the standard uncertainty. parts: (rung, slope, standard uncertainty)."""
-    by_rung: dict[Position, float] = {}
+    by_rung: dict[Hashable, float] = {}
     for rung, slope, uncertainty in parts:
         if uncertainty is None:
             return None

@@ -7,6 +7,9 @@ For each objective there is a belief about the value that its deciding rung woul
 terminal one, that measures the property. The beliefs about different objectives are independent. Candidates are ordered
 by `chance`, the probability to be a hit in whole percent: hits first, then what may still be one, then known misses.
 Ties are ordered by the expected utility, and then by the margin.
+
+A hit is one by the values of the deciding rungs. `p_limits` is another probability, which orders nothing: that the true
+values lie within all limits, the errors of the methods (`KnownError`) included.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ MOST = 99  # largest chance of a candidate that is no hit yet
 LEAST_PROBABILITY = 1e-12  # of an undecided candidate, so that rounding never makes it a known miss
 UNKNOWN_DESIRABILITY = 0.5  # expected desirability of an objective about which nothing is known
 DECIMALS = 6  # of the expected utility
+MAX_PRIOR_MOLECULES = 10  # molecules for which a benchmark counts beside own measured values
+SURE_PERCENT = 80  # least probability, in percent, of true values within the limits from which a hit is called sure
 _STANDARD_NORMAL = NormalDist()
 _N_NODES = 21
 _NODES = tuple(_STANDARD_NORMAL.inv_cdf((i + 0.5) / _N_NODES) for i in range(_N_NODES))
@@ -75,9 +80,7 @@ class Belief:
             return float(self.is_met)
         if self.mean is None or self.sd == 0:
             return None
-        low = 0.0 if window.low is None else _STANDARD_NORMAL.cdf((window.low - self.mean) / self.sd)
-        high = 1.0 if window.high is None else _STANDARD_NORMAL.cdf((window.high - self.mean) / self.sd)
-        return max(high - low, LEAST_PROBABILITY)
+        return max(_p_between(window.low, window.high, self.mean, self.sd), LEAST_PROBABILITY)
 
     def expected_share(self, objective: Objective, exponent: float) -> float:
         """Returns the expected value of desirability ** exponent, with a desirability of at least UTILITY_FLOOR."""
@@ -86,6 +89,13 @@ class Belief:
         if self.sd == 0:
             return _share(objective, self.mean, exponent)
         return math.fsum(_share(objective, self.mean + self.sd * z, exponent) for z in _NODES) / _N_NODES
+
+
+def _p_between(low: float | None, high: float | None, mean: float, sd: float) -> float:
+    """Returns the probability that a normal variable lies between two limits; None: no limit on that side. sd: > 0."""
+    below_low = 0.0 if low is None else _STANDARD_NORMAL.cdf((low - mean) / sd)
+    below_high = 1.0 if high is None else _STANDARD_NORMAL.cdf((high - mean) / sd)
+    return below_high - below_low
 
 
 def _share(objective: Objective, value: float, exponent: float) -> float:
@@ -223,3 +233,90 @@ def _p_hit(objectives: Sequence[Objective], beliefs: Sequence[Belief]) -> float 
         return 0.0
     known = [p for p in by_objective if p is not None]
     return math.prod(known) if len(known) == len(by_objective) else None
+
+
+@dataclass(frozen=True)
+class KnownError:
+    """The error of a method, computed minus true value, as a normal distribution, in the unit of the values."""
+
+    bias: float
+    """Mean error."""
+    spread: float
+    """Standard deviation of the errors around the bias."""
+    n: int
+    """Number of molecules from which both are known."""
+
+    @classmethod
+    def of(cls, mean_error: float, mean_absolute_error: float, root_mean_square: float | None, n: int) -> KnownError:
+        """Returns the distribution with these figures: spread**2 = size**2 - mean_error**2.
+
+        The size is the root mean square error or, without it, sqrt(pi / 2) times the mean absolute error, which is the
+        root mean square of normal errors without a bias. A difference below 0, which only rounding makes, counts as 0.
+        """
+        size = math.sqrt(math.pi / 2) * mean_absolute_error if root_mean_square is None else root_mean_square
+        return cls(mean_error, math.sqrt(max(size**2 - mean_error**2, 0.0)), n)
+
+    def pooled_with(self, benchmark: KnownError) -> KnownError:
+        """Returns the error over own molecules after a benchmark of other molecules.
+
+        spread**2 = (n0 * s0**2 + n * s**2) / (n0 + n), with s and n of the own molecules, s0 of the benchmark, and
+        n0 = min(molecules of the benchmark, MAX_PRIOR_MOLECULES). This is the estimate of a variance under a scaled
+        inverse chi-squared prior with n0 degrees of freedom: the benchmark counts like n0 molecules, however large it
+        is, since its chemistry is another one. The bias is that of the own molecules; `p_limits` counts its own error,
+        spread / sqrt(n). Source: Gelman et al., Bayesian Data Analysis, 3rd ed., section 2.6.
+        """
+        n_prior = min(benchmark.n, MAX_PRIOR_MOLECULES)
+        variance = (n_prior * benchmark.spread**2 + self.n * self.spread**2) / (n_prior + self.n)
+        return KnownError(self.bias, math.sqrt(variance), self.n)
+
+    @property
+    def mean_absolute(self) -> float:
+        """Mean absolute error of this distribution."""
+        if self.spread == 0:
+            return abs(self.bias)
+        ratio = self.bias / self.spread
+        around_zero = self.spread * math.sqrt(2 / math.pi) * math.exp(-(ratio**2) / 2)
+        return around_zero + self.bias * math.erf(ratio / math.sqrt(2))
+
+
+@dataclass(frozen=True)
+class LimitedValue:
+    """A value of the deciding rung with the limits of its objective, all in one unit."""
+
+    value: float
+    uncertainty: float | None
+    """Standard uncertainty u (k = 1). An unknown one counts as 0, since the error of the method includes the usual one;
+    0 without a known error means an exact value."""
+    error: KnownError | None
+    """The error of the method; None if it is unknown."""
+    low: float | None
+    high: float | None
+
+    @property
+    def p_inside(self) -> float | None:
+        """The probability that the true value lies within the limits; None if the error of the method is unknown.
+
+        The true value is normal with the mean value - bias and the variance u**2 + spread**2 * (1 + 1 / n), in which
+        1 / n is for the error of the bias itself.
+        """
+        error = self.error
+        if error is None:
+            if self.uncertainty != 0:
+                return None
+            error = KnownError(bias=0.0, spread=0.0, n=1)
+        mean = self.value - error.bias
+        sd = math.hypot(self.uncertainty or 0.0, error.spread * math.sqrt(1 + 1 / error.n))
+        if sd > 0:
+            return _p_between(self.low, self.high, mean, sd)
+        is_inside = (self.low is None or mean >= self.low) and (self.high is None or mean <= self.high)
+        return float(is_inside)
+
+
+def p_limits(p_inside: Sequence[float | None]) -> float | None:
+    """Returns the probability that the true values of a candidate lie within the limits of all objectives.
+
+    p_inside: `LimitedValue.p_inside` of each objective with limits; the errors of different objectives are taken for
+    independent. None if one is unknown, or if there is none.
+    """
+    known = [p for p in p_inside if p is not None]
+    return math.prod(known) if known and len(known) == len(p_inside) else None

@@ -47,7 +47,7 @@ from sciagent.errors import UsageError
 from sciagent.report import candidate_history
 from sciagent.report.candidate_history import JobAttempt, StoredEvidence
 from sciagent.report.parts.margins_and_method_errors import contradiction
-from sciagent.report.status_best_trace import candidate_margins, imported_values
+from sciagent.report.status_best_trace import candidate_certainty, imported_values
 from sciagent.store.campaign_state import campaigns, candidate_standings, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
@@ -321,6 +321,7 @@ def _campaign(
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence)
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
+    certain = candidate_certainty(connection, row, ladder, member)
     if scheduler == "priced" and Standing(place["standing"]) in WAITING_STANDINGS:
         from sciagent.campaign.pricing.explain_outlook import outlook_of  # takes a second to import
 
@@ -339,7 +340,9 @@ def _campaign(
         people=tuple(PersonWord(verb=d.verb, rung=d.rung, who=d.who, why=d.why, at=d.at) for d in people),
         core_seconds=round(sum(rung.core_seconds for rung in rungs), 3),
         outlook=outlook,
-        margins=candidate_margins(connection, row, ladder, candidate_id),
+        p_limits=certain.p_limits,
+        p_limits_unknown=certain.unknown,
+        margins=certain.margins,
         contradicted=contradiction(row, member, member.hit, from_files),
         why=_why(connection, row, ladder, place, rungs, outlook),
     )

@@ -13,7 +13,12 @@ from datetime import datetime
 
 from sciagent.chemistry.subjects.base import Words
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.answers.candidate_and_value_answers import EvidenceValue, PropertyValue, isomer_lines
+from sciagent.domain.answers.candidate_and_value_answers import (
+    EvidenceValue,
+    PropertyValue,
+    isomer_lines,
+    limits_chance_words,
+)
 from sciagent.domain.answers.explanation import (
     CampaignStory,
     DecisionStory,
@@ -170,7 +175,7 @@ def _campaign(story: CampaignStory, shown: Sections, words: Words) -> Iterator[P
     if story.contradicted is not None:
         yield Paragraph(f"A measurement contradicts this: {story.contradicted}.")
     yield Paragraph(_worth_and_cost(story))
-    yield from _margins(story, shown, words)
+    yield from _certainty(story, shown, words)
     if shown.scheduling and story.outlook and story.outlook.index is not None:
         yield Paragraph(_index_and_price(story.outlook))
     for number, proposal in enumerate(story.proposed[: shown.most]):
@@ -185,8 +190,8 @@ def _campaign(story: CampaignStory, shown: Sections, words: Words) -> Iterator[P
         yield Paragraph(f"{_moment(decision.at)}  {decision.who}: {decision.verb}{target}: {decision.why}")
 
 
-def _margins(story: CampaignStory, shown: Sections, words: Words) -> Iterator[Paragraph]:
-    """Yields the distances from the limits, and what the ± in them and in the values is."""
+def _certainty(story: CampaignStory, shown: Sections, words: Words) -> Iterator[Paragraph]:
+    """Yields the distances from the limits with the errors of the methods, what the ± is, and P(limits)."""
     for margin in story.margins:
         yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")
         if shown.method_sources and margin.method is not None:
@@ -194,6 +199,11 @@ def _margins(story: CampaignStory, shown: Sections, words: Words) -> Iterator[Pa
     if story.margins:
         about = f"± is the repeatability over {words.repeats} (k = 1), unless “(method)” stands behind it"
         yield Paragraph(f"{about}: the error against experiment is a figure of its own")
+    chance = limits_chance_words(story.p_limits, story.p_limits_unknown)
+    if chance:
+        is_known = story.p_limits is not None
+        meaning = ": that the true values meet all limits, the method's error included" if is_known else ""
+        yield Paragraph(f"P(limits) {chance}{meaning}")
 
 
 def _heading(text: str) -> Iterator[Paragraph]:

@@ -8,20 +8,21 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, ImportedValue, LimitMargin, RungValue
+from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, ImportedValue, RungValue
 from sciagent.domain.answers.status_and_comparison import Status
 from sciagent.domain.evidence_keys_and_pooled_replicates import at_highest_rung
 from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import proposers_and_prediction_scores
 from sciagent.report.parts import margins_and_method_errors, rung_and_judge_agreement
-from sciagent.report.parts.margins_and_method_errors import contradiction
+from sciagent.report.parts.margins_and_method_errors import Certainty, contradiction
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.store.views.report_candidates import (
     EvidenceAnswer,
+    RankedCandidate,
     best_candidates,
     calibrations_by_rung,
     campaign_members,
@@ -67,7 +68,9 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     fits = calibrations_by_rung(ladder)
     found = []
     for candidate in ranked:
-        highest = at_highest_rung(pooled_by_rung(answers.get(candidate.id, ()), fits))
+        pooled = pooled_by_rung(answers.get(candidate.id, ()), fits)
+        highest = at_highest_rung(pooled)
+        certain = margins_and_method_errors.certainty(row, ladder, pooled, errors, candidate.charge)
         values = {name: RungValue.of(measured, rung=answer.rung) for name, (answer, measured) in highest.items()}
         imported_of_candidate = imported.get(candidate.id, ())
         found.append(
@@ -77,20 +80,22 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
                 values=values,
                 imported=imported_values(imported_of_candidate),
                 contradicted=contradiction(row, candidate, candidate.hit, imported_of_candidate),
-                margins=margins_and_method_errors.margins(row, ladder, highest, errors),
+                p_limits=certain.p_limits,
+                p_limits_unknown=certain.unknown,
+                margins=certain.margins,
             )
         )
     return found
 
 
-def candidate_margins(
-    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], candidate_id: int
-) -> tuple[LimitMargin, ...]:
-    """Returns the distance of each objective's value of a candidate from its limits."""
-    answers = rung_answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
-    highest = at_highest_rung(pooled_by_rung(answers, calibrations_by_rung(ladder)))
+def candidate_certainty(
+    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], candidate: RankedCandidate
+) -> Certainty:
+    """Returns how certain it is that a candidate meets the limits."""
+    answers = rung_answers(connection, row, ladder, [candidate.id]).get(candidate.id, ())
+    pooled = pooled_by_rung(answers, calibrations_by_rung(ladder))
     errors = margins_and_method_errors.method_errors(connection, row, ladder)
-    return margins_and_method_errors.margins(row, ladder, highest, errors)
+    return margins_and_method_errors.certainty(row, ladder, pooled, errors, candidate.charge)
 
 
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:

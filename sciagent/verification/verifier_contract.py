@@ -10,10 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -37,11 +38,30 @@ from sciagent.programs import Program, find
 from sciagent.verification.setting_files import WITH_PATHS, ReferenceFile, StructureFile
 
 
+class ChargeClass(StrEnum):
+    """The charge of the molecules for which the error of a method is known."""
+
+    NEUTRAL = "neutral"
+    ION = "ion"
+    ANY = "any"
+    """Neutral molecules and ions."""
+
+    @classmethod
+    def of(cls, charge: int) -> ChargeClass:
+        """Returns the class of a total charge: a zwitterion is neutral."""
+        return cls.NEUTRAL if charge == 0 else cls.ION
+
+    @property
+    def many(self) -> str:
+        """The molecules in words."""
+        return {"neutral": "neutral molecules", "ion": "ions"}.get(self, "molecules")
+
+
 @dataclass(frozen=True)
 class MethodError:
     """The error of one method for one property. Errors are computed minus reference values.
 
-    Raises ValueError for n < 2 or a mean error beyond the mean absolute one.
+    Raises ValueError for n < 2, a mean error beyond the mean absolute one, or a text that is no class of charge.
     """
 
     property: str
@@ -68,21 +88,33 @@ class MethodError:
     """The source of the reference values: `experiment`, or the name of a better theory."""
     root_mean_square: float | None = None
     """Root of the mean square difference, in `unit`."""
+    charge: Literal["neutral", "ion", "any"] = "any"
+    """The molecules for which the figures hold: `neutral`, `ion` or `any`."""
 
     def __post_init__(self) -> None:
+        known = [str(charge) for charge in ChargeClass]
+        if self.charge not in known:
+            raise ValueError(
+                f'{self.property} by {self.method}: charge is "{self.charge}"; it takes: {", ".join(known)}'
+            )
         largest_mean = self.mean_absolute_error * (1 + 1e-9)  # with room for rounding
         if self.n < 2 or abs(self.mean_error) > largest_mean:
             raise ValueError(f"{self.property} by {self.method}: these errors cannot come from one set of molecules")
 
     def holds_for(self, name: str, level: Level) -> bool:
-        """Returns whether the figures belong to this property and level; the protocol of the geometry may differ."""
+        """Returns whether the figures belong to this property and level, for some charge; the protocol of the geometry
+        may differ."""
         is_same_method = (self.method, self.basis, self.phase) == (level.method, level.basis, level.phase or "gas")
         return is_same_method and self.property == name
 
+    def holds_for_charge(self, charge: ChargeClass) -> bool:
+        """Returns whether the figures hold for molecules of this class."""
+        return self.charge in (ChargeClass.ANY, charge)
+
 
 __all__ = [
-    "ArtifactFile", "BaseVerifier", "Context", "Cost", "Finding", "LabAnswer", "LabForm", "Level", "Measured",
-    "MethodError", "Outcome", "Prior", "Property", "PropertyAtLevel", "Quantity", "Reason", "ReferenceFile",
+    "ArtifactFile", "BaseVerifier", "ChargeClass", "Context", "Cost", "Finding", "LabAnswer", "LabForm", "Level",
+    "Measured", "MethodError", "Outcome", "Prior", "Property", "PropertyAtLevel", "Quantity", "Reason", "ReferenceFile",
     "Refusal", "Settings", "SimulatorError", "StructureFile", "Tier", "Verifier", "WorldVerifier", "at",
 ]  # fmt: skip
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from sciagent.api.best_table import BestTable, caveat_lines, certainty_lines, nearest_limit
+from sciagent.api.best_table import BestTable, best_record, caveat_lines, certainty_lines, nearest_limit
 from sciagent.api.terminal_tables_and_signals import text_of
 from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.candidate_and_value_answers import (
     BestCandidate,
+    EstimatedError,
     ImportedValue,
     IsomerAnswer,
     LimitMargin,
@@ -22,6 +23,7 @@ from sciagent.domain.answers.candidate_and_value_answers import (
 from sciagent.domain.quantities import Censoring
 
 LEVEL = "PBE0/def2-SVP//GFN2-xTB//ETKDGv3x10"
+UNSTATED = {"root_mean_square": None, "low": None, "high": None, "charge": "any"}
 
 
 def valued(value: float, uncertainty: float | None, unit: str, **more: Any) -> RungValue:
@@ -52,7 +54,12 @@ def candidate(smiles: str, **more: Any) -> BestCandidate:
     fixed |= {"expected_utility": 0.5, "basis": "answered"}
     fixed |= {"hit": True, "in_seeds": False, "reason": None, "detail": ""}
     shown = {"kind": "molecule", "text": smiles, "formula": "C2H6O"}
-    return BestCandidate(**fixed | {"imported": (), "contradicted": None, "margins": ()} | shown | more)
+    return BestCandidate(
+        **fixed
+        | {"imported": (), "contradicted": None, "p_limits": None, "p_limits_unknown": (), "margins": ()}
+        | shown
+        | more
+    )
 
 
 GAP = {"gap": valued(4.42, 0.06, "eV"), "dipole": valued(1.04, 0.6, "D")}
@@ -119,14 +126,42 @@ def test_a_candidate_with_several_measured_values_takes_the_column_from_no_other
 
 
 def test_clear_by_is_negative_for_a_value_outside_of_a_method_without_a_known_error() -> None:
-    figures = {"n": 19, "mean_error": 0.1, "chemistry": "dyes", "reference": "experiment", "source": "b.json"}
-    known = MethodFigures(mean_absolute_error=0.4, unit="eV", **figures)
-    more = {"rung": "dft", "unit": "eV", "repeatability": 0.06, "uncertainty_kind": "class", "isomer": None}
+    figures = {
+        "n": 19,
+        "mean_error": 0.1,
+        "chemistry": "dyes",
+        "reference": "experiment",
+        "source": "b.json",
+        **UNSTATED,
+    }
+    known = EstimatedError.of(None, MethodFigures(mean_absolute_error=0.4, unit="eV", **figures))
+    more = {
+        "rung": "dft",
+        "unit": "eV",
+        "repeatability": 0.06,
+        "uncertainty_kind": "class",
+        "isomer": None,
+        "method_unknown": None,
+        "p_inside": None,
+    }
     inside = LimitMargin(property="gap", margin=0.5, method=known, **more)
     outside = LimitMargin(property="dipole", margin=-4.2, method=None, **more)
     fallen = candidate("CCO", values=GAP, hit=False, margins=(inside, outside))
     assert nearest_limit(fallen) == {"clear by": "dipole: -4.20"}
     assert nearest_limit(candidate("CCO", values=GAP, margins=(inside,))) == {"clear by": "0.5 ± 0.4 (method)"}
+
+
+def test_the_chance_within_the_limits_has_a_column() -> None:
+    rows = [
+        candidate("CCO", values=GAP, p_limits=0.583),
+        candidate("CO", values=GAP, p_limits_unknown=("gap",)),
+        candidate("C", values=GAP),
+    ]
+    table = BestTable.of(rows, ["gap"], "The best")
+    assert [table.plain(row)["P(limits)"] for row in table] == [0.583, None, None]
+    shown = text_of(table.table())
+    assert "P(limits)" in shown and "59 %" in shown and "unknown" in shown
+    assert best_record(rows[0])["p_limits"] == 0.583
 
 
 def test_into_a_pipe_go_plain_numbers_with_their_digits_and_the_level() -> None:
@@ -138,13 +173,30 @@ def test_into_a_pipe_go_plain_numbers_with_their_digits_and_the_level() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "said"), [(None, "error against experiment not known"), (0.4, "mean absolute error 0.4 eV")]
+    ("method", "said"), [(None, "the method's error is not known for ions"), (0.4, "mean absolute error 0.4 eV")]
 )
 def test_one_line_tells_how_sure_the_values_of_a_rung_are(method: float | None, said: str) -> None:
-    figures = {"n": 19, "mean_error": 0.1, "chemistry": "dyes", "reference": "experiment", "source": "b.json"}
-    error = method and MethodFigures(mean_absolute_error=method, unit="eV", **figures)
-    fields = {"rung": "dft", "unit": "eV", "repeatability": 0.06, "uncertainty_kind": "class", "isomer": None}
-    margin = LimitMargin(property="gap", margin=0.1, method=error, **fields)
+    figures = {
+        "n": 19,
+        "mean_error": 0.1,
+        "chemistry": "dyes",
+        "reference": "experiment",
+        "source": "b.json",
+        **UNSTATED,
+    }
+    error = method and EstimatedError.of(None, MethodFigures(mean_absolute_error=method, unit="eV", **figures))
+    margin = LimitMargin(
+        property="gap",
+        rung="dft",
+        margin=0.1,
+        unit="eV",
+        repeatability=0.06,
+        uncertainty_kind="class",
+        isomer=None,
+        method=error,
+        method_unknown=None if error else "not known for ions",
+        p_inside=None,
+    )
     lines = list(certainty_lines([candidate("CCO", values=GAP, margins=(margin,))], ["gap", "dipole"]))
     assert (
         lines[0].startswith("gap at dft: ± is the repeatability over conformer searches, usual for such molecules")
@@ -162,7 +214,10 @@ def test_the_notes_name_the_isomer_that_was_computed_and_whose_uncertainty_it_is
     assert "A-1 names another form than CC=CC#N: hydrogen chloride removed" in notes
     told = "computed for E (C/C=C/C#N), one of 2 stereoisomers; others may have other values"
     assert f"CC=CC#N (A-1): {told}" in notes
-    assert any(note.endswith("not computed for each; of one isomer where the stereo is undefined") for note in notes)
+    assert any(
+        note.endswith("not computed for each; a value is that of one isomer where the stereo is undefined")
+        for note in notes
+    )
 
 
 def test_candidates_of_the_lowest_utility_are_said_to_be_ordered_by_distance() -> None:

@@ -8,10 +8,19 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from sciagent.domain.derived_properties import DerivedProperty, Part, level_of, property_of, read_formula
+from sciagent.domain.derived_properties import (
+    DerivedProperty,
+    Part,
+    evaluated_in_unit,
+    level_of,
+    propagated_error,
+    property_of,
+    read_formula,
+)
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.rung_positions_and_tiers import Position
+from sciagent.domain.worth import KnownError
 
 GFN2, PBE0 = Level("GFN2-xTB"), Level("PBE0", "def2-SVP")
 IP, EA, GAP = (Position(1), "ip"), (Position(1), "ea"), (Position(2), "gap")
@@ -45,6 +54,30 @@ def test_parts_of_the_same_evidence_give_the_largest_uncertainty_of_any_correlat
     assert with_gap is not None and with_gap.uncertainty == pytest.approx(math.hypot(0.025, 0.01))
     nothing = value("ip - ip", known())
     assert nothing is not None and nothing.uncertainty == 0.0
+
+
+def test_the_error_of_a_method_goes_through_a_formula_as_drawn_errors_do() -> None:
+    """The electrophilicity (ip + ea)**2 / (8 (ip - ea)) and a difference, with a tolerance of 3 % for what is not of
+    first order. Errors of one rung are drawn together, with the signs that make them add."""
+    rng = np.random.default_rng(5)
+    own = {"ip": KnownError(0.1, 0.05, 30), "ea": KnownError(-0.08, 0.04, 15), "gap": KnownError(0.2, 0.06, 12)}
+    text = "(ip + ea) * (ip + ea) / (ip - ea) / 8 - 0.2 * gap"
+    parts = {name: known()[PARTS[name]] for name in own}
+    result = evaluated_in_unit(read_formula(text), parts, "eV")
+    assert result is not None
+    slopes = result.slopes
+    found = propagated_error([(PARTS[name][0], slopes[name], error) for name, error in own.items()])
+    assert found is not None and found.n == 12
+    of_rung, of_other = rng.normal(size=400_000), rng.normal(size=400_000)
+    ip = 9.0 + 0.1 + 0.05 * np.sign(slopes["ip"]) * of_rung
+    ea = 1.0 - 0.08 + 0.04 * np.sign(slopes["ea"]) * of_rung
+    gap = 5.0 + 0.2 + 0.06 * of_other
+    errors = (ip + ea) ** 2 / (ip - ea) / 8 - 0.2 * gap - result.value
+    assert found.bias == pytest.approx(errors.mean(), abs=0.03 * errors.std())
+    assert found.spread == pytest.approx(errors.std(), rel=0.03)
+    in_mev = evaluated_in_unit(read_formula(text), parts, "meV")
+    assert in_mev is not None and in_mev.slopes["ip"] == pytest.approx(1000 * slopes["ip"])
+    assert propagated_error([]) is None
 
 
 def test_what_is_unknown_stays_unknown() -> None:

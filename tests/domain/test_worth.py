@@ -18,10 +18,13 @@ from sciagent.domain.worth import (
     UNKNOWN_DESIRABILITY,
     Basis,
     Belief,
+    KnownError,
+    LimitedValue,
     LineToDecidingRung,
     Worth,
     answered,
     estimated,
+    p_limits,
     worth_of,
 )
 from sciagent.scheduling.aims_and_payoff import Graded, Hits, utility_payoff
@@ -111,3 +114,61 @@ def test_what_is_not_decided_is_no_miss() -> None:
     assert 0 < crashed.expected_utility < share
     missed = of((GAP, DIPOLE), estimated(GAP, eV(2.5), None), answered(DIPOLE, eV(9.0)), is_over=True)
     assert missed.p_hit == 0
+
+
+@given(VALUES, st.floats(-5, 5), st.floats(0, 5), st.one_of(st.none(), st.floats(0, 5)), st.integers(2, 600))
+def test_p_limits_is_a_probability_and_that_of_a_normal(
+    value: float, bias: float, spread: float, u: float | None, n: int
+) -> None:
+    p = LimitedValue(value, u, KnownError(bias, spread, n), 2.0, 3.0).p_inside
+    sd = math.sqrt((u or 0.0) ** 2 + spread**2 * (1 + 1 / n))
+    assert p is not None and 0 <= p <= 1
+    if sd > 1e-6:
+        assert p == pytest.approx(norm.cdf(3.0, value - bias, sd) - norm.cdf(2.0, value - bias, sd), abs=1e-9)
+
+
+@given(VALUES, VALUES)
+def test_without_errors_p_limits_is_the_known_hit(gap: float, dipole: float) -> None:
+    is_hit = 2.0 <= gap <= 3.0 and dipole <= 4.0
+    is_at_a_limit = min(abs(gap - 2), abs(gap - 3), abs(dipole - 4)) < 1e-6
+    for spread in (0.0, 1e-9):
+        error = KnownError(0.0, spread, 30)
+        p = p_limits([
+            LimitedValue(gap, spread, error, 2.0, 3.0).p_inside,
+            LimitedValue(dipole, 0.0, error, None, 4.0).p_inside,
+        ])  # fmt: skip
+        assert p == float(is_hit) or is_at_a_limit
+    assert LimitedValue(gap, 0.0, None, 2.0, 3.0).p_inside == float(2.0 <= gap <= 3.0), "an exact value"
+
+
+def test_one_unknown_error_leaves_p_limits_unknown() -> None:
+    assert LimitedValue(2.5, 0.05, None, 2.0, 3.0).p_inside is None
+    assert LimitedValue(2.5, None, None, 2.0, 3.0).p_inside is None
+    assert p_limits([0.9, None]) is None and p_limits([]) is None and p_limits([0.9, 0.5]) == pytest.approx(0.45)
+
+
+def test_figures_become_the_normal_that_has_them() -> None:
+    errors = np.random.default_rng(3).normal(0.4, 0.9, 200_000)
+    known = KnownError.of(errors.mean(), np.abs(errors).mean(), math.sqrt(np.mean(errors**2)), 30)
+    assert (known.bias, known.spread) == (pytest.approx(0.4, abs=0.01), pytest.approx(0.9, abs=0.01))
+    assert known.mean_absolute == pytest.approx(np.abs(errors).mean(), rel=0.01)
+    unbiased = np.random.default_rng(4).normal(0, 0.9, 200_000)
+    without_square = KnownError.of(0.0, np.abs(unbiased).mean(), None, 30)
+    assert without_square.spread == pytest.approx(0.9, abs=0.01)
+    assert KnownError.of(0.5, 0.5, 0.4999, 30).spread == 0, "rounded figures"
+
+
+def test_the_pooled_spread_is_the_scale_of_the_posterior_of_a_variance() -> None:
+    """On a grid of variances: a scaled inverse chi-squared prior times the likelihood of own errors around their bias,
+    with the sum of squares n * s**2."""
+    own = KnownError(0.2, 0.5, 12)
+    benchmark = KnownError(-0.2, 1.6, 516)
+    pooled = own.pooled_with(benchmark)
+    variance = np.linspace(0.05, 60, 400_000)
+    prior = -(10 / 2 + 1) * np.log(variance) - 10 * 1.6**2 / (2 * variance)
+    likelihood = -12 / 2 * np.log(variance) - 12 * 0.5**2 / (2 * variance)
+    weights = np.exp(prior + likelihood - (prior + likelihood).max())
+    mean = np.average(variance, weights=weights)
+    assert pooled.spread**2 * 22 / (22 - 2) == pytest.approx(mean, rel=1e-3), "mean of scaled inverse chi-squared"
+    assert (pooled.bias, pooled.n) == (0.2, 12)
+    assert own.pooled_with(KnownError(0.0, 1.6, 3)).spread < pooled.spread, "a small benchmark counts less"

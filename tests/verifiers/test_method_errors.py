@@ -42,6 +42,10 @@ def test_each_row_has_the_figures_of_its_benchmark(error: MethodError) -> None:
     assert factor_between(error.unit, properties()[error.property].unit) > 0
 
 
+def test_the_benchmarks_of_hydration_hold_for_neutral_molecules_alone() -> None:
+    assert {error.charge for error in ROWS if error.property == "solvation_free_energy"} == {"neutral"}
+
+
 @pytest.mark.parametrize(
     ("verifier", "covered"),
     [

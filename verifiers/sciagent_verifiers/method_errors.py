@@ -6,6 +6,8 @@ A benchmark that does not compare like with like (vertical values beside adiabat
 
 from __future__ import annotations
 
+from typing import Literal
+
 from sciagent.domain.properties_and_levels import (
     ADIABATIC_EA,
     ADIABATIC_IP,
@@ -29,6 +31,7 @@ Figures = tuple[int, float, float, float]
 def _row(
     prop: Property, method: str, figures: Figures, unit: str, chemistry: str, source: str,
     basis: str = "", phase: str = "gas", reference: str = "experiment",
+    charge: Literal["neutral", "ion", "any"] = "any",
 ) -> MethodError:  # fmt: skip
     """Returns a row of the table. chemistry: the molecules of the benchmark. source: file in FOLDER and entry."""
     n, mean_error, mean_absolute_error, root_mean_square = figures
@@ -45,13 +48,14 @@ def _row(
         phase=phase,
         reference=reference,
         root_mean_square=root_mean_square,
+        charge=charge,
     )
 
 
 def _hydration(method: str, figures: Figures) -> MethodError:
     """Returns the row of hydration free energies by a method such as `GFN1-xTB+ALPB`."""
     entry = f"xtb_solvation.json: summary of more of FreeSolv: {method.replace('+', ' ')}"
-    return _row(SOLVATION_ENERGY, method, figures, "kcal/mol", FREESOLV, entry, phase="water")
+    return _row(SOLVATION_ENERGY, method, figures, "kcal/mol", FREESOLV, entry, phase="water", charge="neutral")
 
 
 XTB_SINGLEPOINT = (
@@ -98,7 +102,7 @@ PYSCF_IP_EA = (
 PYSCF_SOLVATION = tuple(
     _row(
         SOLVATION_ENERGY, "B3LYP+SMD", figures, "kcal/mol", "small neutral solutes in water", f"{file}.json: summary",
-        basis=basis, phase="water",
+        basis=basis, phase="water", charge="neutral",
     )
     for basis, figures, file in (
         ("def2-SVP", (12, 0.952, 0.952, 1.071), "pyscf_hydration"),

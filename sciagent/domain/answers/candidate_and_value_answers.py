@@ -4,8 +4,8 @@ Answers are frozen models without extra fields; each field is explained by the d
 
 `LimitMargin` states the distance of a value from the nearest limit of its objective, and two measures of the certainty
 of that value. The repeatability is the spread of this molecule's value when the protocol is run again. The method's
-error is the distance of the method's values from experiment for other molecules. The two are never added, and neither
-replaces the other.
+error is the distance of the method's values from experiment for other molecules. Neither replaces the other, and they
+are shown apart; only the probability that the true value lies within the limits (`p_inside`) counts both.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -29,6 +29,7 @@ from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, file_of
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.quantities import Censoring, ComputedIsomer, named_value_text, value_text
+from sciagent.domain.worth import KnownError, percent_of
 
 
 class AnswerModel(BaseModel):
@@ -87,8 +88,14 @@ REPEATABILITIES = {"class": "repeatability of its class", "fit": "with the error
 """The words for an uncertainty, by its kind, where they are not simply `repeatability`."""
 
 
+NOT_KNOWN = "not known"
+"""The words for an error of which nothing is known."""
+PROPAGATED = "errors of the parts of its formula"
+"""The source of the error of a derived value."""
+
+
 class MethodFigures(AnswerModel):
-    """The error of a rung's method against experiment, for one property; computed minus measured."""
+    """The error of a rung's method over a set of molecules, for one property; computed minus measured."""
 
     n: int
     """Number of molecules."""
@@ -97,18 +104,95 @@ class MethodFigures(AnswerModel):
     mean_absolute_error: float
     """Mean of the absolute differences, in `unit`."""
     unit: str
-    """Unit of the mean error and of the mean absolute error."""
+    """Unit of all errors."""
     chemistry: str
     """The molecules in a few words."""
     reference: str
     """The source of the reference values: `experiment`, or the name of a better theory."""
     source: str
-    """`measured values in this ledger`, or the file of the benchmark."""
+    """`measured values in this ledger`, the file of the benchmark, or `errors of the parts of its formula`."""
+    root_mean_square: float | None
+    """Root of the mean square difference, in `unit`; null if the benchmark does not state it."""
+    low: float | None
+    """Lower end of the 95 % interval of the mean absolute error, in `unit`; null for a benchmark."""
+    high: float | None
+    """Upper end of that interval."""
+    charge: str
+    """The molecules for which it holds: `neutral`, `ion` or `any`."""
+
+    @property
+    def known(self) -> KnownError:
+        """The errors as a distribution, in `unit`."""
+        return KnownError.of(self.mean_error, self.mean_absolute_error, self.root_mean_square, self.n)
 
     def __str__(self) -> str:
         tail = "" if self.unit == "1" else f" {self.unit}"
-        figures = f"mean absolute error {self.mean_absolute_error:.2g}{tail}, mean error {self.mean_error:+.2g}{tail}"
-        return f"{figures} against {self.reference} (n = {self.n}, {self.chemistry})"
+        figures = f"mean absolute error {self.mean_absolute_error:.2g}{tail}"
+        if self.low is None or self.high is None:
+            mean_error = f"mean error {self.mean_error:+.2g}{tail}"
+            return f"{figures}, {mean_error} against {self.reference} (n = {self.n}, {self.chemistry})"
+        interval = f"{self.low:.2g} to {self.high:.2g}, {self.n} of yours"
+        return f"{figures} ({interval}), mean error {self.mean_error:+.2g}{tail} against {self.reference}"
+
+
+class EstimatedError(AnswerModel):
+    """What is known of the method's error of a value; computed minus true."""
+
+    mean_error: float
+    """Expected error, in `unit`."""
+    spread: float
+    """Standard deviation of the errors around the mean error, in `unit`. Over own measured values it is pooled with
+    that of the benchmark."""
+    mean_absolute_error: float
+    """Mean absolute error: of the benchmark or of the own measured values, or of the distribution pooled from both, in
+    `unit`."""
+    n: int
+    """Number of molecules behind the mean error."""
+    unit: str
+    """Unit of all errors."""
+    own: MethodFigures | None
+    """Errors over the own measured values of such molecules; null for fewer than five."""
+    benchmark: MethodFigures | None
+    """Errors over a benchmark, or of a derived value by its formula; null without any."""
+
+    @classmethod
+    def of(cls, own: MethodFigures | None, benchmark: MethodFigures | None) -> Self | None:
+        """Returns what both figures, in one unit, tell; None without any."""
+        figures = own or benchmark
+        if figures is None:
+            return None
+        known = figures.known
+        absolute = figures.mean_absolute_error
+        if own is not None and benchmark is not None:
+            known = own.known.pooled_with(benchmark.known)
+            absolute = known.mean_absolute
+        return cls(
+            mean_error=known.bias,
+            spread=known.spread,
+            mean_absolute_error=absolute,
+            n=known.n,
+            unit=figures.unit,
+            own=own,
+            benchmark=benchmark,
+        )
+
+    @property
+    def known(self) -> KnownError:
+        """The error as a distribution, in `unit`."""
+        return KnownError(self.mean_error, self.spread, self.n)
+
+    @property
+    def source(self) -> str:
+        """The sources of its figures."""
+        return "; ".join(figures.source for figures in (self.own, self.benchmark) if figures is not None)
+
+    def __str__(self) -> str:
+        if self.own is None or self.benchmark is None:
+            return str(self.own or self.benchmark)
+        other = self.benchmark
+        tail = "" if self.unit == "1" else f" {self.unit}"
+        kind = "by the formula" if other.source == PROPAGATED else "benchmark"
+        return f"{self.own}; {kind} {other.mean_absolute_error:.2g}{tail} (n = {other.n}, {other.chemistry})"
 
 
 class IsomerAnswer(AnswerModel):
@@ -156,14 +240,13 @@ class LimitMargin(AnswerModel):
     with the error of a calibration; null where the evidence does not say."""
     isomer: IsomerAnswer | None
     """The stereoisomer to which the value and its repeatability belong; null where no stereo is undefined."""
-    method: MethodFigures | None
+    method: EstimatedError | None
     """The method's error in `unit`; null where neither measured values nor a benchmark give it."""
-
-    def is_clear(self) -> bool | None:
-        """Returns whether the distance exceeds the method's mean absolute error; None where that is unknown."""
-        if self.method is None:
-            return None
-        return abs(self.margin) > self.method.mean_absolute_error
+    method_unknown: str | None
+    """Why the method's error is null, such as `not known for ions`; null for a known one and for an exact value."""
+    p_inside: float | None
+    """Probability that the true value lies within the limits, the method's error included; null where that is
+    unknown."""
 
     def cell(self) -> str:
         """Returns the distance in the unit of the value, with the method's error where it is known."""
@@ -187,7 +270,7 @@ class LimitMargin(AnswerModel):
                 text += f" (repeatability{of_isomer})"
             if spread == 0:  # a descriptor of the structure is exact
                 return text
-            return f"{text}, the method's error is not known"
+            return f"{text}, the method's error is {self.method_unknown or NOT_KNOWN}"
         text = f"{side} {_with_uncertainty(distance, self.method.mean_absolute_error, self.unit)} (method)"
         if not spread:
             return text
@@ -207,6 +290,16 @@ def _with_uncertainty(value: float, uncertainty: float | None, unit: str) -> str
     tail = "" if unit == "1" else f" {unit}"
     rounded = round(value, decimals) + 0.0  # + 0.0 turns -0.0 into 0.0
     return f"{rounded:.{decimals}f} ± {uncertainty:.{decimals}f}{tail}"
+
+
+def limits_chance_words(p_limits: float | None, unknown: Sequence[str]) -> str:
+    """Returns the probability that the true values lie within all limits, in words: `31 %`, or `unknown: dipole`.
+
+    unknown: the objectives whose values or methods leave it unknown. An empty text if it is not asked yet.
+    """
+    if p_limits is not None:
+        return percent_of(p_limits)
+    return f"unknown: {', '.join(unknown)}" if unknown else ""
 
 
 class StructureText(AnswerModel):
@@ -390,6 +483,12 @@ class BestCandidate(CandidateName):
     """The imported values that contradict the verdict, as a sentence: for a hit those that lie outside the limits of an
     objective by more than their uncertainty, for a miss those that lie inside the limits it missed; null where none
     does."""
+    p_limits: float | None
+    """Probability that the true values lie within the limits of all objectives, the errors of the methods included;
+    null where one is unknown, before the deciding rungs have answered, and where no objective has limits."""
+    p_limits_unknown: tuple[str, ...]
+    """The objectives for which the deciding rung has answered and that leave `p_limits` unknown: the error of the
+    method is not known, or the value is only a bound."""
     margins: tuple[LimitMargin, ...]
     """Distance of each objective's value from its limits, with the two uncertainties."""
 

@@ -325,6 +325,11 @@ class CampaignStory(AnswerModel):
     """Cost of the candidate to this campaign, in core-seconds."""
     outlook: Outlook | None
     """Outlook of the candidate; null unless it waits in a campaign scheduled by `priced`."""
+    p_limits: float | None
+    """Probability that the true values lie within the limits of all objectives, the errors of the methods included;
+    null where one is unknown, before the deciding rungs have answered, and where no objective has limits."""
+    p_limits_unknown: tuple[str, ...]
+    """The objectives that leave `p_limits` unknown although the deciding rung has answered."""
     margins: tuple[LimitMargin, ...]
     """Distance of each objective's value from its limits, with the two uncertainties."""
     contradicted: str | None

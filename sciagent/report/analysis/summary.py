@@ -14,9 +14,10 @@ from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, JudgeAgreement
 from sciagent.domain.properties_and_levels import PURCHASABLE, SA_SCORE, SYNTHESIS_STEPS, Property
 from sciagent.domain.states_and_needs import CampaignState
+from sciagent.domain.worth import SURE_PERCENT
 from sciagent.report.analysis.rejections_and_sessions import Rejection
 from sciagent.report.campaigns_at_work import time_left
-from sciagent.report.parts.best_candidate_cards_and_table import KIND_PLACE, Card, Table
+from sciagent.report.parts.best_candidate_cards_and_table import KIND_PLACE, Card, HitsInDoubt, Table
 from sciagent.report.parts.rung_and_judge_agreement import decided_by_opinion
 from sciagent.report.parts.wording import after_number, cost, duration, many, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -174,13 +175,27 @@ def _best(best: Sequence[Card]) -> list[str]:
     return sentences if utility is None else [*sentences, f"Its utility is {utility:.3g}; 1 is best."]
 
 
-def _method_sentence(table: Table) -> str:
-    """Returns a sentence on the hits that the method cannot tell from a miss."""
-    if not table.judged:
-        return "The method's error against experiment is not known for these limits."
-    verb = "lies" if table.doubtful < 2 else "lie"
-    share = f"{table.doubtful or 'None'} of {table.judged}"
-    return f"{share} {verb} nearer to a limit than the method's error against experiment."
+def certainty_sentence(doubts: HitsInDoubt, hits: int) -> str:
+    """Returns the one sentence on the hits that may be misses. hits: number of hits that were looked at."""
+    counted_hits = many(hits, "hit")
+    clauses = []
+    if doubts.unknown < hits:
+        what = "a miss" if doubts.by_method == 1 else "misses"
+        could_be = f"{doubts.by_method or 'none'} of {counted_hits} could be {what}"
+        clause = f"{could_be} by the method's error (P(limits) < {SURE_PERCENT} %)"
+        if doubts.by_method_near:
+            clause += f", {doubts.by_method_near} of them also by repeatability alone"
+        clauses.append(clause)
+    if doubts.unknown:
+        number = str(doubts.unknown)
+        if doubts.unknown == hits:
+            number = "the only hit" if hits == 1 else f"all {counted_hits}"
+        clause = f"the method's error is unknown for {number}"
+        if doubts.unknown_near:
+            clause += f", {doubts.unknown_near} of which could be a miss by repeatability alone"
+        clauses.append(clause)
+    sentence = "; ".join(clauses)
+    return f"{sentence[0].upper()}{sentence[1:]}."
 
 
 def _hits_in_doubt(status: CampaignCounts, table: Table, lines: list[str]) -> str:
@@ -188,15 +203,17 @@ def _hits_in_doubt(status: CampaignCounts, table: Table, lines: list[str]) -> st
     kinds = [row[KIND_PLACE] for row in table.rows]
     contradicted = kinds.count("contradicted")
     shown = min(status.hits, contradicted + kinds.count("hit"))
-    near = table.near_edge
-    verb = "lies" if near < 2 else "lie"
-    near_hits = f"{near or 'None'} of {many(shown, 'hit')}"
-    lines.append(f"{near_hits} {verb} within the repeatability (k = 1) of a limit.")
-    lines.append(_method_sentence(table))
+    if not shown:
+        return ""
+    doubts = table.doubts
+    lines.append(certainty_sentence(doubts, shown))
     if contradicted:
         verb = "is" if contradicted == 1 else "are"
         lines.append(f"{contradicted} of {many(shown, 'hit')} {verb} contradicted by a measured value.")
-    return f"{shown - near} of {shown} clear of the limits"
+    if doubts.unknown == shown:
+        return "the method's error is unknown"
+    sure = shown - doubts.by_method - doubts.unknown
+    return f"{sure} of {shown} with P(limits) ≥ {SURE_PERCENT} %"
 
 
 def _sure(

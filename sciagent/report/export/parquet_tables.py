@@ -22,12 +22,13 @@ from sciagent.report.parts.export_rows import (
     Entry,
     columns,
     entries,
+    margin_columns,
     name_columns,
     proposals,
 )
 from sciagent.store.campaign_state.campaigns import CampaignRow
 
-NUMBERS = ("utility", "p_hit", "expected_utility")
+NUMBERS = ("utility", "p_hit", "expected_utility", "p_limits")
 """Fixed columns that hold numbers."""
 GROUP_ROWS = 5000  # rows of a row group, which are in memory together
 
@@ -71,6 +72,10 @@ def candidate_rows(connection: Connection, row: CampaignRow, hits: bool = False)
     types = {"hit": pa.bool_(), "in_seeds": pa.bool_(), **dict.fromkeys(NUMBERS, pa.float64())}  # all others are texts
     names = [*name_columns(connection, row), *FIXED_COLUMNS]
     fields = [pa.field(name, types.get(name, pa.string())) for name in names]
+    of_objectives = margin_columns(row)
+    for of_objective in of_objectives:
+        about_margin = {"unit": of_objective.unit, "description": of_objective.description}
+        fields.append(pa.field(of_objective.name, pa.float64(), metadata=about_margin))
     of_uncertainty = {"description": "standard uncertainty, k = 1; null where nobody knows it"}
     of_censoring = {"description": "below, above or none"}
     for column in wanted:
@@ -85,6 +90,7 @@ def candidate_rows(connection: Connection, row: CampaignRow, hits: bool = False)
 
     def line(entry: Entry) -> Mapping[str, Any]:
         cells = {**entry.named, **entry.fixed}
+        cells |= {of_objective.name: of_objective.cell(entry) for of_objective in of_objectives}
         for (rung, name), measured in entry.values.items():
             cells[f"{rung}.{name}"] = measured.quantity.value
             cells[f"{rung}.{name}.uncertainty"] = measured.quantity.uncertainty

@@ -39,6 +39,7 @@ from sciagent.report.parts.export_rows import (
     columns,
     entries,
     harmless,
+    margin_columns,
     name_columns,
     proposals,
 )
@@ -51,7 +52,7 @@ from sciagent.store.views.report_candidates import RankedCandidate, candidate_pa
 
 ALL_COLUMNS = "all"
 """The word by which a user selects every column."""
-FIRST_COLUMNS = ("hit", "p_hit", "expected_utility")
+FIRST_COLUMNS = ("hit", "p_hit", "expected_utility", "p_limits")
 """Fixed columns behind the structure, before the values."""
 LAST_COLUMNS = ("rung", "reason", "inchikey")
 """Fixed columns behind the values of the short table."""
@@ -64,6 +65,7 @@ DESCRIPTIONS = {
     "utility": "geometric mean of the desirabilities; 1 is best",
     "p_hit": "probability to be a hit at the terminal rung",
     "expected_utility": "utility to expect; the utility, once every objective is answered",
+    "p_limits": "probability that the true values meet all limits, the method's error included",
     "basis": "what the probability and the expected utility rest on",
     "contradicted": "measurements that contradict the verdict",
     "rung": "the last rung",
@@ -117,6 +119,7 @@ def chosen_columns(
     known = [*named, *FIXED_COLUMNS]
     known += [_label(column) for column in measured]
     known += [column.property for column in measured]
+    known += [column.name for column in margin_columns(row)]
     is_complete = asked is not None and asked.strip() == ALL_COLUMNS
     if asked is None or is_complete:
         names = _names(row, named, measured, is_complete)
@@ -144,6 +147,7 @@ def _names(row: CampaignRow, named: Sequence[str], measured: Sequence[MeasuredCo
     structure = "smiles" if row.spec["subject"] == MOLECULE_KIND else "text"
     names = [*named, structure, *FIRST_COLUMNS]
     names += [_label(column) for column in measured if column.property in wanted]
+    names += [column.name for column in margin_columns(row)]
     if not is_complete:
         return [*names, *LAST_COLUMNS]
     names += [name for name in FIXED_COLUMNS if name not in (structure, *FIRST_COLUMNS)]
@@ -168,6 +172,9 @@ def _columns(
         yield SheetColumn(name, "name in the input file", lambda entry: entry.named.get(name) or None)
     elif name in FIXED_COLUMNS:
         yield SheetColumn(name, DESCRIPTIONS.get(name, ""), lambda entry: entry.fixed[name])
+    for of_objective in margin_columns(row):
+        if name == of_objective.name:
+            yield SheetColumn(name, of_objective.description, of_objective.cell)
     for column in measured:
         if name in (_label(column), f"{column.rung}.{column.property}", column.property):
             with_censoring = is_complete or _is_censored(connection, row, column)

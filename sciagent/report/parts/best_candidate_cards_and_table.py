@@ -11,13 +11,18 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
-from sciagent.domain.answers.candidate_and_value_answers import LimitMargin
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import Standing
-from sciagent.domain.worth import percent_of
+from sciagent.domain.worth import SURE_PERCENT, chance_of, percent_of
 from sciagent.report.parts.export_rows import geometry
-from sciagent.report.parts.margins_and_method_errors import contradiction, margins, method_errors
+from sciagent.report.parts.margins_and_method_errors import (
+    Certainty,
+    MethodErrors,
+    certainty,
+    contradiction,
+    method_errors,
+)
 from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
 from sciagent.report.parts.wording import missed_property, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -78,8 +83,8 @@ class Card:
     """Value of each objective's property at the highest rung that measured it; replicates are pooled."""
     imported: list[MeasuredAt]
     """Imported values."""
-    margins: Mapping[str, LimitMargin]
-    """{property: distance of the value from the limits of its objective}."""
+    certainty: Certainty
+    """How certain it is that it meets the limits."""
     origin: Origin
     answers: list[EvidenceAnswer]
     """All evidence of the candidate, with separate replicates; imported values come last."""
@@ -90,6 +95,10 @@ class Card:
         undefined."""
         isomers = [measured.quantity.isomer for _, measured in self.headline]
         return list(dict.fromkeys(str(isomer) for isomer in isomers if isomer is not None))
+
+    def distance(self, name: str) -> str:
+        """Returns the distance of a property's value from its limits in words; empty without one."""
+        return next((str(margin) for margin in self.certainty.margins if margin.property == name), "")
 
 
 def cards(
@@ -108,7 +117,8 @@ def cards(
     for rank, candidate in enumerate(ranked, start=1):
         own_answers = answers.get(candidate.id, [])
         from_files = imported.get(candidate.id, [])
-        highest = at_highest_rung(pooled_by_rung(own_answers, calibrations))
+        pooled = pooled_by_rung(own_answers, calibrations)
+        highest = at_highest_rung(pooled)
         status_text, kind, contradicted = _standing(row, candidate, ladder, from_files)
         first_series = islice(stored_series(artifacts, own_answers), MAX_SERIES)
         shown_cards.append(
@@ -123,7 +133,7 @@ def cards(
                 series=[series_chart(stored) for stored in first_series],
                 headline=[highest[name] for name in objective_names if name in highest],
                 imported=all_values(from_files),
-                margins={margin.property: margin for margin in margins(row, ladder, highest, errors)},
+                certainty=certainty(row, ladder, pooled, errors, candidate.charge),
                 origin=origin_of(connection, candidate),
                 answers=[*own_answers, *from_files],
             )
@@ -195,6 +205,31 @@ def depicted(candidate: RankedCandidate) -> str:
     return drawn(candidate.kind, candidate.drawn_from)
 
 
+@dataclass
+class HitsInDoubt:
+    """Numbers of hits that may be misses. A hit is near a limit if it lies within its repeatability (k = 1) of one."""
+
+    by_method: int = 0
+    """Hits whose P(limits) is below `SURE_PERCENT`."""
+    by_method_near: int = 0
+    """Those of them that are near a limit."""
+    unknown: int = 0
+    """Hits whose P(limits) is unknown."""
+    unknown_near: int = 0
+    """Those of them that are near a limit."""
+
+    def add(self, certain: Certainty) -> None:
+        """Counts a hit."""
+        # an unknown repeatability or 0 is no reason to call a hit near
+        near = [margin for margin in certain.margins if margin.repeatability and margin.margin <= margin.repeatability]
+        if certain.p_limits is None:
+            self.unknown += 1
+            self.unknown_near += bool(near)
+        elif chance_of(certain.p_limits) < SURE_PERCENT:
+            self.by_method += 1
+            self.by_method_near += bool(near)
+
+
 @dataclass(frozen=True)
 class Table:
     """The table of the best candidates; replicates are pooled."""
@@ -205,12 +240,8 @@ class Table:
     """Cells of each row as JSON values; see `table`."""
     pictures: dict[str, str]
     """{first KEY_DIGITS digits of the key: drawing as SVG} of the first MAX_DRAWINGS candidates."""
-    near_edge: int
-    """Number of hits that lie within one standard uncertainty of a limit."""
-    doubtful: int
-    """Number of hits that lie nearer to a limit than the mean absolute error of the method."""
-    judged: int
-    """Number of hits for which the error of the method is known."""
+    doubts: HitsInDoubt
+    """The hits that may be misses."""
     imported: list[tuple[RankedCandidate, list[MeasuredAt]]]
     """The candidates that have imported values, with these values."""
     contradicted_misses: int
@@ -241,14 +272,15 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     ranked = best_candidates(connection, row, n)
     unordered_rows = []
     imported = []
-    values_of_hits = []
+    errors = method_errors(connection, row, ladder)
+    doubts = HitsInDoubt()
     n_contradicted_misses = 0
     columns = set[TableColumn]()
     for start in range(0, len(ranked), PAGE_ROWS):
         page = _Page(connection, row, ladder, ranked[start : start + PAGE_ROWS])
         columns.update(page.columns)
         imported += page.imported_values()
-        values_of_hits += page.values_of_hits()
+        page.count_doubts(errors, doubts)
         for rank, candidate in enumerate(page.ranked, start=start + 1):
             first_cells, value_cells, is_contradicted = page.row(rank, candidate)
             unordered_rows.append((first_cells, value_cells))
@@ -260,16 +292,8 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
         ordered_cells = [value_cells.get((rung, name, level)) for rung, name, _, level in ordered_columns]
         rows.append([*first_cells, *ordered_cells])
     drawings = _drawings(ranked[:MAX_DRAWINGS])
-    near_edge, doubtful, judged = _near_limits(connection, row, ladder, values_of_hits)
     return Table(
-        ordered_columns,
-        rows,
-        drawings,
-        near_edge=near_edge,
-        doubtful=doubtful,
-        judged=judged,
-        imported=imported,
-        contradicted_misses=n_contradicted_misses,
+        ordered_columns, rows, drawings, doubts=doubts, imported=imported, contradicted_misses=n_contradicted_misses
     )
 
 
@@ -323,9 +347,12 @@ class _Page:
         ]  # fmt: skip
         return first_cells, value_cells, contradicted is not None
 
-    def values_of_hits(self) -> list[Mapping[str, MeasuredAt]]:
-        """Returns the values of each hit, by property, from the highest rung that measured it."""
-        return [at_highest_rung(self._answers.get(candidate.id, ())) for candidate in self.ranked if candidate.hit]
+    def count_doubts(self, errors: MethodErrors, doubts: HitsInDoubt) -> None:
+        """Counts the hits of these rows in `doubts`."""
+        for candidate in self.ranked:
+            if candidate.hit:
+                answers = self._answers.get(candidate.id, ())
+                doubts.add(certainty(self._row, self._ladder, answers, errors, candidate.charge))
 
     def imported_values(self) -> list[tuple[RankedCandidate, list[MeasuredAt]]]:
         """Returns the candidates that have imported values, with these values."""
@@ -337,30 +364,6 @@ def _drawings(ranked: Sequence[RankedCandidate]) -> dict[str, str]:
     """Returns {first digits of the key: SVG}, without candidates that cannot be drawn."""
     drawings = {candidate.key[:KEY_DIGITS]: depicted(candidate) for candidate in ranked}
     return {key: svg for key, svg in drawings.items() if svg}
-
-
-def _near_limits(
-    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], hits: Sequence[Mapping[str, MeasuredAt]]
-) -> tuple[int, int, int]:
-    """Returns the fields near_edge, doubtful and judged of `Table`. hits: the highest values of each hit."""
-    errors = method_errors(connection, row, ladder)
-    n_near_edge = 0
-    n_doubtful = 0
-    n_judged = 0
-    for values in hits:
-        of_hit = margins(row, ladder, values, errors)
-        for margin in of_hit:
-            # an unknown repeatability or 0 is no reason to call a hit near
-            if margin.repeatability and margin.margin <= margin.repeatability:
-                n_near_edge += 1
-                break
-        # None: whether the margin is clear is not known
-        if any(margin.is_clear() is False for margin in of_hit):
-            n_doubtful += 1
-        # method: the method's error; None where it is not known
-        if any(margin.method is not None for margin in of_hit):
-            n_judged += 1
-    return n_near_edge, n_doubtful, n_judged
 
 
 def _ordered(row: CampaignRow, ladder: Sequence[RungRow], columns: Iterable[TableColumn]) -> list[TableColumn]:

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import IO, Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.candidate_and_value_answers import LimitMargin, plain
 from sciagent.domain.candidate_and_its_names_in_files import identifier_text, name_cells, smiles_of
+from sciagent.domain.display_units import chosen_unit_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
+from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError
-from sciagent.report.parts.margins_and_method_errors import contradiction
+from sciagent.report.parts.margins_and_method_errors import certainty, contradiction, method_errors
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import ArtifactStore
@@ -49,7 +53,7 @@ PROPOSAL_COLUMNS = ("id", "at", "turn", "proposer", *FATE_COLUMNS, "name")
 STRUCTURE_COLUMNS = ("kind", "text", "smiles", "formula")
 FIXED_COLUMNS = (
     "key", *STRUCTURE_COLUMNS, "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "contradicted",
-    "utility", "p_hit", "expected_utility", "basis", "in_seeds",
+    "utility", "p_hit", "expected_utility", "p_limits", "basis", "in_seeds",
 )  # fmt: skip
 """Columns of the table of candidates that every campaign has."""
 
@@ -84,6 +88,8 @@ class Entry:
     """Cells of the columns `name_columns`; empty texts for a candidate without names."""
     fixed: Mapping[str, Any]
     """Cells of FIXED_COLUMNS."""
+    margins: Mapping[str, LimitMargin]
+    """{property: distance of the deciding rung's value from the limits of its objective}."""
 
 
 def name_columns(connection: Connection, row: CampaignRow) -> list[str]:
@@ -139,6 +145,7 @@ def entries(
     column_names = {(column.rung, column.property, column.level): column.name for column in wanted}
     fields = name_fields(connection, row.id)
     fits = calibrations_by_rung(ladder)
+    errors = method_errors(connection, row, ladder)
     for page in candidate_pages(connection, row, PAGE_ROWS, hits, last):
         ids = [candidate.id for candidate in page]
         answers = rung_answers(connection, row, ladder, ids)
@@ -147,17 +154,60 @@ def entries(
             from_files = (answer._replace(rung=IMPORTED) for answer in imported.get(candidate.id, ()))
             all_answers = [*answers.get(candidate.id, ()), *from_files]
             values = {}
-            for answer in pooled_by_rung(all_answers, fits):
+            pooled = pooled_by_rung(all_answers, fits)
+            for answer in pooled:
                 for measured in answer.measured:
                     source = (answer.rung, measured.property, measured.level.label)
                     if source in column_names:
                         values[answer.rung, column_names[source]] = measured
-            # `smiles`, `rung` and `contradicted` are no attributes of a candidate
+            from_rungs = [answer for answer in pooled if answer.rung != IMPORTED]
+            certain = certainty(row, ladder, from_rungs, errors, candidate.charge)
+            # `smiles`, `rung`, `contradicted` and `p_limits` are no attributes of a candidate
             fixed = {name: getattr(candidate, name, None) for name in FIXED_COLUMNS}
             fixed["smiles"] = smiles_of(candidate.kind, candidate.text)
             fixed["rung"] = rung_labels.get(candidate.position)
             fixed["contradicted"] = contradiction(row, candidate, candidate.hit, imported.get(candidate.id, ()))
-            yield Entry(candidate, all_answers, values, name_cells(candidate.names, fields), fixed)
+            fixed["p_limits"] = certain.p_limits
+            margins = {margin.property: margin for margin in certain.margins}
+            yield Entry(candidate, all_answers, values, name_cells(candidate.names, fields), fixed, margins)
+
+
+@dataclass(frozen=True)
+class MarginColumn:
+    """A column on the certainty of an objective's value."""
+
+    name: str
+    """Name of the column, such as `dipole clear by [D]`."""
+    unit: str
+    description: str
+    cell: Callable[[Entry], float | None]
+
+
+def margin_columns(row: CampaignRow) -> list[MarginColumn]:
+    """Returns the columns `clear by` and `method error` of each objective with limits."""
+    columns_of_objectives = []
+    for objective in row.spec.get("objectives", ()):
+        if objective.get("accept") in (None, [None, None]):
+            continue
+        name = objective["property"]
+        unit = chosen_unit_of(name, row.units) if name in properties() else objective["unit"]
+        parts: tuple[tuple[str, str, Callable[[LimitMargin], float | None]], ...] = (
+            ("clear by", "distance from the nearest limit; negative outside", lambda margin: margin.margin),
+            ("method error", "mean absolute error of the method; empty where it is not known", _method_error),
+        )
+        for part, description, of_margin in parts:
+            cell = partial(_margin_cell, name, of_margin)
+            columns_of_objectives.append(MarginColumn(f"{name} {part} [{unit}]", unit, description, cell))
+    return columns_of_objectives
+
+
+def _margin_cell(name: str, of_margin: Callable[[LimitMargin], float | None], entry: Entry) -> float | None:
+    """Returns the number of an objective; None without a distance from its limits."""
+    return of_margin(entry.margins[name]) if name in entry.margins else None
+
+
+def _method_error(margin: LimitMargin) -> float | None:
+    return None if margin.method is None else margin.method.mean_absolute_error
 
 
 def nested(entry: Entry) -> dict[str, dict[str, Any]]:
@@ -183,7 +233,12 @@ def write_jsonl(
         objects = proposals(connection, row)
     else:
         objects = (
-            {**entry.fixed, "names": entry.candidate.names, "values": nested(entry)}
+            {
+                **entry.fixed,
+                "names": entry.candidate.names,
+                "values": nested(entry),
+                "margins": plain(tuple(entry.margins.values())),
+            }
             for entry in entries(connection, row, columns(connection, row), hits=hits)
         )
     n_lines = 0

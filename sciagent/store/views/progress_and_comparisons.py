@@ -294,6 +294,14 @@ def experimental_levels(connection: Connection, ids: Sequence[int]) -> set[int]:
     return {int(id_) for id_, spec in rows if not spec.get("basis") and not spec.get("geometry")}
 
 
+def charges(connection: Connection, ids: Sequence[int]) -> dict[int, int]:
+    """{candidate id: total charge}."""
+    c = t.candidate.c
+    return {
+        id_: charge for id_, charge in connection.execute(sa.select(c.id, c.charge).where(among(connection, c.id, ids)))
+    }
+
+
 def level_labels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
     """{level id: label}."""
     query = sa.select(t.level.c.id, t.level.c.label).where(t.level.c.id.in_(ids))

@@ -4,16 +4,36 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.answers.candidate_and_value_answers import LimitMargin, MethodFigures
+from sciagent.domain.answers.candidate_and_value_answers import EstimatedError, LimitMargin, MethodFigures
 
 FIGURES = MethodFigures(
-    n=30, mean_error=0.1, mean_absolute_error=0.3, unit="eV", chemistry="organics", reference="experiment", source="a"
+    n=30,
+    mean_error=0.1,
+    mean_absolute_error=0.3,
+    unit="eV",
+    chemistry="organics",
+    reference="experiment",
+    source="a",
+    root_mean_square=None,
+    low=None,
+    high=None,
+    charge="any",
 )
+
+
+OF_BENCHMARK = EstimatedError.of(None, FIGURES)
 
 
 def margin(**changed: object) -> LimitMargin:
     fields = {"property": "adiabatic_ionization_energy", "rung": "xtb", "margin": 0.12, "unit": "eV"}
-    fields |= {"repeatability": 0.03, "uncertainty_kind": "class", "isomer": None, "method": FIGURES}
+    fields |= {
+        "repeatability": 0.03,
+        "uncertainty_kind": "class",
+        "isomer": None,
+        "method": OF_BENCHMARK,
+        "method_unknown": None,
+        "p_inside": None,
+    }
     return LimitMargin.model_validate(fields | changed)
 
 
@@ -28,19 +48,28 @@ def test_both_numbers_are_named() -> None:
 def test_without_the_methods_error_the_text_says_so() -> None:
     text = str(margin(method=None))
     assert text == "clear of the limits by 0.12 ± 0.03 eV (repeatability), the method's error is not known"
-    assert margin(method=None).is_clear() is None and margin(method=None).cell() == "0.12"
+    assert margin(method=None).cell() == "0.12"
+    assert str(margin(method=None, method_unknown="not known for ions")).endswith("is not known for ions")
 
 
-@pytest.mark.parametrize(("distance", "clear"), [(0.12, False), (0.31, True), (-0.31, True), (-0.2, False)])
-def test_a_value_is_clear_beyond_the_mean_absolute_error(distance: float, clear: bool) -> None:
-    assert margin(margin=distance).is_clear() is clear
+def test_own_values_and_a_large_benchmark_are_both_told() -> None:
+    benchmark = FIGURES.model_copy(update={"n": 516, "mean_absolute_error": 1.1, "root_mean_square": 1.6})
+    own = {"n": 12, "mean_absolute_error": 0.46, "root_mean_square": 0.5, "low": 0.33, "high": 0.8}
+    both = EstimatedError.of(FIGURES.model_copy(update=own), benchmark)
+    assert str(both) == (
+        "mean absolute error 0.46 eV (0.33 to 0.8, 12 of yours), mean error +0.1 eV against experiment; "
+        "benchmark 1.1 eV (n = 516, organics)"
+    )
+    assert both is not None and both.spread == pytest.approx(((10 * 2.55 + 12 * 0.24) / 22) ** 0.5)
+    assert both.mean_error == 0.1 and both.n == 12 and 0.46 < both.mean_absolute_error < 1.1
 
 
 def test_an_error_that_begins_with_one_keeps_two_digits() -> None:
     figures = FIGURES.model_copy(update={"mean_absolute_error": 1.146, "unit": "kcal/mol"})
-    text = str(margin(margin=0.38, unit="kcal/mol", method=figures))
+    method = EstimatedError.of(None, figures)
+    text = str(margin(margin=0.38, unit="kcal/mol", method=method))
     assert text.startswith("clear of the limits by 0.4 ± 1.1 kcal/mol (method)")
-    assert margin(margin=0.38, unit="kcal/mol", method=figures).cell() == "0.4 ± 1.1 (method)"
+    assert margin(margin=0.38, unit="kcal/mol", method=method).cell() == "0.4 ± 1.1 (method)"
 
 
 def test_of_an_exact_value_nothing_is_uncertain() -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from sciagent.domain.states_and_needs import Standing
+from sciagent.report.analysis.summary import certainty_sentence
+from sciagent.report.parts.best_candidate_cards_and_table import HitsInDoubt
+from sciagent.report.parts.margins_and_method_errors import Certainty
 from sciagent.store.database.ledger import Ledger
 from tests.support.pages import Parsed, rendered
 from tests.support.reported import GFN2, Maker, gap
@@ -15,7 +20,7 @@ def test_a_chemists_questions_are_answered(parsed: Parsed) -> None:
         "2 hits",
         "12 candidates from 14 proposals; 5 verified, 1 left: neither verified nor dropped.",
         "Best: c1ccccc1 with HOMO-LUMO gap 4.30 ± 0.03 eV.",
-        "2 of 2 clear of the limits",
+        "The method's error is unknown for all 2 hits.",
         "PBE0/def2-SVP",
         "orbital gap, not optical",
         "6.3 core-minutes",
@@ -27,6 +32,32 @@ def test_a_chemists_questions_are_answered(parsed: Parsed) -> None:
         "Gaps of small molecules.",
     ):
         assert needed in parsed.text, needed
+
+
+@pytest.mark.parametrize(
+    ("doubts", "sentence"),
+    [
+        (
+            HitsInDoubt(by_method=8, by_method_near=2, unknown=3),
+            "8 of 13 hits could be misses by the method's error (P(limits) < 80 %), 2 of them also by repeatability "
+            "alone; the method's error is unknown for 3.",
+        ),
+        (HitsInDoubt(), "None of 13 hits could be misses by the method's error (P(limits) < 80 %)."),
+        (
+            HitsInDoubt(unknown=13, unknown_near=1),
+            "The method's error is unknown for all 13 hits, 1 of which could be a miss by repeatability alone.",
+        ),
+    ],
+)
+def test_one_sentence_says_how_many_hits_may_be_misses(doubts: HitsInDoubt, sentence: str) -> None:
+    assert certainty_sentence(doubts, 13) == sentence
+
+
+def test_a_hit_is_in_doubt_below_80_percent() -> None:
+    doubts = HitsInDoubt()
+    for chance in (0.78, 0.81, 1.0, None):
+        doubts.add(Certainty((), chance, ()))
+    assert doubts == HitsInDoubt(by_method=1, unknown=1)
 
 
 def test_a_campaign_for_the_best_shows_utility_and_no_hits(own_ledger: Ledger, tmp_path: Path) -> None:

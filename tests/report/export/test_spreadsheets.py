@@ -30,8 +30,8 @@ def table(made: Maker, asked: str | None = None, hits: bool = False) -> list[dic
 def test_the_short_table_has_the_objectives_first_the_highest_rung_before_the_others(told: Maker) -> None:
     rows = table(told)
     headings = list(rows[0])
-    assert headings[:4] == ["smiles", "hit", "p_hit", "expected_utility"]
-    assert headings[4:6] == ["r2.homo_lumo_gap [eV]", "r2.homo_lumo_gap [eV] uncertainty"]
+    assert headings[:5] == ["smiles", "hit", "p_hit", "expected_utility", "p_limits"]
+    assert headings[5:7] == ["r2.homo_lumo_gap [eV]", "r2.homo_lumo_gap [eV] uncertainty"]
     assert [h for h in headings if h.endswith("level")] == [
         "r2.homo_lumo_gap [eV] level",
         "r1.homo_lumo_gap [eV] level",
@@ -39,6 +39,9 @@ def test_the_short_table_has_the_objectives_first_the_highest_rung_before_the_ot
     ]
     assert headings[-3:] == ["rung", "reason", "inchikey"] and "r0.molecular_weight [g/mol]" not in headings
     assert len(rows) == 12 and float(rows[0]["r2.homo_lumo_gap [eV]"]) == 4.3
+    assert headings[-5:-3] == ["homo_lumo_gap clear by [eV]", "homo_lumo_gap method error [eV]"]
+    assert float(rows[0]["homo_lumo_gap clear by [eV]"]) == pytest.approx(0.3), "below 4.6 eV"
+    assert (rows[0]["p_limits"], rows[0]["homo_lumo_gap method error [eV]"]) == ("", ""), "not known"
 
 
 def test_all_columns_are_all_and_each_once(told: Maker) -> None:

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from sciagent.domain.answers.candidate_and_value_answers import MEASURED
+from sciagent.domain import derived_properties
+from sciagent.domain.answers.candidate_and_value_answers import MEASURED, PROPAGATED, plain
 from sciagent.domain.display_units import in_chosen_unit
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.domain.states_and_needs import Standing
-from sciagent.report.parts.margins_and_method_errors import MethodErrors, margins, method_errors
+from sciagent.report.export.parquet_tables import candidate_rows
+from sciagent.report.export.spreadsheets import write_csv
+from sciagent.report.parts.export_rows import write_jsonl
+from sciagent.report.parts.margins_and_method_errors import (
+    Certainty,
+    MethodErrors,
+    certainty,
+    interval_of_mean_absolute_error,
+    method_errors,
+)
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import evidence
+from sciagent.verification.verifier_contract import ChargeClass, MethodError
 from sciagent_verifiers.method_errors import XTB_SOLVATION
 from tests.support.reported import Maker
 from tests.support.rows import new_evidence
@@ -35,7 +51,9 @@ class Row:
 
 
 class Answer:
-    rung = "alpb"
+    def __init__(self, *measured: Measured, rung: str = "alpb") -> None:
+        self.rung = rung
+        self.measured = measured
 
 
 class Rung:
@@ -45,21 +63,23 @@ class Rung:
 
 
 def of_solvation(value: float, unit: str, level: Level = ALPB, errors: MethodErrors | None = None) -> Any:
-    [margin] = margins_of_solvation(value, unit, level, errors, Rung("alpb", "solvation_free_energy"))
+    [margin] = certainty_of_solvation(value, unit, level, errors, Rung("alpb", "solvation_free_energy")).margins
     return margin
 
 
-def margins_of_solvation(value: float, unit: str, level: Level, errors: MethodErrors | None, *ladder: Any) -> Any:
+def certainty_of_solvation(
+    value: float, unit: str, level: Level, errors: MethodErrors | None, *ladder: Any, charge: int = 0
+) -> Certainty:
     measured = Measured("solvation_free_energy", level, Quantity(value, "eV", 0.01, uncertainty_kind="class"))
     in_unit = in_chosen_unit(measured, {"solvation_free_energy": unit})
     row: Any = Row("solvation_free_energy", [-6 * KCAL, -2 * KCAL])
-    answers: Any = {"solvation_free_energy": (Answer(), in_unit)}
-    return margins(row, ladder, answers, errors or MethodErrors({}, {"alpb": XTB_SOLVATION}))
+    answers: Any = [Answer(in_unit)]
+    return certainty(row, ladder, answers, errors or MethodErrors({}, {"alpb": XTB_SOLVATION}), charge)
 
 
 def test_a_lower_rungs_value_has_no_distance_from_limits_on_another_scale() -> None:
     ladder = (Rung("alpb"), Rung("dft", "solvation_free_energy"))
-    assert margins_of_solvation(-2.4 * KCAL, "kcal/mol", ALPB, None, *ladder) == ()
+    assert certainty_of_solvation(-2.4 * KCAL, "kcal/mol", ALPB, None, *ladder) == Certainty((), None, ())
 
 
 def test_margin_and_error_are_in_the_unit_of_the_value() -> None:
@@ -77,12 +97,90 @@ def test_an_error_of_another_level_is_not_taken() -> None:
     assert of_solvation(-0.1, "eV", Level("GFN1-xTB+ALPB", phase="hexane")).method is None
 
 
+@pytest.mark.parametrize("charge", [2, -1])
+def test_the_benchmark_of_neutral_molecules_says_nothing_of_ions(charge: int) -> None:
+    ladder = (Rung("alpb", "solvation_free_energy"),)
+    neutral = certainty_of_solvation(-2.4 * KCAL, "kcal/mol", ALPB, None, *ladder)
+    assert neutral.p_limits is not None and neutral.unknown == ()
+    ion = certainty_of_solvation(-2.4 * KCAL, "kcal/mol", ALPB, None, *ladder, charge=charge)
+    [margin] = ion.margins
+    assert (ion.p_limits, ion.words, margin.method) == (None, "unknown: solvation_free_energy", None)
+    assert str(margin).endswith("the method's error is not known for ions")
+
+
+def test_the_chance_of_true_values_within_the_limits_is_that_of_drawn_errors() -> None:
+    """-2.4 kcal/mol between -6 and -2, with the errors of FreeSolv; a standard error of 0.002 with 40,000 draws."""
+    true = -2.4 - np.random.default_rng(1).normal(
+        -0.181, math.hypot(math.sqrt(1.61**2 - 0.181**2), 0.01 / KCAL), 40_000
+    )
+    expected = np.mean((true > -6) & (true < -2))
+    for unit in ("kcal/mol", "eV"):
+        assert of_solvation(-2.4 * KCAL, unit).p_inside == pytest.approx(expected, abs=0.01)
+
+
+def test_the_interval_of_a_mean_absolute_error_covers_19_of_20() -> None:
+    """Of 4000 samples of 12 normal errors with the mean absolute error sqrt(2 / pi)."""
+    samples = np.abs(np.random.default_rng(2).normal(size=(4000, 12))).mean(axis=1)
+    intervals = np.array([interval_of_mean_absolute_error(absolute, 12) for absolute in samples])
+    is_covered = (intervals[:, 0] < math.sqrt(2 / math.pi)) & (math.sqrt(2 / math.pi) < intervals[:, 1])
+    assert np.mean(is_covered) == pytest.approx(0.95, abs=0.015)
+    low, high = interval_of_mean_absolute_error(0.46, 12)
+    assert (round(low, 2), round(high, 2)) == (0.32, 0.79)
+
+
+IP = "adiabatic_ionization_energy"
+EA = "adiabatic_electron_affinity"
+XTB = Level("IPEA1-xTB")
+DERIVED = {
+    "property": "hardness",
+    "unit": "eV",
+    "formula": "(adiabatic_ionization_energy - adiabatic_electron_affinity) / 2",
+    "parts": {IP: ["xtb", IP], EA: ["xtb", EA]},
+    "after": "xtb",
+}
+
+
+def hardness(ip: MethodError | None, ea: MethodError | None, charge: int = 0) -> Certainty:
+    derived_properties.register("hardness", "eV")
+    row: Any = Row("hardness", [4.0, None])
+    answers: Any = [
+        Answer(
+            Measured(IP, XTB, Quantity(9.0, "eV", 0.0)),
+            Measured(EA, XTB, Quantity(0.5, "eV", 0.01)),
+            Measured("hardness", XTB, Quantity(4.25, "eV", 0.005)),
+            rung="xtb",
+        )
+    ]
+    declared = tuple(error for error in (ip, ea) if error is not None)
+    errors = MethodErrors({}, {"xtb": declared}, derived={"hardness": DERIVED})
+    return certainty(row, (Rung("xtb", "hardness"),), answers, errors, charge)  # type: ignore[arg-type]
+
+
+def declared_error(name: str, mean: float, absolute: float, square: float, charge: Any = "any") -> MethodError:
+    return MethodError(
+        name, "IPEA1-xTB", 30, mean, absolute, "eV", "organics", "a", root_mean_square=square, charge=charge
+    )
+
+
+def test_a_derived_value_has_the_errors_of_its_parts() -> None:
+    ip = declared_error(IP, 0.165, 0.241, 0.359)
+    ea = declared_error(EA, 0.349, 0.391, 0.456, charge="neutral")
+    [margin] = hardness(ip, ea).margins
+    spread = 0.5 * math.sqrt(0.359**2 - 0.165**2) + 0.5 * math.sqrt(0.456**2 - 0.349**2)  # one rung: they add
+    assert margin.method is not None and margin.method.n == 30
+    assert margin.method.mean_error == pytest.approx((0.165 - 0.349) / 2)
+    assert margin.method.spread == pytest.approx(spread) and margin.method.source == PROPAGATED
+    no_ea = hardness(ip, None)
+    assert no_ea.unknown == ("hardness",) and no_ea.margins[0].method_unknown == f"not known for {EA}"
+    assert hardness(ip, ea, charge=1).margins[0].method_unknown == "not known for ions"
+
+
 def test_the_error_of_a_calibrated_value_is_the_leave_one_out_error_of_its_fit() -> None:
     fit = Fit("solvation_free_energy", FitKind.LINEAR, "experiment", 1.1, -0.01, 19, 0.03, 0.04, 0.05)
     errors = MethodErrors({}, {"alpb": XTB_SOLVATION}, {"alpb": {"solvation_free_energy": fit}})
     found = of_solvation(-2.4 * KCAL, "kcal/mol", errors=errors).method
     assert found.mean_absolute_error == pytest.approx(0.03 / KCAL, rel=1e-4) and found.mean_error == 0
-    assert (found.n, found.unit, found.reference, found.source) == (19, "kcal/mol", "experiment", MEASURED)
+    assert (found.n, found.unit, found.own.reference, found.source) == (19, "kcal/mol", "experiment", MEASURED)
 
 
 def test_errors_from_measured_values_are_in_the_unit_of_the_campaign(own_ledger: Ledger, tmp_path: Path) -> None:
@@ -105,7 +203,10 @@ def test_errors_from_measured_values_are_in_the_unit_of_the_campaign(own_ledger:
     assert margin.margin == pytest.approx(0.2 / KCAL, rel=1e-4)
 
 
-def dipole_campaign(ledger: Ledger, folder: Path) -> Maker:
+ALCOHOLS = ("CO", "CCO", "CCCO", "CCCCO", "CC(C)O")
+
+
+def dipole_campaign(ledger: Ledger, folder: Path, texts: tuple[str, ...] = ALCOHOLS) -> Maker:
     accept = {
         "property": "dipole",
         "direction": "window",
@@ -115,8 +216,8 @@ def dipole_campaign(ledger: Ledger, folder: Path) -> Maker:
         "weight": 1.0,
     }
     made = Maker(ledger, folder, objectives=[accept])
-    made.enter(("CO", "CCO", "CCCO", "CCCCO", "CC(C)O"))
-    for i in range(5):
+    made.enter(texts)
+    for i in range(len(texts)):
         made.answer(i, 2, Measured("dipole", ALPB, Quantity(2.0 + 0.1 * i, "D", 0.05)))
         made.place(i, Standing.SETTLED, 2, verdict="pass", depth=2, score=0.5)
     return made
@@ -143,7 +244,34 @@ def test_two_measurements_of_a_candidate_count_once(own_ledger: Ledger, tmp_path
         assert method_errors(connection, made.row, ladder).measured == {}, "six values of three candidates are too few"
 
 
-def test_measured_values_at_hand_come_before_the_benchmark(own_ledger: Ledger, tmp_path: Path) -> None:
+def test_neutral_molecules_and_ions_have_errors_of_their_own(own_ledger: Ledger, tmp_path: Path) -> None:
+    made = dipole_campaign(own_ledger, tmp_path, (*ALCOHOLS, "C[O-]", "C[NH3+]"))
+    file = io.StringIO()
+    lines = io.StringIO()
+    import_dipoles(made, Level("experiment", phase="gas"), (0.1, -0.3, 0.2, 0.2, 0.3, 5.0, 5.0))
+    with made.ledger.read() as connection:
+        ladder = campaigns.rungs(connection, made.row.id)
+        measured = method_errors(connection, made.row, ladder).measured
+        shown = {candidate.smiles: candidate for candidate in best(connection, made.row, 7)}
+        write_csv(connection, made.row, file, asked="smiles,p_limits,dipole clear by [D],dipole method error [D]")
+        [*_, arrow] = candidate_rows(connection, made.row).rows
+        write_jsonl(connection, made.row, lines)
+    [((_, name, charge), found)] = measured.items()
+    assert (name, charge, found.n) == ("dipole", ChargeClass.NEUTRAL, 5), "two ions are too few, and no neutral ones"
+    assert found.mean_absolute_error == pytest.approx(0.22) and found.root_mean_square == pytest.approx(0.054**0.5)
+    assert shown["CO"].margins[0].method is not None and shown["CO"].p_limits is not None
+    assert shown["C[O-]"].margins[0].method_unknown == "not known for ions"
+    assert (shown["C[O-]"].p_limits, shown["C[O-]"].p_limits_unknown) == (None, ("dipole",))
+    cells = list(csv.reader(file.getvalue().splitlines()))
+    assert [float(cell) for cell in cells[1][1:]] == pytest.approx([shown["CO"].p_limits, 1.0, 0.22])
+    assert cells[6][1] == cells[6][3] == "" and float(cells[6][2]) == pytest.approx(0.5)
+    assert arrow["text"] == "C[NH3+]" and (arrow["p_limits"], arrow["dipole method error [D]"]) == (None, None)
+    assert arrow["dipole clear by [D]"] == pytest.approx(0.4)
+    first = json.loads(lines.getvalue().splitlines()[0])
+    assert first["p_limits"] == shown["CO"].p_limits and first["margins"] == plain(shown["CO"].margins[:1])
+
+
+def test_measured_values_at_hand_count(own_ledger: Ledger, tmp_path: Path) -> None:
     made = dipole_campaign(own_ledger, tmp_path)
 
     def figures() -> Any:
