@@ -258,7 +258,8 @@ def _parts(verifier: str, answers: Sequence[CalculatedCandidate]) -> Iterator[Pa
         yield records_table(rows)
     yield Line(f"level: {', '.join(calc_and_answer_tables.levels_of(answers))}")
     for note in calc_and_answer_tables.repeatability_notes(answers):
-        yield Line(f"{note}; the method's error is a figure of its own: sciagent verifiers {verifier}")
+        yield Line(note)
+        yield Line(f"the method's error is a figure of its own: sciagent verifiers {verifier}")
 
 
 def nested(texts: list[str]) -> Mapping[str, Any]:

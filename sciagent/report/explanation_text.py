@@ -197,8 +197,8 @@ def _certainty(story: CampaignStory, shown: Sections, words: Words) -> Iterator[
         if shown.method_sources and margin.method is not None:
             yield Paragraph(f"the method: {margin.method}; {margin.method.source}", depth=2)
     if story.margins:
-        about = f"± is the repeatability over {words.repeats} (k = 1), unless “(method)” stands behind it"
-        yield Paragraph(f"{about}: the error against experiment is a figure of its own")
+        about = f"± is the repeatability over {words.repeats} (k = 1)"
+        yield Paragraph(f"{about}; “(method)” is the error against experiment")
     chance = limits_chance_words(story.p_limits, story.p_limits_unknown)
     if chance:
         is_known = story.p_limits is not None

@@ -51,6 +51,12 @@ def test_a_terminal_shows_a_row_for_each_property_of_one_molecule_and_the_level_
     assert "46.07 g/mol" in text and "level: RDKit" in text
 
 
+def test_a_terminal_says_what_the_uncertainty_is_and_what_it_is_not() -> None:
+    text = told("calc", "xtb.solvation", "OCO", width=200)
+    assert "± is the repeatability over conformer searches, usual for such molecules" in text
+    assert "the method's error is a figure of its own: sciagent verifiers xtb.solvation" in text
+
+
 def test_a_remark_on_a_good_answer_is_shown_below_it() -> None:
     result = call("calc", "xtb.thermo", "CC(C)=O")
     assert result.exit_code == 0
