@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -40,6 +40,8 @@ class Basis(StrEnum):
 
     ANSWERED = "answered"
     """The deciding rung has answered."""
+    MEASURED = "measured"
+    """An imported experimental value decides the objective, since the campaign file says `measured: decide`."""
     LAW = "law"
     """The campaign's law, which predicts the answers of rungs, has valued the candidate."""
     LINE = "line"
@@ -65,7 +67,7 @@ class Belief:
     mean: float | None = None
     """In the property's canonical unit; None if nothing is known."""
     sd: float = 0.0
-    """Standard deviation; 0 if the deciding rung has answered."""
+    """Standard deviation; 0 if the deciding rung has answered, and for a measured value without an uncertainty."""
     is_met: bool | None = None
     """Whether the deciding rung's answer lies inside the objective's limits; None if that is not decided."""
 
@@ -100,6 +102,11 @@ def answered(objective: Objective, quantity: Quantity) -> Belief:
         reason = objective.accept.misses(quantity)
         is_met = None if reason is Reason.NOT_MEASURED else reason is None
     return Belief(Basis.ANSWERED, quantity.value, is_met=is_met)
+
+
+def measured(objective: Objective, quantity: Quantity) -> Belief:
+    """Returns the belief after an experimental value that decides. The verdict is that of the value itself."""
+    return replace(answered(objective, quantity), basis=Basis.MEASURED, sd=quantity.uncertainty or 0.0)
 
 
 def estimated(objective: Objective, quantity: Quantity, line: LineToDecidingRung | None) -> Belief:

@@ -21,9 +21,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, with_derived
-from sciagent.campaign.core.record_results_and_place import answer_of
+from sciagent.campaign.core.record_results_and_place import answer_of, experimental_values_of
 from sciagent.campaign.core.relaxed_to_same_structure import known_likenesses
-from sciagent.campaign.core.verdicts_and_places import Answer, Place, place
+from sciagent.campaign.core.verdicts_and_places import NO_VALUES, Answer, Place, place
 from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.states_and_needs import Standing
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
@@ -53,11 +53,12 @@ def answers_as_of(
     """Returns the judged answers of all rungs at a watermark, by candidate id, in the order of the ladder."""
     source = evidence.evidence_as_of(as_of)
     answers: dict[int, list[Answer]] = {id_: [] for id_ in candidate_ids}
+    experimental = experimental_values_of(connection, built, candidate_ids, as_of)
     for rung in rungs_as_of(built, connection, as_of):
         results = pooled_replicates.pooled_answers(connection, candidate_ids, rung.verifier.computation, source=source)
         for id_, result in results.items():
             with_all_values = with_derived(rung, result, earlier=answers[id_])
-            answers[id_].append(answer_of(rung, with_all_values))
+            answers[id_].append(answer_of(rung, with_all_values, experimental.get(id_, NO_VALUES)))
     return answers
 
 
@@ -74,13 +75,16 @@ def states(built: Built, connection: Connection, candidate_ids: Sequence[int], a
         ids = candidate_ids[start : start + IDS_PER_READ]
         answers = answers_as_of(built, connection, ids, as_of)
         likenesses = known_likenesses(connection, built, ids, as_of)
+        experimental = experimental_values_of(connection, built, ids, as_of)
         ordered_positions = _ordered_positions(connection, built.row.id, ids, as_of)
         is_drawn = _drawn(built, connection, ids)  # empty without a lottery
         for id_ in ids:
             counted_answers = answers[id_]
             if id_ in is_drawn and not is_drawn[id_]:
                 counted_answers = [answer for answer in answers[id_] if answer.position < built.terminal]
-            where = place(built.rules, built.objectives, counted_answers, likeness=likenesses.get(id_))
+            likeness = likenesses.get(id_)
+            values = experimental.get(id_, NO_VALUES)
+            where = place(built.rules, built.objectives, counted_answers, likeness=likeness, experimental=values)
             answered = {answer.position for answer in counted_answers}
             state = _state(built, where, answered, ordered_positions.get(id_, frozenset()))
             if id_ in is_drawn:

@@ -387,6 +387,14 @@ def last_event(connection: Connection, campaign_id: int, kind: str) -> datetime 
     return logged_at
 
 
+def last_payload(connection: Connection, campaign_id: int, kind: str) -> Mapping[str, Any] | None:
+    """The payload of the last event of a kind; None if there is none."""
+    e = t.event.c
+    query = sa.select(e.payload).where(e.campaign_id == campaign_id, e.kind == kind)
+    payload: Mapping[str, Any] | None = connection.execute(query.order_by(e.id.desc()).limit(1)).scalar()
+    return payload
+
+
 def slurm_warning(connection: Connection, campaign_id: int) -> str | None:
     """Why jobs of the campaign do not reach the cluster; None if they do. A new driver starts without a warning."""
     e = t.event.c
