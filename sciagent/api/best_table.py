@@ -23,6 +23,7 @@ from sciagent.domain.worth import percent_of
 from sciagent.report.parts.wording import missed_property
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.views.report_candidates import MEASURED_LABEL
 
 MAX_NAMED = 3  # candidates that a line names
 EXPLAINED_REPEATABILITY = {
@@ -137,6 +138,8 @@ def _cells(
             stands = f"P(hit) {percent_of(candidate.p_hit)}"
     for name in properties:
         cells[name] = candidate.values.get(name)
+        if is_brief and name in candidate.values and candidate.values[name].rung == MEASURED_LABEL:
+            cells[name] = f"{candidate.values[name]} (measured)"
         if name in measured:
             heading = f"measured {name}" if several_properties else "measured"
             cells[heading] = imported.get(name)
@@ -229,6 +232,8 @@ def certainty_lines(candidates: Sequence[BestCandidate], properties: Sequence[st
     for name in properties:
         labels = dict.fromkeys(candidate.values[name].rung for candidate in candidates if name in candidate.values)
         for rung in labels:
+            if rung == MEASURED_LABEL:
+                continue
             clauses = [*_repeatability(candidates, name, rung), *_method(candidates, name, rung)]
             if clauses:
                 names_by_line.setdefault(f"at {rung}: {'; '.join(clauses)}", []).append(name)

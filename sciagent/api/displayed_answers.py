@@ -260,7 +260,8 @@ class CandidateRow:
     expected_utility: float | None
     """Expected utility, in (0, 1]; the utility, once every objective is answered; None before a paid rung answers."""
     basis: str | None
-    """Weakest source of the two: `answered`, `law`, `line` (a straight line from a lower rung) or `none`."""
+    """Weakest source of the two: `answered`, `measured` (an imported value decides), `law`, `line` (a straight line
+    from a lower rung) or `none`."""
     in_seeds: bool
     """Whether a seed file contains the candidate."""
     names: Names = field(default_factory=dict)

@@ -56,6 +56,7 @@ RESOURCE_NAMES = {
 }
 BASES = {
     "answered": "all objectives are answered",
+    "measured": "a measured value decides",
     "law": "by the campaign's law",
     "line": "by a straight line from a lower rung",
     "none": "an objective is unknown so far",
@@ -128,6 +129,9 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
     yield Paragraph(story.why)
     if story.contradicted is not None:
         yield Paragraph(f"A measurement contradicts this: {story.contradicted}.")
+    for value in story.decided_by_measurement:
+        name = value.property
+        yield Paragraph(f"{named_value_text(name, value)} was measured, which decides {name} (measured: decide)")
     yield Paragraph(_worth_and_cost(story))
     for margin in story.margins:
         yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")

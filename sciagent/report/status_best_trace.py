@@ -28,6 +28,7 @@ from sciagent.store.views.report_candidates import (
     imported_answers,
     pooled_by_rung,
     rung_answers,
+    with_deciding_measurements,
 )
 from sciagent.store.views.report_episodes_and_proposers import EpisodeOutcome, episode_outcomes, episode_proposals
 
@@ -65,11 +66,13 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     answers = rung_answers(connection, row, ladder, ids)
     errors = margins_and_method_errors.method_errors(connection, row, ladder)
     fits = calibrations_by_rung(ladder)
+    limits = row.limits
     found = []
     for candidate in ranked:
-        highest = at_highest_rung(pooled_by_rung(answers.get(candidate.id, ()), fits))
-        values = {name: RungValue.of(measured, rung=answer.rung) for name, (answer, measured) in highest.items()}
         imported_of_candidate = imported.get(candidate.id, ())
+        of_rungs = at_highest_rung(pooled_by_rung(answers.get(candidate.id, ()), fits, limits))
+        highest = with_deciding_measurements(row, of_rungs, imported_of_candidate)
+        values = {name: RungValue.of(measured, rung=answer.rung) for name, (answer, measured) in highest.items()}
         found.append(
             BestCandidate(
                 **{name: getattr(candidate, name) for name in COPIED_FIELDS},
@@ -88,7 +91,9 @@ def candidate_margins(
 ) -> tuple[LimitMargin, ...]:
     """Returns the distance of each objective's value of a candidate from its limits."""
     answers = rung_answers(connection, row, ladder, [candidate_id]).get(candidate_id, ())
-    highest = at_highest_rung(pooled_by_rung(answers, calibrations_by_rung(ladder)))
+    of_rungs = at_highest_rung(pooled_by_rung(answers, calibrations_by_rung(ladder), row.limits))
+    from_files = imported_answers(connection, [candidate_id]).get(candidate_id, ())
+    highest = with_deciding_measurements(row, of_rungs, from_files)
     errors = margins_and_method_errors.method_errors(connection, row, ladder)
     return margins_and_method_errors.margins(row, ladder, highest, errors)
 

@@ -26,13 +26,13 @@ from sciagent.campaign.core.verdicts_and_places import (
     ExperimentalValues,
     Judgement,
     Place,
-    decisive,
     judge,
     place,
     steered,
 )
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
+from sciagent.domain.objectives import decisive
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.rung_calibration_on_measurements import calibrated
 from sciagent.domain.rung_positions_and_tiers import Position
@@ -109,9 +109,9 @@ def experimental_values_of(
     if not built.measured_decides or not candidate_ids:
         return {}
     source = t.current_evidence if as_of is None else evidence.evidence_as_of(as_of)
-    names = [objective.property for objective in built.objectives]
-    values = pooled_replicates.experimental_values(connection, candidate_ids, names, source)
-    return {id_: decisive(built.objectives, of_candidate) for id_, of_candidate in values.items()}
+    limits = {objective.property: objective.accept for objective in built.objectives}
+    values = pooled_replicates.experimental_values(connection, candidate_ids, list(limits), source)
+    return {id_: decisive(limits, of_candidate) for id_, of_candidate in values.items()}
 
 
 def answer_of(

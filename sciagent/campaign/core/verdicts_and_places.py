@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from sciagent.domain.directive_verbs_and_steering_state import SteeringState
-from sciagent.domain.display_units import Units, quantity_in_chosen_unit, window_text
+from sciagent.domain.display_units import Units, limit_in_chosen_unit, quantity_in_chosen_unit, window_text
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured, at_highest_rung
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED
 from sciagent.domain.objectives import Objective, Window, utility
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
-from sciagent.domain.quantities import Censoring, Quantity, named_value_text
+from sciagent.domain.quantities import Quantity, named_value_text
 from sciagent.domain.rung_positions_and_tiers import Position, Tier
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import NO_COLUMNS, NOTHING, Belief, LineToDecidingRung, Worth, answered, estimated, worth_of
@@ -157,20 +157,6 @@ ExperimentalValues = Mapping[str, Quantity]
 NO_VALUES: ExperimentalValues = {}
 
 
-def decisive(objectives: Sequence[Objective], values: ExperimentalValues) -> ExperimentalValues:
-    """Returns the values that decide an objective. A bound decides only if it lies wholly inside or outside limits."""
-    deciding: dict[str, Quantity] = {}
-    for objective in objectives:
-        quantity = values.get(objective.property)
-        if quantity is None:
-            continue
-        is_exact = quantity.censoring is Censoring.NONE
-        is_clear = objective.accept is not None and objective.accept.misses(quantity) is not Reason.NOT_MEASURED
-        if is_exact or is_clear:
-            deciding[objective.property] = quantity
-    return deciding
-
-
 def judge(
     rules: RungRules, result: Finding | RecordedEvidence, experimental: ExperimentalValues = NO_VALUES
 ) -> Judgement:
@@ -209,7 +195,10 @@ def _first_miss(
             value = named_value_text(name, quantity_in_chosen_unit(name, values[name], units))
             return Judgement(Verdict.INCONCLUSIVE, missed, f"{value} is censored at the {kind}'s edge")
         if window is not None and missed is not None:
-            value = named_value_text(name, quantity_in_chosen_unit(name, values[name], units))
+            edges = [edge for edge in (window.low, window.high) if edge is not None]
+            near = tuple(limit_in_chosen_unit(name, edge, units) for edge in edges)
+            shown = replace(quantity_in_chosen_unit(name, values[name], units), near=near)
+            value = named_value_text(name, shown)
             origin = " measured" if name in experimental else ""
             return Judgement(Verdict.FAIL, missed, f"{value}{origin}, {kind} {window_text(name, window, units)}")
     return None

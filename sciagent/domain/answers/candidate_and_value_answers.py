@@ -20,7 +20,7 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, computed_field
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, PrivateAttr, TypeAdapter, computed_field
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -238,21 +238,25 @@ class ShownValue(AnswerModel):
     censoring: Censoring = omitted_if_unset(Censoring.NONE)
     """`below` or `above` where the value is a limit, such as one of detection; left out otherwise."""
 
+    _near: tuple[float, ...] = PrivateAttr(())  # limits from which the text tells the value, as of `Quantity`
+
     @classmethod
     def of(cls, measured: Measured, **more: object) -> Self:
         """Creates the value from a measured one. more: the fields that `measured` does not hold."""
         known = {"property": measured.property, "level": measured.level.label, **vars(measured.quantity), **more}
-        return cls(**{name: known[name] for name in cls.model_fields})
+        shown = cls(**{name: known[name] for name in cls.model_fields})
+        shown._near = measured.quantity.near
+        return shown
 
     def __str__(self) -> str:
-        return self.censoring.sign + value_text(self.value, self.uncertainty, self.unit)
+        return self.censoring.sign + value_text(self.value, self.uncertainty, self.unit, near=self._near)
 
 
 class RungValue(ShownValue):
     """A property's value at the highest rung that measured it."""
 
     rung: str
-    """Label of the rung."""
+    """Label of the rung; `measured` where an imported experimental value decides the objective."""
 
 
 class PropertyValue(ShownValue):
@@ -276,7 +280,8 @@ class EvidenceValue(PropertyValue):
 
 
 class ImportedValue(PropertyValue):
-    """A value that a person imported from a file. It is shown beside the rungs' values and decides nothing."""
+    """A value that a person imported from a file. It is shown beside the rungs' values, and decides only where the
+    campaign file says `measured: decide`."""
 
     as_typed: str | None
     """Digits and unit as they stand in the file."""
@@ -323,7 +328,8 @@ class BestCandidate(CandidateName):
     expected_utility: float | None
     """Expected utility, in (0, 1]; the utility, once every objective is answered; null before a paid rung answers."""
     basis: str | None
-    """Weakest source of the two: `answered`, `law`, `line` (a straight line from a lower rung) or `none`."""
+    """Weakest source of the two: `answered`, `measured` (an imported value decides), `law`, `line` (a straight line
+    from a lower rung) or `none`."""
     verified: bool
     """Whether the terminal rung has answered."""
     hit: bool

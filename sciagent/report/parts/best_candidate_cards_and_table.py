@@ -12,19 +12,20 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
 from sciagent.domain.answers.candidate_and_value_answers import LimitMargin
-from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung
+from sciagent.domain.evidence_keys_and_pooled_replicates import at_highest_rung
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import percent_of
 from sciagent.report.parts.export_rows import geometry
 from sciagent.report.parts.margins_and_method_errors import contradiction, margins, method_errors
 from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
-from sciagent.report.parts.wording import missed_property, value, words
+from sciagent.report.parts.wording import is_by_measurement, missed_property, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.views.progress_and_comparisons import kind_of
 from sciagent.store.views.report_candidates import (
     EvidenceAnswer,
+    MeasuredAt,
     Origin,
     RankedCandidate,
     best_candidates,
@@ -33,6 +34,7 @@ from sciagent.store.views.report_candidates import (
     origin_of,
     pooled_by_rung,
     rung_answers,
+    with_deciding_measurements,
 )
 
 MAX_CARDS = 12
@@ -50,7 +52,6 @@ CONTRADICTED = ", contradicted by a measurement"
 """End of the status of a candidate whose verdict an imported value contradicts."""
 
 
-MeasuredAt = tuple[EvidenceAnswer, Measured]
 """A value and the answer that holds it."""
 TableColumn = tuple[str, str, str, str]
 """(rung, property, unit, level); an empty text for the rung of imported values."""
@@ -98,10 +99,12 @@ def cards(
     errors = method_errors(connection, row, ladder)
     shown_cards = []
     calibrations = calibrations_by_rung(ladder)
+    limits = row.limits
     for rank, candidate in enumerate(ranked, start=1):
         own_answers = answers.get(candidate.id, [])
         from_files = imported.get(candidate.id, [])
-        highest = at_highest_rung(pooled_by_rung(own_answers, calibrations))
+        of_rungs = at_highest_rung(pooled_by_rung(own_answers, calibrations, limits))
+        highest = with_deciding_measurements(row, of_rungs, from_files)
         status_text, kind, contradicted = _standing(row, candidate, ladder, from_files)
         first_series = islice(stored_series(artifacts, own_answers), MAX_SERIES)
         shown_cards.append(
@@ -162,6 +165,8 @@ def _standing(
 def status(candidate: RankedCandidate, ladder: Sequence[RungRow]) -> str:
     """Returns a few words: that the candidate is a hit, which limit it failed, or which rung it has reached."""
     rung = ladder[candidate.position].name
+    if is_by_measurement(candidate.detail):
+        rung = "a measured value"
     is_settled = candidate.standing == Standing.SETTLED
     if candidate.hit:
         return "hit"
@@ -279,9 +284,9 @@ class _Page:
         calibrations = calibrations_by_rung(ladder)
         self._imported = imported_answers(connection, ids)
         answers = rung_answers(connection, row, ladder, ids)
-        self._answers = {id_: pooled_by_rung(own, calibrations) for id_, own in answers.items()}
+        self._answers = {id_: pooled_by_rung(own, calibrations, row.limits) for id_, own in answers.items()}
         self._wanted = properties_of_spec(row.spec)
-        self._pooled_imported = {id_: pooled_by_rung(own, {}) for id_, own in self._imported.items()}
+        self._pooled_imported = {id_: pooled_by_rung(own, {}, row.limits) for id_, own in self._imported.items()}
 
     @property
     def columns(self) -> set[TableColumn]:
@@ -318,7 +323,13 @@ class _Page:
 
     def values_of_hits(self) -> list[Mapping[str, MeasuredAt]]:
         """Returns the values of each hit, by property, from the highest rung that measured it."""
-        return [at_highest_rung(self._answers.get(candidate.id, ())) for candidate in self.ranked if candidate.hit]
+        values = []
+        for candidate in self.ranked:
+            if candidate.hit:
+                of_rungs = at_highest_rung(self._answers.get(candidate.id, ()))
+                imported = self._imported.get(candidate.id, ())
+                values.append(with_deciding_measurements(self._row, of_rungs, imported))
+        return values
 
     def imported_values(self) -> list[tuple[RankedCandidate, list[MeasuredAt]]]:
         """Returns the candidates that have imported values, with these values."""

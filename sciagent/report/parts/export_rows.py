@@ -147,7 +147,7 @@ def entries(
             from_files = (answer._replace(rung=IMPORTED) for answer in imported.get(candidate.id, ()))
             all_answers = [*answers.get(candidate.id, ()), *from_files]
             values = {}
-            for answer in pooled_by_rung(all_answers, fits):
+            for answer in pooled_by_rung(all_answers, fits, {}):
                 for measured in answer.measured:
                     source = (answer.rung, measured.property, measured.level.label)
                     if source in column_names:
