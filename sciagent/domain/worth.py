@@ -67,7 +67,8 @@ class Belief:
     mean: float | None = None
     """In the property's canonical unit; None if nothing is known."""
     sd: float = 0.0
-    """Standard deviation; 0 if the deciding rung has answered, and for a measured value without an uncertainty."""
+    """Standard deviation; 0 if the deciding rung has answered. A measured value keeps its uncertainty, which changes
+    neither the verdict nor the expected desirability, as that of an answer."""
     is_met: bool | None = None
     """Whether the deciding rung's answer lies inside the objective's limits; None if that is not decided."""
 
@@ -85,7 +86,7 @@ class Belief:
         """Returns the expected value of desirability ** exponent, with a desirability of at least UTILITY_FLOOR."""
         if self.mean is None:
             return float(UNKNOWN_DESIRABILITY**exponent)
-        if self.sd == 0:
+        if self.sd == 0 or self.basis is Basis.MEASURED:
             return _share(objective, self.mean, exponent)
         return math.fsum(_share(objective, self.mean + self.sd * z, exponent) for z in _NODES) / _N_NODES
 

@@ -265,12 +265,14 @@ def place(
     were judged with them.
 
     If the goal is hits, a candidate with an experimental value outside the limits is dropped once it has passed the
-    fast rungs, whatever later rungs have answered. A promotion waives that.
+    fast rungs, whatever later rungs have answered. Its position is then that of the rung which it would wait for, or at
+    which it stands, without such values. A promotion waives that.
     """
     steering = steering or SteeringState()
     standing, position, last = _climb(rules, answers, steering.promoted_to, experimental)
     measured_miss = _measured_miss(rules, objectives, experimental, position, steering.promoted_to)
     if measured_miss is not None:
+        _, position, _ = _climb(rules, answers, steering.promoted_to, NO_VALUES)
         standing = Standing.DROPPED
         position = Position(min(position, len(rules) - 1))
         last = measured_miss
@@ -421,13 +423,14 @@ def _worth(
     where: Place,
     experimental: ExperimentalValues,
 ) -> Worth | None:
-    """Returns the worth of a candidate; None until a paid rung or the terminal rung has answered, or an experimental
-    value decides an objective.
+    """Returns the worth of a candidate; None until a paid rung or the terminal rung has answered, or the candidate has
+    passed the fast rungs and an experimental value decides an objective.
 
     where: its place, without a worth.
     """
     has_answer = any(answer.measured and _starts_worth(rules[answer.position]) for answer in answers)
-    if not objectives or not (has_answer or experimental):
+    has_passed_fast = where.position < len(rules) and rules[where.position].tier != Tier.FAST
+    if not objectives or not (has_answer or (experimental and has_passed_fast)):
         return None
     is_over = where.standing is not Standing.OPEN
     is_miss = is_over and where.verdict in (Verdict.FAIL, Verdict.NOT_APPLICABLE)

@@ -165,8 +165,6 @@ def _standing(
 def status(candidate: RankedCandidate, ladder: Sequence[RungRow]) -> str:
     """Returns a few words: that the candidate is a hit, which limit it failed, or which rung it has reached."""
     rung = ladder[candidate.position].name
-    if is_by_measurement(candidate.detail):
-        rung = "a measured value"
     is_settled = candidate.standing == Standing.SETTLED
     if candidate.hit:
         return "hit"
@@ -180,6 +178,8 @@ def status(candidate: RankedCandidate, ladder: Sequence[RungRow]) -> str:
         missed = missed_property(candidate.reason, candidate.detail)
         subject = f"{words(missed)} " if missed else ""
         end = "verified" if is_settled else f"fell at {rung}"
+        if is_by_measurement(candidate.detail):
+            end = "fell by a measured value"
         return f"{end}: {subject}{words(candidate.reason)}"
     if is_settled:
         return "verified"
@@ -323,7 +323,7 @@ class _Page:
 
     def values_of_hits(self) -> list[Mapping[str, MeasuredAt]]:
         """Returns the values of each hit, by property, from the highest rung that measured it."""
-        values = []
+        values: list[Mapping[str, MeasuredAt]] = []
         for candidate in self.ranked:
             if candidate.hit:
                 of_rungs = at_highest_rung(self._answers.get(candidate.id, ()))
