@@ -29,7 +29,7 @@ from sciagent.domain.states_and_needs import Standing
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.rules.priced_settings import PricedSpec
-from sciagent.store.campaign_state import note_and_take_watermarks
+from sciagent.store.campaign_state import candidate_standings, note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.condition_for_part_of_candidates import CandidatePart
@@ -160,7 +160,8 @@ class _AnsweredCandidate(NamedTuple):
     utility: float
     """Utility by that answer."""
     answered: int
-    """Watermark of the first answer of the terminal rung."""
+    """Watermark of the first answer of the terminal rung; of the last evidence, if experimental values spared that
+    rung."""
     seq: int
     """Sequence number in the campaign."""
     turn_id: int
@@ -225,7 +226,8 @@ class Records:
 
 
 def _answered_candidates(built: Built, connection: Connection, as_of: int) -> list[_AnsweredCandidate]:
-    """Returns all candidates of the campaign that the terminal rung has answered up to a watermark."""
+    """Returns all candidates of the campaign that are settled at a watermark: by an answer of the terminal rung, or
+    without one where experimental values decide."""
     cc = t.campaign_candidate.c
     e = t.evidence.c
     p = t.proposal.c
@@ -244,6 +246,20 @@ def _answered_candidates(built: Built, connection: Connection, as_of: int) -> li
         .group_by(cc.candidate_id, cc.seq, p.turn_id)
     )
     rows = {int(row.candidate_id): row for row in connection.execute(query)}
+    if built.measured_decides:
+        measured_ids = candidate_standings.ids_with_imports_since(connection, built.row.id, 0)
+        last_evidence = (
+            sa.select(cc.candidate_id, sa.func.max(e.watermark), cc.seq, sa.func.coalesce(p.turn_id, 0))
+            .select_from(
+                t.campaign_candidate.join(t.evidence, e.candidate_id == cc.candidate_id).outerjoin(
+                    t.proposal, p.id == cc.proposal_id
+                )
+            )
+            .where(cc.campaign_id == built.row.id, e.watermark <= as_of)
+            .where(among(connection, cc.candidate_id, [id_ for id_ in measured_ids if id_ not in rows]))
+            .group_by(cc.candidate_id, cc.seq, p.turn_id)
+        )
+        rows |= {int(row.candidate_id): row for row in connection.execute(last_evidence)}
     answered = []
     for id_, state in states(built, connection, sorted(rows), as_of).items():
         if state.payoff is not None:
