@@ -15,7 +15,13 @@ from sciagent.api import notebook_html
 from sciagent.api.notebook_tables import Cells, ResultTable, plain_records
 from sciagent.api.terminal_tables_and_signals import records_table
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, ImportedValue, LimitMargin, ShownValue
+from sciagent.domain.answers.candidate_and_value_answers import (
+    BestCandidate,
+    ImportedValue,
+    LimitMargin,
+    RungValue,
+    ShownValue,
+)
 from sciagent.domain.candidate_and_its_names_in_files import name_cells
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
@@ -137,9 +143,7 @@ def _cells(
         if candidate.p_hit not in (None, 0.0, 1.0):
             stands = f"P(hit) {percent_of(candidate.p_hit)}"
     for name in properties:
-        cells[name] = candidate.values.get(name)
-        if is_brief and name in candidate.values and candidate.values[name].rung == MEASURED_LABEL:
-            cells[name] = f"{candidate.values[name]} (measured)"
+        cells[name] = _value_cell(candidate, name, is_brief)
         if name in measured:
             heading = f"measured {name}" if several_properties else "measured"
             cells[heading] = imported.get(name)
@@ -152,6 +156,14 @@ def _cells(
         "stands": stands,
         "seed": "a seed" if candidate.in_seeds else "",
     }
+
+
+def _value_cell(candidate: BestCandidate, name: str, is_brief: bool) -> RungValue | str | None:
+    """Returns the value of a property. is_brief: as a text that says so if an experimental value decides the
+    objective; a table for a file has the level of the value."""
+    value = candidate.values.get(name)
+    is_measured = is_brief and value is not None and value.rung == MEASURED_LABEL
+    return f"{value} (measured)" if is_measured else value
 
 
 def objectives_of(spec: Mapping[str, Any]) -> list[str]:

@@ -129,9 +129,7 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
     yield Paragraph(story.why)
     if story.contradicted is not None:
         yield Paragraph(f"A measurement contradicts this: {story.contradicted}.")
-    for value in story.decided_by_measurement:
-        name = value.property
-        yield Paragraph(f"{named_value_text(name, value)} was measured, which decides {name} (measured: decide)")
+    yield from _measurements(story)
     yield Paragraph(_worth_and_cost(story))
     for margin in story.margins:
         yield Paragraph(f"{margin.property} at {margin.rung} is {margin}")
@@ -153,6 +151,13 @@ def _campaign(story: CampaignStory, full: bool, words: Words) -> Iterator[Paragr
 def _heading(text: str) -> Iterator[Paragraph]:
     yield Paragraph("", depth=0)
     yield Paragraph(text, depth=0)
+
+
+def _measurements(story: CampaignStory) -> Iterator[Paragraph]:
+    """Yields a paragraph on each experimental value that decides an objective."""
+    for value in story.decided_by_measurement:
+        name = value.property
+        yield Paragraph(f"{named_value_text(name, value)} was measured, which decides {name} (measured: decide)")
 
 
 def _worth_and_cost(story: CampaignStory) -> str:

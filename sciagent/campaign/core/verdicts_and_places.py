@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from sciagent.domain.directive_verbs_and_steering_state import SteeringState
@@ -90,7 +91,10 @@ def ladder_rules(
     each of its objectives again.
     """
     rules = []
-    for position, rung in enumerate(ladder):
+    # a rung above the terminal one has no lines and is never spared
+    all_lines = [*lines, *repeat({}, len(ladder) - len(lines))]
+    all_spared_by = [*spared_by, *repeat(frozenset[str](), len(ladder) - len(spared_by))]
+    for position, (rung, own_lines, own_spared_by) in enumerate(zip(ladder, all_lines, all_spared_by, strict=True)):
         above = ladder[position + 1 : terminal + 1]
         measured_later = _all_measured(above)
         may_forgive = scheduler == "priced" and rung.tier != Tier.FAST and position < terminal
@@ -107,8 +111,8 @@ def ladder_rules(
                 accept=limits,
                 is_terminal=is_last,
                 decides=decides,
-                lines=lines[position] if position < len(lines) else {},
-                spared_by=spared_by[position] if position < len(spared_by) else frozenset(),
+                lines=own_lines,
+                spared_by=own_spared_by,
                 ends_misses=goal == "hits",
                 forgives=forgives,
                 units=units or {},
