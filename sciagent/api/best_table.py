@@ -19,6 +19,7 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     BestCandidate,
     ImportedValue,
     LimitMargin,
+    RungValue,
     ShownValue,
     isomer_lines,
 )
@@ -29,6 +30,7 @@ from sciagent.domain.worth import percent_of
 from sciagent.report.parts.wording import missed_property, repeatability_text
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
+from sciagent.store.views.report_candidates import MEASURED_LABEL
 
 MAX_NAMED = 3  # candidates that a line names
 
@@ -137,7 +139,7 @@ def _cells(
         if candidate.p_hit not in (None, 0.0, 1.0):
             stands = f"P(hit) {percent_of(candidate.p_hit)}"
     for name in properties:
-        cells[name] = candidate.values.get(name)
+        cells[name] = _value_cell(candidate, name, is_brief)
         if name in measured:
             heading = f"measured {name}" if several_properties else "measured"
             cells[heading] = imported.get(name)
@@ -151,6 +153,14 @@ def _cells(
         "stands": stands,
         "seed": "a seed" if candidate.in_seeds else "",
     }
+
+
+def _value_cell(candidate: BestCandidate, name: str, is_brief: bool) -> RungValue | str | None:
+    """Returns the value of a property. is_brief: as a text that says so if an experimental value decides the
+    objective; a table for a file has the level of the value."""
+    value = candidate.values.get(name)
+    is_measured = is_brief and value is not None and value.rung == MEASURED_LABEL
+    return f"{value} (measured)" if is_measured else value
 
 
 def objectives_of(spec: Mapping[str, Any]) -> list[str]:
@@ -241,6 +251,8 @@ def certainty_lines(candidates: Sequence[BestCandidate], properties: Sequence[st
     for name in properties:
         labels = dict.fromkeys(candidate.values[name].rung for candidate in candidates if name in candidate.values)
         for rung in labels:
+            if rung == MEASURED_LABEL:
+                continue
             clauses = [*_repeatability(candidates, name, rung), *_method(candidates, name, rung)]
             if clauses:
                 names_by_line.setdefault(f"at {rung}: {'; '.join(clauses)}", []).append(name)

@@ -275,7 +275,8 @@ class CandidateRow:
     p_limits: float | None
     """Probability that the true values lie within all limits, the method's error included; None where it is unknown."""
     basis: str | None
-    """Weakest source of the two: `answered`, `law`, `line` (a straight line from a lower rung) or `none`."""
+    """Weakest source of the two: `answered`, `measured` (an imported value decides), `law`, `line` (a straight line
+    from a lower rung) or `none`."""
     in_seeds: bool
     """Whether a seed file contains the candidate."""
     names: Names = field(default_factory=dict)

@@ -14,7 +14,7 @@ from sciagent.cli import options
 from sciagent.cli.lab import next_step
 from sciagent.cli.output_logging_and_given_structures import Exit, open_ledger, pairs, put, put_answer, say, structures
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
-from sciagent.errors import UsageError
+from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.environment_variables import user
 
 if TYPE_CHECKING:
@@ -117,7 +117,13 @@ def import_(
     replicate: bool = typer.Option(False, help="Keep values that differ from those of other files beside them."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Check the file; write nothing."),
     keep: list[str] | None = typer.Option(None, help="A column that stays with the molecules as a remark. Repeat it."),
-    campaign: str | None = typer.Option(None, "--campaign", "-c", help="With --rung: the campaign."),
+    campaign: str | None = typer.Option(
+        None,
+        "--campaign",
+        "-c",
+        help="With --rung: the campaign. Without: the file of a campaign that is not in the ledger yet and derives a "
+        "property.",
+    ),
     rung: str | None = typer.Option(
         None, metavar="LABEL", help="Old values are answers of this rung of a campaign, which people do."
     ),
@@ -130,7 +136,7 @@ def import_(
     With --campaign and --rung they are old values of the same measurement: they become answers of that rung, so that
     the campaign learns from them. They cost nothing.
     """
-    if campaign is not None or rung is not None:
+    if rung is not None or (campaign is not None and not method):
         others: dict[str, object] = {
             "--method": method,
             "--basis": basis,
@@ -162,8 +168,10 @@ def import_(
     from sciagent.campaign.people.import_values import import_file
     from sciagent.domain.properties_and_levels import Level
 
+    opened = open_ledger(ledger, create=True)
+    _know_properties(opened, campaign)
     report = import_file(
-        open_ledger(ledger, create=True),
+        opened,
         file,
         columns=value_columns(value, uncertainty or []),
         level=Level(method, basis, phase),
@@ -184,6 +192,23 @@ def import_(
     done = "would be recorded" if dry_run else f"{report.recorded} recorded, {report.known} known already"
     note = f"{report.rows} rows: {done}, {len(report.faults)} left out, {report.empty} empty cells"
     put_answer(vars(report), json, NO_PARTS, note)
+
+
+def _know_properties(ledger: Any, campaign: str | None) -> None:
+    """Registers the properties of the ledger's campaigns, and those that a campaign's file derives.
+
+    campaign: the file, or the name of a campaign in the ledger. Raises UnknownNameError for another name, and SpecError
+    for a faulty file.
+    """
+    from sciagent.campaign.file.campaign_spec import load_spec
+    from sciagent.store.campaign_state import campaigns
+
+    with ledger.read() as connection:
+        campaigns.register_properties(connection)
+        if campaign is not None and not Path(campaign).is_file():
+            campaigns.get(connection, campaign)
+    if campaign is not None and Path(campaign).is_file():
+        load_spec(Path(campaign))
 
 
 def _rung_of_old_values(campaign: str | None, rung: str | None, others: Mapping[str, object]) -> tuple[str, str]:
@@ -232,6 +257,17 @@ def _load_old_values(
     put_answer(vars(loaded), json, [Line(note)], *next_step(built.row.hosted, campaign))
 
 
+def _unknown_property(name: str) -> str:
+    """Returns the message for a property that neither a package nor the ledger defines."""
+    from sciagent.domain.properties_and_levels import properties
+
+    return (
+        f'unknown property "{name}"{did_you_mean(name, properties())}. If the formula of a campaign derives it, name '
+        "the campaign's file: --campaign FILE.yaml. If a function of yours measures it, run the function's campaign or "
+        "sciagent.calc first, so that the ledger knows the property"
+    )
+
+
 def value_columns(values: list[str], uncertainties: list[str]) -> list[Any]:
     """Returns the columns that --value and --uncertainty name. Raises UsageError."""
     from sciagent.domain.display_units import Column
@@ -244,6 +280,8 @@ def value_columns(values: list[str], uncertainties: list[str]) -> list[Any]:
         if match is None:
             raise UsageError(f"--value \"{text}\": write COLUMN=PROPERTY[UNIT], such as 'gap=homo_lumo_gap[eV]'")
         name = match["column"]
+        if match["property"] not in properties():
+            raise UsageError(_unknown_property(match["property"]))
         prop = properties()[match["property"]]
         if match["unit"] is None and prop.unit != "1":
             way = f"say the unit of {prop.name}, or the column that has it: {text}[{prop.unit}]"

@@ -37,6 +37,12 @@ def in_chosen_units(values: Iterable[Measured], units: Units) -> list[Measured]:
     return [in_chosen_unit(measured, units) for measured in values]
 
 
+def beside_limits(measured: Measured, limits: Mapping[str, tuple[float, ...]]) -> Measured:
+    """Returns a value whose text has the digits that tell it from limits. limits: by property, in the value's unit."""
+    near = limits.get(measured.property)
+    return replace(measured, quantity=replace(measured.quantity, near=near)) if near else measured
+
+
 def chosen_unit_of(name: str, units: Units) -> str:
     """Returns the unit in which values of the property are shown."""
     return units.get(name) or properties()[name].unit

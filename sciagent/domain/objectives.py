@@ -104,6 +104,23 @@ class Objective:
         return abs(best - worst)
 
 
+def decisive(limits: Mapping[str, Window | None], values: Mapping[str, Quantity]) -> dict[str, Quantity]:
+    """Returns the experimental values that can decide an objective, by property.
+
+    limits: acceptance limits by objective; None for an objective without limits. A bound decides only if it lies wholly
+    inside or outside the limits.
+    """
+    deciding = {}
+    for name, window in limits.items():
+        quantity = values.get(name)
+        if quantity is None:
+            continue
+        is_clear = window is not None and window.misses(quantity) is not Reason.NOT_MEASURED
+        if quantity.censoring is Censoring.NONE or is_clear:
+            deciding[name] = quantity
+    return deciding
+
+
 def utility(objectives: Sequence[Objective], values: Mapping[str, float]) -> float | None:
     """Returns the weighted geometric mean of the desirabilities, each at least 1e-3; None if a property is missing."""
     total_weight = sum(objective.weight for objective in objectives)

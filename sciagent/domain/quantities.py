@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from sciagent.domain.properties_and_levels import Property
 from sciagent.domain.units import factor_between, unit_words
 from sciagent.errors import UnitError, did_you_mean
+
+MOST_DIGITS = 12  # significant digits that a value gets at most so that it is told from a limit
 
 
 class Censoring(StrEnum):
@@ -85,6 +87,8 @@ class Quantity:
     isomer: ComputedIsomer | None = field(default=None, compare=False)
     """The stereoisomer to which value and uncertainty belong; None if the candidate leaves no stereo undefined, or if
     the value comes from no geometry. It is kept with the evidence's diagnostics, not with the value."""
+    near: tuple[float, ...] = field(default=(), compare=False)
+    """Limits, in `unit`, from which the text of the value tells it, however it would be rounded otherwise."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):
@@ -95,7 +99,7 @@ class Quantity:
             raise ValueError(f"n = {self.n} replicates; at least 1")
 
     def __str__(self) -> str:
-        return self.censoring.sign + value_text(self.value, self.uncertainty, self.unit, self.as_typed)
+        return self.censoring.sign + value_text(self.value, self.uncertainty, self.unit, self.as_typed, self.near)
 
 
 def isomer_of_parts(parts: Iterable[Quantity]) -> ComputedIsomer | None:
@@ -115,10 +119,13 @@ def named_value_text(name: str, value: object) -> str:
     return f"{name} {text}" if text.startswith(("<", ">")) else f"{name} = {text}"
 
 
-def value_text(value: float, uncertainty: float | None, unit: str, as_typed: str | None = None) -> str:
+def value_text(
+    value: float, uncertainty: float | None, unit: str, as_typed: str | None = None, near: Sequence[float] = ()
+) -> str:
     """Returns a text such as `10.043 ± 0.001 eV`: the uncertainty has one digit; without it the value has four.
 
-    as_typed: a number that a person typed in this unit keeps its digits, such as `-5.10 ± 0.20 kcal/mol`.
+    as_typed: a number that a person typed in this unit keeps its digits, such as `-5.10 ± 0.20 kcal/mol`. near: limits
+    in this unit. The value has as many digits as tell on which side of them it lies: 10.21 beside the limit 10.2.
     """
     tail = "" if unit == "1" else f" {unit}"
     digits = _typed_digits(as_typed, value)
@@ -127,13 +134,29 @@ def value_text(value: float, uncertainty: float | None, unit: str, as_typed: str
     if digits:
         return f"{digits}{tail}"
     if not uncertainty:
-        return f"{value:.4g}{tail}"
-    places = -math.floor(math.log10(uncertainty))  # decimal places of the uncertainty's first digit
+        significant = 4
+        while _hides_side(float(f"{value:.{significant}g}"), value, near) and significant < MOST_DIGITS:
+            significant += 1
+        return f"{value:.{significant}g}{tail}"
+    own_places = -math.floor(math.log10(uncertainty))  # decimal places of the uncertainty's first digit
+    places = own_places
+    while _hides_side(round(value, places), value, near) and places < own_places + MOST_DIGITS:
+        places += 1
     if places <= 0:
-        return f"{round(value, places):.0f} ± {round(uncertainty, places):.0f}{tail}"
+        return f"{round(value, places):.0f} ± {round(uncertainty, own_places):.0f}{tail}"
     zero = "0." + "0" * places
     text = f"{value:.{places}f} ± {uncertainty:.{places}f}{tail}"
     return text.replace(f"-{zero} ", f"{zero} ")  # a value that rounds to zero has no sign
+
+
+def _hides_side(shown: float, value: float, limits: Sequence[float]) -> bool:
+    """Whether a rounded value does not lie on the same side of a limit as the value itself."""
+    for limit in limits:
+        if math.isclose(value, limit, rel_tol=1e-9, abs_tol=1e-12):
+            continue
+        if (shown > limit) != (value > limit) or (shown < limit) != (value < limit):
+            return True
+    return False
 
 
 def _typed_digits(as_typed: str | None, value: float) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -45,6 +45,8 @@ class Basis(StrEnum):
 
     ANSWERED = "answered"
     """The deciding rung has answered."""
+    MEASURED = "measured"
+    """An imported experimental value decides the objective, since the campaign file says `measured: decide`."""
     LAW = "law"
     """The campaign's law, which predicts the answers of rungs, has valued the candidate."""
     LINE = "line"
@@ -70,7 +72,8 @@ class Belief:
     mean: float | None = None
     """In the property's canonical unit; None if nothing is known."""
     sd: float = 0.0
-    """Standard deviation; 0 if the deciding rung has answered."""
+    """Standard deviation; 0 if the deciding rung has answered. A measured value keeps its uncertainty, which changes
+    neither the verdict nor the expected desirability, as that of an answer."""
     is_met: bool | None = None
     """Whether the deciding rung's answer lies inside the objective's limits; None if that is not decided."""
 
@@ -86,7 +89,7 @@ class Belief:
         """Returns the expected value of desirability ** exponent, with a desirability of at least UTILITY_FLOOR."""
         if self.mean is None:
             return float(UNKNOWN_DESIRABILITY**exponent)
-        if self.sd == 0:
+        if self.sd == 0 or self.basis is Basis.MEASURED:
             return _share(objective, self.mean, exponent)
         return math.fsum(_share(objective, self.mean + self.sd * z, exponent) for z in _NODES) / _N_NODES
 
@@ -110,6 +113,11 @@ def answered(objective: Objective, quantity: Quantity) -> Belief:
         reason = objective.accept.misses(quantity)
         is_met = None if reason is Reason.NOT_MEASURED else reason is None
     return Belief(Basis.ANSWERED, quantity.value, is_met=is_met)
+
+
+def measured(objective: Objective, quantity: Quantity) -> Belief:
+    """Returns the belief after an experimental value that decides. The verdict is that of the value itself."""
+    return replace(answered(objective, quantity), basis=Basis.MEASURED, sd=quantity.uncertainty or 0.0)
 
 
 def estimated(objective: Objective, quantity: Quantity, line: LineToDecidingRung | None) -> Belief:
@@ -279,6 +287,10 @@ class KnownError:
         return around_zero + self.bias * math.erf(ratio / math.sqrt(2))
 
 
+EXACT = KnownError(bias=0.0, spread=0.0, n=1)
+"""No error beside the uncertainty of the value itself."""
+
+
 @dataclass(frozen=True)
 class LimitedValue:
     """A value of the deciding rung with the limits of its objective, all in one unit."""
@@ -303,7 +315,7 @@ class LimitedValue:
         if error is None:
             if self.uncertainty != 0:
                 return None
-            error = KnownError(bias=0.0, spread=0.0, n=1)
+            error = EXACT
         mean = self.value - error.bias
         sd = math.hypot(self.uncertainty or 0.0, error.spread * math.sqrt(1 + 1 / error.n))
         if sd > 0:

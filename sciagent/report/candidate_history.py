@@ -5,7 +5,7 @@ Every query is served by an index on the candidate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.candidate_and_value_answers import EvidenceValue
 from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, EvidenceFile, EvidenceStory, FileRemoval
-from sciagent.domain.display_units import Units, in_chosen_units
+from sciagent.domain.display_units import Units, beside_limits, in_chosen_units
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Worth
@@ -45,9 +45,11 @@ class StoredEvidence(NamedTuple):
     story: EvidenceStory
     measured: tuple[Measured, ...]
 
-    def shown(self, units: Units) -> EvidenceStory:
-        """Returns the story with its values in the units that a campaign chose."""
-        values = tuple(map(EvidenceValue.of, in_chosen_units(self.measured, units)))
+    def shown(self, units: Units, limits: Mapping[str, tuple[float, ...]]) -> EvidenceStory:
+        """Returns the story with its values in the units that a campaign chose. limits: of the campaign, by property,
+        in these units; the texts of the values tell them from these."""
+        in_units = in_chosen_units(self.measured, units)
+        values = tuple(EvidenceValue.of(beside_limits(measured, limits)) for measured in in_units)
         return self.story.model_copy(update={"values": values})
 
 

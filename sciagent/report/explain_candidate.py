@@ -10,7 +10,8 @@ package has changed or is missing. Only the outlook of an open candidate in a pr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -36,7 +37,7 @@ from sciagent.domain.answers.explanation import (
 )
 from sciagent.domain.candidate_and_its_names_in_files import Names
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION
-from sciagent.domain.display_units import in_chosen_unit, window_text
+from sciagent.domain.display_units import beside_limits, in_chosen_units, window_text
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
@@ -47,6 +48,7 @@ from sciagent.errors import UsageError
 from sciagent.report import candidate_history
 from sciagent.report.candidate_history import JobAttempt, StoredEvidence
 from sciagent.report.parts.margins_and_method_errors import contradiction
+from sciagent.report.parts.wording import is_by_measurement
 from sciagent.report.status_best_trace import candidate_certainty, imported_values
 from sciagent.store.campaign_state import campaigns, candidate_standings, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -55,7 +57,12 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER, register_ledger_properties
 from sciagent.store.views import campaign_counts_and_remarks
-from sciagent.store.views.report_candidates import EvidenceAnswer, campaign_members, imported_answers
+from sciagent.store.views.report_candidates import (
+    EvidenceAnswer,
+    campaign_members,
+    deciding_measurements,
+    imported_answers,
+)
 from sciagent.store.views.report_queries import with_proposer
 from sciagent.verification.verifier_registry import verifier_class
 
@@ -69,8 +76,10 @@ def rung_stories(
     ladder: Sequence[RungRow],
     candidate_id: int,
     evidence: Sequence[StoredEvidence],
+    decided_by_measurement: Collection[str] = (),
 ) -> list[RungStory]:
-    """Returns one entry per rung, in ladder order. evidence: all evidence on the candidate."""
+    """Returns one entry per rung, in ladder order. evidence: all evidence on the candidate. decided_by_measurement:
+    properties whose experimental values decide, so that no limit applies to what the rungs say of them."""
     decisions = candidate_history.decisions(connection, row, candidate_id)
     attempts = candidate_history.attempts(connection, row, candidate_id, [rung.id for rung in ladder])
     oldest_by_computation: dict[tuple[str, str, str], StoredEvidence] = {}
@@ -83,7 +92,10 @@ def rung_stories(
     for rung, rules, answer in zip(ladder, _rules(row, ladder, answers), answers, strict=True):
         own_decisions = decisions.get(rung.name, [])
         own_attempts = [attempt for attempt in attempts if attempt.rung == rung.name]
-        stories.append(_story(row, rung, rules, answer, own_decisions, own_attempts))
+        gate = {name: window for name, window in rules.gate.items() if name not in decided_by_measurement}
+        accept = {name: window for name, window in rules.accept.items() if name not in decided_by_measurement}
+        own_rules = replace(rules, gate=gate, accept=accept)
+        stories.append(_story(row, rung, own_rules, answer, own_decisions, own_attempts))
     return stories
 
 
@@ -153,7 +165,7 @@ def _story(
     attempts: Sequence[JobAttempt],
 ) -> RungStory:
     """Returns the entry of a rung. answer: its evidence; None without evidence. attempts: of the rung's jobs."""
-    story = answer.shown(row.units) if answer else None
+    story = answer.shown(row.units, row.limits) if answer else None
     tried = [attempt.story for attempt in attempts if attempt.story]
     reused = story is not None and story.campaign != row.name
     core_seconds = sum(attempt.core_seconds for attempt in tried)
@@ -187,7 +199,8 @@ def _calibrated(row: CampaignRow, rung: RungRow, answer: StoredEvidence | None) 
     fitted = [
         rung.fits[value.property].calibrated_value(value) for value in answer.measured if value.property in rung.fits
     ]
-    return tuple(PropertyValue.of(in_chosen_unit(measured, row.units)) for measured in fitted)
+    in_units = in_chosen_units(fitted, row.units)
+    return tuple(PropertyValue.of(beside_limits(measured, row.limits)) for measured in in_units)
 
 
 class RungEnd(NamedTuple):
@@ -302,7 +315,7 @@ def _other_evidence(
     for stored in evidence:
         is_computed = stored.story.verifier not in (IMPORT_VERIFIER, DERIVED_VERIFIER)
         if is_computed and stored.story.key not in shown_keys:
-            yield stored.shown(units)
+            yield stored.shown(units, {})
 
 
 def _campaign(
@@ -318,7 +331,8 @@ def _campaign(
     member = campaign_members(connection, row, [candidate_id])[candidate_id]
     ladder = campaigns.rungs(connection, row.id)
     people = directives.directives_on(connection, row.id, candidate_id)
-    rungs = rung_stories(connection, row, ladder, candidate_id, evidence)
+    deciding = deciding_measurements(row, from_files)
+    rungs = rung_stories(connection, row, ladder, candidate_id, evidence, deciding)
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
     certain = candidate_certainty(connection, row, ladder, member)
@@ -344,6 +358,7 @@ def _campaign(
         p_limits_unknown=certain.unknown,
         margins=certain.margins,
         contradicted=contradiction(row, member, member.hit, from_files),
+        decided_by_measurement=tuple(PropertyValue.of(measured) for _, measured in deciding.values()),
         why=_why(connection, row, ladder, place, rungs, outlook),
     )
 
@@ -405,6 +420,8 @@ def _why(
         way_out = "" if rung == row.spec["terminal"] else " sciagent promote lets it go on."
         return f"Dropped after {rung}: it {detail}.{way_out}"
     because = place["reason"] or place["verdict"]
+    if is_by_measurement(detail) and standing is Standing.DROPPED:
+        return f"Dropped: a measured value decides: {because}. {detail}"
     how = "could not decide" if place["verdict"] in ("inconclusive", "error") else "said no"
     texts = {
         Standing.VETOED: f"Taken out {detail}. Its evidence is kept, and it is neither a hit nor a parent.",

@@ -66,6 +66,7 @@ RESOURCE_NAMES = {
 }
 BASES = {
     "answered": "all objectives are answered",
+    "measured": "a measured value decides",
     "law": "by the campaign's law",
     "line": "by a straight line from a lower rung",
     "none": "an objective is unknown so far",
@@ -174,6 +175,7 @@ def _campaign(story: CampaignStory, shown: Sections, words: Words) -> Iterator[P
     yield Paragraph(story.why)
     if story.contradicted is not None:
         yield Paragraph(f"A measurement contradicts this: {story.contradicted}.")
+    yield from _measurements(story)
     yield Paragraph(_worth_and_cost(story))
     yield from _certainty(story, shown, words)
     if shown.scheduling and story.outlook and story.outlook.index is not None:
@@ -209,6 +211,13 @@ def _certainty(story: CampaignStory, shown: Sections, words: Words) -> Iterator[
 def _heading(text: str) -> Iterator[Paragraph]:
     yield Paragraph("", depth=0)
     yield Paragraph(text, depth=0)
+
+
+def _measurements(story: CampaignStory) -> Iterator[Paragraph]:
+    """Yields a paragraph on each experimental value that decides an objective."""
+    for value in story.decided_by_measurement:
+        name = value.property
+        yield Paragraph(f"{named_value_text(name, value)} was measured, which decides {name} (measured: decide)")
 
 
 def _worth_and_cost(story: CampaignStory) -> str:

@@ -29,6 +29,7 @@ from sciagent.store.views.report_candidates import (
     imported_answers,
     pooled_by_rung,
     rung_answers,
+    with_deciding_measurements,
 )
 from sciagent.store.views.report_episodes_and_proposers import EpisodeOutcome, episode_outcomes, episode_proposals
 
@@ -66,13 +67,16 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     answers = rung_answers(connection, row, ladder, ids)
     errors = margins_and_method_errors.method_errors(connection, row, ladder)
     fits = calibrations_by_rung(ladder)
+    limits = row.limits
     found = []
     for candidate in ranked:
-        pooled = pooled_by_rung(answers.get(candidate.id, ()), fits)
-        highest = at_highest_rung(pooled)
-        certain = margins_and_method_errors.certainty(row, ladder, pooled, errors, candidate.charge)
-        values = {name: RungValue.of(measured, rung=answer.rung) for name, (answer, measured) in highest.items()}
         imported_of_candidate = imported.get(candidate.id, ())
+        pooled = pooled_by_rung(answers.get(candidate.id, ()), fits, limits)
+        highest = with_deciding_measurements(row, at_highest_rung(pooled), imported_of_candidate)
+        certain = margins_and_method_errors.certainty(
+            row, ladder, pooled, errors, candidate.charge, imported_of_candidate
+        )
+        values = {name: RungValue.of(measured, rung=answer.rung) for name, (answer, measured) in highest.items()}
         found.append(
             BestCandidate(
                 **{name: getattr(candidate, name) for name in COPIED_FIELDS},
@@ -93,9 +97,10 @@ def candidate_certainty(
 ) -> Certainty:
     """Returns how certain it is that a candidate meets the limits."""
     answers = rung_answers(connection, row, ladder, [candidate.id]).get(candidate.id, ())
-    pooled = pooled_by_rung(answers, calibrations_by_rung(ladder))
+    pooled = pooled_by_rung(answers, calibrations_by_rung(ladder), row.limits)
+    from_files = imported_answers(connection, [candidate.id]).get(candidate.id, ())
     errors = margins_and_method_errors.method_errors(connection, row, ladder)
-    return margins_and_method_errors.certainty(row, ladder, pooled, errors, candidate.charge)
+    return margins_and_method_errors.certainty(row, ladder, pooled, errors, candidate.charge, from_files)
 
 
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:

@@ -21,15 +21,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, with_derived
-from sciagent.campaign.core.record_results_and_place import answer_of
+from sciagent.campaign.core.record_results_and_place import answer_of, experimental_values_of
 from sciagent.campaign.core.relaxed_to_same_structure import known_likenesses
-from sciagent.campaign.core.verdicts_and_places import Answer, Place, place
+from sciagent.campaign.core.verdicts_and_places import NO_VALUES, Answer, Place, place
 from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.states_and_needs import Standing
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.rules.priced_settings import PricedSpec
-from sciagent.store.campaign_state import note_and_take_watermarks
+from sciagent.store.campaign_state import candidate_standings, note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.condition_for_part_of_candidates import CandidatePart
@@ -53,11 +53,12 @@ def answers_as_of(
     """Returns the judged answers of all rungs at a watermark, by candidate id, in the order of the ladder."""
     source = evidence.evidence_as_of(as_of)
     answers: dict[int, list[Answer]] = {id_: [] for id_ in candidate_ids}
+    experimental = experimental_values_of(connection, built, candidate_ids, as_of)
     for rung in rungs_as_of(built, connection, as_of):
         results = pooled_replicates.pooled_answers(connection, candidate_ids, rung.verifier.computation, source=source)
         for id_, result in results.items():
             with_all_values = with_derived(rung, result, earlier=answers[id_])
-            answers[id_].append(answer_of(rung, with_all_values))
+            answers[id_].append(answer_of(rung, with_all_values, experimental.get(id_, NO_VALUES)))
     return answers
 
 
@@ -74,13 +75,16 @@ def states(built: Built, connection: Connection, candidate_ids: Sequence[int], a
         ids = candidate_ids[start : start + IDS_PER_READ]
         answers = answers_as_of(built, connection, ids, as_of)
         likenesses = known_likenesses(connection, built, ids, as_of)
+        experimental = experimental_values_of(connection, built, ids, as_of)
         ordered_positions = _ordered_positions(connection, built.row.id, ids, as_of)
         is_drawn = _drawn(built, connection, ids)  # empty without a lottery
         for id_ in ids:
             counted_answers = answers[id_]
             if id_ in is_drawn and not is_drawn[id_]:
                 counted_answers = [answer for answer in answers[id_] if answer.position < built.terminal]
-            where = place(built.rules, built.objectives, counted_answers, likeness=likenesses.get(id_))
+            likeness = likenesses.get(id_)
+            values = experimental.get(id_, NO_VALUES)
+            where = place(built.rules, built.objectives, counted_answers, likeness=likeness, experimental=values)
             answered = {answer.position for answer in counted_answers}
             state = _state(built, where, answered, ordered_positions.get(id_, frozenset()))
             if id_ in is_drawn:
@@ -156,7 +160,8 @@ class _AnsweredCandidate(NamedTuple):
     utility: float
     """Utility by that answer."""
     answered: int
-    """Watermark of the first answer of the terminal rung."""
+    """Watermark of the first answer of the terminal rung; of the last evidence, if experimental values spared that
+    rung."""
     seq: int
     """Sequence number in the campaign."""
     turn_id: int
@@ -221,7 +226,8 @@ class Records:
 
 
 def _answered_candidates(built: Built, connection: Connection, as_of: int) -> list[_AnsweredCandidate]:
-    """Returns all candidates of the campaign that the terminal rung has answered up to a watermark."""
+    """Returns all candidates of the campaign that are settled at a watermark: by an answer of the terminal rung, or
+    without one where experimental values decide."""
     cc = t.campaign_candidate.c
     e = t.evidence.c
     p = t.proposal.c
@@ -240,6 +246,20 @@ def _answered_candidates(built: Built, connection: Connection, as_of: int) -> li
         .group_by(cc.candidate_id, cc.seq, p.turn_id)
     )
     rows = {int(row.candidate_id): row for row in connection.execute(query)}
+    if built.measured_decides:
+        measured_ids = candidate_standings.ids_with_imports_since(connection, built.row.id, 0)
+        last_evidence = (
+            sa.select(cc.candidate_id, sa.func.max(e.watermark), cc.seq, sa.func.coalesce(p.turn_id, 0))
+            .select_from(
+                t.campaign_candidate.join(t.evidence, e.candidate_id == cc.candidate_id).outerjoin(
+                    t.proposal, p.id == cc.proposal_id
+                )
+            )
+            .where(cc.campaign_id == built.row.id, e.watermark <= as_of)
+            .where(among(connection, cc.candidate_id, [id_ for id_ in measured_ids if id_ not in rows]))
+            .group_by(cc.candidate_id, cc.seq, p.turn_id)
+        )
+        rows |= {int(row.candidate_id): row for row in connection.execute(last_evidence)}
     answered = []
     for id_, state in states(built, connection, sorted(rows), as_of).items():
         if state.payoff is not None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.campaign.core.record_results_and_place import experimental_values_of
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import (
     CENSORING_SIGNS,
     ObservationSchema,
@@ -135,6 +136,8 @@ def expectations(
     terminal = PaidIndex(len(law.schema.paid) - 1)
     terminal_columns = [number for number, column in enumerate(law.schema.columns) if column.at == terminal]
     asking.scores[:, terminal_columns] = np.nan  # a candidate is valued without its own terminal answer
+    experimental = _experimental_scores(built, connection, law.schema, asking.ids, as_of)
+    decided = np.where(np.isnan(experimental), asking.scores, experimental)
     structures = _structures(built, [teaching, asking])
     expected: dict[int, float] = {}
     for fold in range(folds):
@@ -146,13 +149,14 @@ def expectations(
         if not len(asked):
             continue
         scores = np.vstack([teaching.scores[taught], asking.scores[asked]])
+        known = np.vstack([teaching.scores[taught], decided[asked]])
         errors = np.vstack([teaching.errors[taught], asking.errors[asked]])
         bounds = np.vstack([teaching.bounds[taught], asking.bounds[asked]])
         places = np.concatenate([taught, len(teaching.ids) + asked])
         similarity = _SimilarityOfRows(structures, places)
         order = np.concatenate([teaching.order[taught], asking.order[asked]])
         asked_rows = np.arange(len(taught), len(scores))
-        values = _payoffs(law, scores, errors, bounds, order, similarity, asked_rows, record, with_slope_doubt)
+        values = _payoffs(law, scores, known, errors, bounds, order, similarity, asked_rows, record, with_slope_doubt)
         if values is not None:
             expected.update(zip(asking.ids[asked].tolist(), values.tolist(), strict=True))
     return expected
@@ -161,6 +165,7 @@ def expectations(
 def _payoffs(
     law: RewardLaw,
     scores: Array,
+    decided: Array,
     errors: Errors,
     bounds: Bounds,
     order: Order,
@@ -169,7 +174,10 @@ def _payoffs(
     record: float,
     with_slope_doubt: bool,
 ) -> Array | None:
-    """Returns the expected payoffs of some rows, (len(rows),); None if too few others have answers."""
+    """Returns the expected payoffs of some rows, (len(rows),); None if too few others have answers.
+
+    decided: (n, c) the scores, with experimental values in their place where such values decide.
+    """
     aims = law.aims
     truths = tuple(TruthTransform.restored(truth) for truth in law.state["truths"])
     if _n_decided(scores, aims) < LEAST_ANSWERS // 2:
@@ -184,11 +192,27 @@ def _payoffs(
     known_bounds = bounds if bounds.any() else None
     known, uncertain = expected_answers(scores, errors, known_bounds, aims, truths, fit)
     laws = fit(known, uncertain)
-    payoff_of_terminal = aims.payoff(truths, scores, record=record)
-    payoff = expected_payoffs(laws, rows, aims, truths, scores, payoff_of_terminal, with_slope_doubt)
+    payoff_of_terminal = aims.payoff(truths, decided, record=record)
+    payoff = expected_payoffs(laws, rows, aims, truths, decided, payoff_of_terminal, with_slope_doubt)
     if aims.kind == "hits":
         return payoff
     return payoff * (1.0 - record)  # from a share of what lies above the record to utility
+
+
+def _experimental_scores(
+    built: Built, connection: Connection, schema: ObservationSchema, ids: NDArray[np.int64], as_of: int
+) -> Array:
+    """Returns (n, c) experimental values that decide objectives at a watermark, in the deciding columns; else NaN."""
+    values = np.full((len(ids), len(schema.columns)), np.nan)
+    columns = {schema.columns[aim.columns[-1]].property: aim.columns[-1] for aim in schema.aims.aims}
+    row_of_id = {int(id_): row for row, id_ in enumerate(ids)}
+    for start in range(0, len(ids), IDS_PER_READ):
+        ids_read = [int(id_) for id_ in ids[start : start + IDS_PER_READ]]
+        for id_, of_candidate in experimental_values_of(connection, built, ids_read, as_of).items():
+            for name, quantity in of_candidate.items():
+                if name in columns:
+                    values[row_of_id[id_], columns[name]] = quantity.value
+    return values
 
 
 def _teaching_ids(built: Built, connection: Connection, as_of: int) -> list[int]:

@@ -256,7 +256,10 @@ def _situations(
     if n_lower:
         bits = 1 << np.arange(n_lower, dtype=np.int64)
         closed_from_above = pool.closed[rows][:, -2::-1]  # highest rung first, without the terminal one
-        not_open = np.logical_or.accumulate(closed_from_above, axis=1)[:, ::-1]
+        in_the_way = closed_from_above
+        if pool.spared is not None:
+            in_the_way = closed_from_above & ~pool.spared[rows][:, -2::-1]  # the ladder leads past a spared rung
+        not_open = (np.logical_or.accumulate(in_the_way, axis=1) | closed_from_above)[:, ::-1]
         seen = np.array([pool.answered(j, rows) for j in lower_rungs]).T
         codes = (not_open @ bits) * (1 << n_lower) + seen @ bits
     for code in np.unique(codes).tolist():
@@ -279,6 +282,7 @@ def _forecasts(
     whose deciding rung has answered has that answer as its mean, and no further rung tells more about it."""
     q = len(aims.aims)
     n = len(rows)
+    deciding_scores = pool.deciding_scores
     means = np.zeros((q, n))
     variances = np.ones((q, n))
     shares = np.zeros((q, 1 << len(rungs)))
@@ -294,7 +298,7 @@ def _forecasts(
         if deciding_rung in rungs:
             has_deciding_rung = np.arange(1 << len(rungs)) >> rungs.index(deciding_rung) & 1
             shares[i, has_deciding_rung == 1] = 1 - FLOOR
-        _set_decided(means[i], variances[i], pool.scores[rows, aim.columns[-1]], truth)
+        _set_decided(means[i], variances[i], deciding_scores[rows, aim.columns[-1]], truth)
     return means, variances, shares
 
 
@@ -385,7 +389,7 @@ def _is_undecidable(pool: CandidatePool, rows: RowIndices, rungs: Sequence[int],
         rung = pool.rungs[aim.columns[-1]]
         is_bought_below_terminal = 0 <= rung < terminal
         if is_bought_below_terminal and rung not in rungs:
-            is_undecidable |= np.isnan(pool.scores[rows, aim.columns[-1]])
+            is_undecidable |= np.isnan(pool.deciding_scores[rows, aim.columns[-1]])
     return is_undecidable
 
 

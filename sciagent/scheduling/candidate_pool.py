@@ -37,6 +37,8 @@ class CandidatePool:
         "closed",
         "out",
         "pending",
+        "experimental",
+        "spared",
     )
     """Names of the arrays, besides the costs, that get a row for each new candidate."""
 
@@ -64,6 +66,12 @@ class CandidatePool:
     bounds: NDArray[np.int8] | None = field(init=False, default=None)
     """(n, c) censoring: -1 if the true value is below the score, 1 if above, 0 if the score is the value; None while no
     answer is censored."""
+    experimental: Array | None = field(init=False, default=None)
+    """(n, c) experimental values that decide objectives, each in the deciding column; NaN if there is none. The law
+    does not learn from them. None if such values decide nothing."""
+    spared: Mask | None = field(init=False, default=None)
+    """(n, k) whether a rung is not needed for a candidate, since experimental values decide all that it is run for.
+    Such a rung is closed, except for the terminal one. None if such values decide nothing."""
     order: NDArray[np.uint64] | None = field(init=False, default=None)
     """(n,) hashes of the candidates' keys, by which a law selects rows; None: it selects by row number."""
     lots: Array | None = field(init=False, default=None)
@@ -117,6 +125,20 @@ class CandidatePool:
         """Returns (n,) whether the rung has answered for each candidate, or for the rows `of`."""
         answered: Mask = np.any(~np.isnan(self.scores[of][:, self.columns(rung)]), axis=1)
         return answered
+
+    @property
+    def deciding_scores(self) -> Array:
+        """(n, c) answers, with experimental values in their place where there are some."""
+        if self.experimental is None:
+            return self.scores
+        return np.where(np.isnan(self.experimental), self.scores, self.experimental)
+
+    def needed_rung(self, row: int, rung: PaidIndex) -> PaidIndex | None:
+        """Returns the rung; if the candidate does not need it, the lowest one that can be bought; None without one."""
+        if self.spared is None or not self.spared[row, rung]:
+            return rung
+        open_rungs = np.flatnonzero(~(self.closed[row] | self.spared[row]))
+        return PaidIndex(int(open_rungs[0])) if len(open_rungs) else None
 
     def failures(self) -> Array:
         """Returns (k,) probability that a rung gives no answer."""

@@ -23,7 +23,8 @@ from sqlalchemy.engine import Connection
 
 from sciagent.agent.messages_sampling_and_policy_client import Message
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
-from sciagent.campaign.core.verdicts_and_places import Place, place
+from sciagent.campaign.core.record_results_and_place import experimental_values_of
+from sciagent.campaign.core.verdicts_and_places import NO_VALUES, Place, place
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
@@ -86,6 +87,7 @@ def verdicts(
         return {}
     candidate_states = states(built, connection, candidate_ids, as_of)
     answers = answers_as_of(built, connection, candidate_ids, as_of)
+    experimental = experimental_values_of(connection, built, candidate_ids, as_of)
     verdicts_by_id = {}
     for id_, candidate in candidates.load(connection, candidate_ids).items():
         measured_answers = [answer for answer in answers[id_] if answer.measured]
@@ -95,7 +97,7 @@ def verdicts(
             inchikey=candidate.inchikey,
             scaffold=built.subject.features(built.subject.notation(candidate)).family,
             state=candidate_states[id_],
-            place=place(built.rules, built.objectives, answers[id_]),
+            place=place(built.rules, built.objectives, answers[id_], experimental=experimental.get(id_, NO_VALUES)),
             measured={name: measured for name, (_, measured) in at_highest_rung(measured_answers).items()},
         )
     return verdicts_by_id

@@ -20,3 +20,19 @@ def test_an_import_without_a_unit_is_refused(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "g.csv").write_text("smiles,gap\nC,10.1\n")
     monkeypatch.chdir(tmp_path)
     assert "say the unit" in refused("import", "g.csv", "--value", "gap=homo_lumo_gap", "--method", "PBE0")
+
+
+def test_an_import_knows_the_derived_properties_of_campaigns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lab.csv").write_text("smiles,x\nC,10.1\n")
+    words = ("import", "lab.csv", "--value", "x=logp_by_import", "--method", "experiment")
+    message = refused(*words)
+    assert 'unknown property "logp_by_import"' in message and "--campaign FILE.yaml" in message
+    (tmp_path / "none.csv").write_text("smiles\nC\n")
+    (tmp_path / "derived.yaml").write_text(
+        "campaign: derived\nsubject: molecule\nderived: [{property: logp_by_import, formula: 2 * logp}]\n"
+        "objectives: [{property: logp_by_import, max: 2}]\nladder: [{verifier: molecule.checks}]\n"
+        "goal: {kind: hits}\nbudget: {proposals: 5}\nproposer: {kind: screen, file: none.csv}\n"
+    )
+    assert "1 recorded" in call(*words, "--campaign", "derived.yaml").output
+    assert "missing" in refused(*words, "--campaign", "missing")

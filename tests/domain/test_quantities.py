@@ -155,3 +155,21 @@ def test_a_value_of_several_isomers_names_all() -> None:
     assert both is not None
     assert (both.smiles, both.label) == ("C/C=C/C#N and C/C=C\\C#N", "")
     assert isomer_of_parts([plain]) is None
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text"),
+    [
+        (Quantity(10.21, "1", 0.2, near=(10.2,)), "10.21 ± 0.20"),
+        (Quantity(10.21, "1", 1.0, near=(8.3, 10.2)), "10.21 ± 1.00"),
+        (Quantity(9.6, "1", 1.0, near=(8.3, 10.2)), "10 ± 1"),
+        (Quantity(10.51, "1", 1.0, near=(11.0,)), "10.5 ± 1.0"),  # 11 would hide that it lies below
+        (Quantity(506.0, "eV", 20.0, near=(510.0,)), "506 ± 20 eV"),
+        (Quantity(10.20004, "eV", near=(10.2,)), "10.20004 eV"),
+        (Quantity(10.2, "eV", 0.5, near=(10.2,)), "10.2 ± 0.5 eV"),
+        (Quantity(10.2 + 1e-13, "eV", 0.5, near=(10.2,)), "10.2 ± 0.5 eV"),  # equal but for rounding
+        (Quantity(-0.04, "eV", 0.3, near=(0.0,)), "-0.04 ± 0.30 eV"),
+    ],
+)
+def test_the_digits_tell_a_value_from_a_limit(quantity: Quantity, text: str) -> None:
+    assert str(quantity) == text

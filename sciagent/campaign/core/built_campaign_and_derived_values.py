@@ -11,7 +11,7 @@ that a verdict, a law or a reward reads. They are shown beside the rewards of a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +22,7 @@ from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.list_proposers import SEED, Enumerate, Screen
 from sciagent.agent.proposers.plugin_proposers import PluginProposer, ProposerTask
 from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits
-from sciagent.campaign.core.lines_to_deciding_rungs import lines_of
+from sciagent.campaign.core.lines_to_deciding_rungs import lines_of, sparing_properties
 from sciagent.campaign.core.product_libraries import library_of
 from sciagent.campaign.core.verdicts_and_places import Answer, RungRules, RungTerms, judge, ladder_rules
 from sciagent.campaign.file.campaign_spec import CampaignSpec
@@ -41,7 +41,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import (
     content_hash,
     isomer_to_diagnostics,
 )
-from sciagent.domain.objectives import Objective, utility
+from sciagent.domain.objectives import Objective, Window, utility
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.proposer_interfaces import Proposer
 from sciagent.domain.quantities import Quantity
@@ -171,20 +171,22 @@ class FreeGates:
     refuses. Limits of objectives are no gates.
     """
 
-    def __init__(self, rungs: Sequence[BuiltRung]) -> None:
-        """rungs: the leading fast rungs."""
+    def __init__(self, rungs: Sequence[BuiltRung], besides: Collection[str] = ()) -> None:
+        """rungs: the leading fast rungs. besides: properties whose gates are left out, since an experimental value may
+        stand in for them."""
         parts = list[Part]()
         for rung in rungs:
             for prop in rung.spec.derived:
                 parts.extend(prop.parts.values())
-        self._rungs: list[tuple[BuiltRung, set[str]]] = []
-        """Each rung with the names of the properties that gates and derived values need from it."""
+        self._rungs: list[tuple[BuiltRung, Mapping[str, Window], set[str]]] = []
+        """Each rung with its gates and the names of the properties that gates and derived values need from it."""
         for rung in rungs:
             # a verifier of another package may be slow or fail, which must not happen in the driver's process
             defines_glance = type(rung.verifier).glance is not Verifier.glance
             if defines_glance and provider(rung.verifier.name).split()[0] == OURS:
                 names_in_formulas = {name for position, name in parts if position == rung.rules.position}
-                self._rungs.append((rung, {*rung.rules.gate, *names_in_formulas}))
+                gate = {name: window for name, window in rung.rules.gate.items() if name not in besides}
+                self._rungs.append((rung, gate, {*gate, *names_in_formulas}))
 
     def missed(self, candidate: Candidate) -> str | None:
         """Returns in one line which gate the candidate misses, or why a rung refuses it; None if it misses none.
@@ -192,7 +194,7 @@ class FreeGates:
         A value that cannot be computed here misses nothing: the rung itself reports the error.
         """
         earlier: list[Answer] = []
-        for rung, names in self._rungs:
+        for rung, all_gates, names in self._rungs:
             try:
                 finding = rung.verifier.glance(candidate, names)
             except SimulatorError:
@@ -204,7 +206,7 @@ class FreeGates:
                 continue
             finding = with_derived(rung, finding, earlier)
             known_names = {measured.property for measured in finding.measured}
-            gate = {name: window for name, window in rung.rules.gate.items() if name in known_names}
+            gate = {name: window for name, window in all_gates.items() if name in known_names}
             judgement = judge(replace(rung.rules, accept={}, gate=gate), finding)
             earlier.append(Answer(rung.rules.position, judgement, finding.measured))
             if judgement.verdict in (Verdict.FAIL, Verdict.NOT_APPLICABLE):
@@ -355,7 +357,10 @@ class BuiltLadder:
         """The rungs whose jobs computers run."""
         self.asked = tuple(rung for rung in self.bought if rung.spec.is_world)
         """The rungs whose jobs people do."""
-        self.free_gates = FreeGates(self.fast)
+        self.measured_decides = spec.measured == "decide"
+        """Whether imported experimental values decide objectives."""
+        decided = {o.property for o in self.objectives} if self.measured_decides else set[str]()
+        self.free_gates = FreeGates(self.fast, besides=decided)
         self.subject = subject_of(spec.subject)
         """The subject of the campaign."""
         self.terminal = spec.terminal_position
@@ -453,6 +458,7 @@ def build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[
     accept = {o.property: o.accept for o in objectives}
     up_to_terminal = spec.ladder[: spec.terminal_position + 1]
     lines = lines_of(up_to_terminal, objectives)
+    spared_by = sparing_properties(up_to_terminal, objectives) if spec.measured == "decide" else []
     rules = ladder_rules(
         _terms(spec.ladder),
         accept,
@@ -461,6 +467,7 @@ def build_rungs(spec: CampaignSpec, ids: dict[str, int], ratios: dict[str, list[
         goal=spec.goal.kind,
         units=spec.chosen_units(),
         lines=lines,
+        spared_by=spared_by,
     )
     if spec.control is not None:
         rules = (*rules, control_rules(spec.control, len(spec.ladder)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +14,15 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.derived_properties_and_fits_to_measured import WantedCalibration, calibrations
 from sciagent.campaign.file.rungs import RungSpec
+from sciagent.domain.derived_properties import DerivedProperty, Part
 from sciagent.domain.properties_and_levels import properties
-from sciagent.domain.quantities import Censoring
+from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.rung_calibration_on_measurements import FEWEST, Fit, FitKind, fitted
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.results import pooled_replicates
 from sciagent.store.views.property_value_pages import ImportedLevel, imported_levels
+from sciagent.verification.function_verifiers import FUNCTION
+from sciagent.verification.verifier_registry import provider
 
 # a text that needs no quotes in YAML
 PLAIN = re.compile(r"(?!(?:on|off|yes|no|true|false|null|y|n)$)[A-Za-z][\w/-]*$", re.IGNORECASE)
@@ -35,7 +38,7 @@ def fits_of(connection: Connection, spec: CampaignSpec) -> LedgerFits:
     """
     fits: LedgerFits = {}
     for wanted in calibrations(spec.objectives, spec.ladder, spec.terminal_position):
-        fit = _fit(connection, spec.ladder[wanted.position], wanted)
+        fit = _fit(connection, spec.ladder, wanted)
         fits.setdefault(wanted.position, {})[wanted.property] = fit
     return fits
 
@@ -48,21 +51,27 @@ def fit_lines(spec: CampaignSpec, fits: LedgerFits) -> Iterator[str]:
             yield fit.sentence(spec.ladder[position].rung, units.get(name))
 
 
-def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> Fit:
+def _fit(connection: Connection, ladder: Sequence[RungSpec], wanted: WantedCalibration) -> Fit:
     """Returns one fit. Raises UsageError as `fits_of` does."""
     name = wanted.property
+    rung = ladder[wanted.position]
     level, imported = _level(imported_levels(connection, name), rung, wanted)
-    answers = pooled_replicates.values_of(connection, sorted(imported.values), rung.configured.computation)
+    derived = next((prop for prop in rung.derived if prop.definition.name == name), None)
+    if derived is None:
+        computed_values = _values_of_rung(connection, rung, name, sorted(imported.values))
+    else:
+        computed_values = _derived_values(connection, ladder, derived, sorted(imported.values))
     computed = {}
-    for id_, values in sorted(answers.items()):
-        if values and name in values and values[name].censoring is Censoring.NONE:
-            computed[id_] = values[name].value
+    for id_, quantity in sorted(computed_values.items()):
+        if quantity.censoring is Censoring.NONE:
+            computed[id_] = quantity.value
     if len(computed) < FEWEST:
         n_imported = len(imported.values)
         shared = "1 candidate" if len(computed) == 1 else f"{len(computed)} candidates"
         if n_imported >= FEWEST:
             way_out = f"{n_imported} candidates have an imported value; compute the others with: "
-            way_out += command(rung, imported.files[0])
+            positions = [wanted.position] if derived is None else sorted(derived.rungs)
+            way_out += "; and ".join(command(ladder[position], imported.files[0]) for position in positions)
         else:
             way_out = f"Import more measured values first; {n_imported} candidates have one"
         raise UsageError(
@@ -75,6 +84,29 @@ def _fit(connection: Connection, rung: RungSpec, wanted: WantedCalibration) -> F
         return replace(fit, is_used=True) if wanted.stated.force else fit
     except ValueError as error:
         raise UsageError(f"calibrate: {name} of {rung.rung}: {error}; use kind: offset, or no calibration") from None
+
+
+def _values_of_rung(connection: Connection, rung: RungSpec, name: str, ids: Sequence[int]) -> dict[int, Quantity]:
+    """Returns the values of a property that a rung has measured, by candidate id, replicates pooled."""
+    answers = pooled_replicates.values_of(connection, ids, rung.configured.computation)
+    return {id_: values[name] for id_, values in answers.items() if values and name in values}
+
+
+def _derived_values(
+    connection: Connection, ladder: Sequence[RungSpec], derived: DerivedProperty, ids: Sequence[int]
+) -> dict[int, Quantity]:
+    """Returns the values of a derived property, by candidate id, from what the rungs of its parts have answered. No
+    campaign need have recorded them."""
+    parts: dict[int, dict[Part, Quantity]] = {}
+    for position, name in derived.parts.values():
+        for id_, quantity in _values_of_rung(connection, ladder[position], name, ids).items():
+            parts.setdefault(id_, {})[position, name] = quantity
+    values = {}
+    for id_, of_candidate in parts.items():
+        measured = derived.measured(of_candidate)
+        if measured is not None:
+            values[id_] = measured.quantity
+    return values
 
 
 def _level(levels: Mapping[str, ImportedLevel], rung: RungSpec, wanted: WantedCalibration) -> tuple[str, ImportedLevel]:
@@ -100,7 +132,11 @@ def _level(levels: Mapping[str, ImportedLevel], rung: RungSpec, wanted: WantedCa
 
 
 def command(rung: RungSpec, file: str) -> str:
-    """Returns the command that computes a rung's values for the molecules of a file."""
+    """Returns the command that computes a rung's values for the molecules of a file: one of the shell, or of Python for
+    a verifier that a function defines, since only the process with the function can run it."""
+    if provider(rung.verifier).startswith(FUNCTION):
+        settings = f", settings={dict(rung.settings)!r}" if rung.settings else ""
+        return f"sciagent.calc({rung.verifier!r}, file={file!r}{settings})"
     words = ["sciagent", "calc", rung.verifier]
     for key, value in _flat(rung.settings):
         words += ["--set", shlex.quote(f"{key}={value}")]

@@ -11,7 +11,9 @@ import math
 from collections.abc import Sequence
 
 from sciagent.campaign.file.rungs import RungSpec
+from sciagent.domain.derived_properties import DerivedProperty
 from sciagent.domain.objectives import Objective, Window
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.domain.worth import LineToDecidingRung
 
 WIDE_GATE_RATIO = 5  # ratio of gate width to the objective's window above which a gate gives no line
@@ -50,6 +52,29 @@ def lines_of(ladder: Sequence[RungSpec], objectives: Sequence[Objective]) -> lis
             if line is not None:
                 lines[position][name] = line
     return lines
+
+
+def sparing_properties(ladder: Sequence[RungSpec], objectives: Sequence[Objective]) -> list[frozenset[str]]:
+    """Returns for each rung the properties that it is run for: those of its gates, those of objectives that it
+    measures, and the derived ones of which it measures a part.
+
+    A candidate with experimental values of all of them does not need the rung, where such values decide. Empty for a
+    fast rung, which costs next to nothing and also refuses candidates. ladder: the rungs up to the terminal one.
+    """
+    wanted = {objective.property for objective in objectives}
+    gated = set[str]()
+    derived = list[DerivedProperty]()
+    for rung in ladder:
+        gated.update(rung.window_gates())
+        derived.extend(rung.derived)
+    sparing = []
+    for position, rung in enumerate(ladder):
+        names = {*rung.window_gates(), *(wanted & set(rung.measured()))}
+        for prop in derived:
+            if position in prop.rungs and prop.definition.name in wanted | gated:
+                names.add(prop.definition.name)
+        sparing.append(frozenset() if rung.tier is Tier.FAST else frozenset(names))
+    return sparing
 
 
 def _prior_line(name: str, rung: RungSpec, deciding_rung: RungSpec) -> LineToDecidingRung | None:

@@ -12,11 +12,27 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, record_derived, with_derived
+from sciagent.campaign.core.built_campaign_and_derived_values import (
+    Built,
+    BuiltLadder,
+    BuiltRung,
+    record_derived,
+    with_derived,
+)
 from sciagent.campaign.core.relaxed_to_same_structure import find_likenesses, known_likenesses
-from sciagent.campaign.core.verdicts_and_places import Answer, Judgement, Place, judge, place, steered
+from sciagent.campaign.core.verdicts_and_places import (
+    NO_VALUES,
+    Answer,
+    ExperimentalValues,
+    Judgement,
+    Place,
+    judge,
+    place,
+    steered,
+)
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
+from sciagent.domain.objectives import decisive
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.rung_calibration_on_measurements import calibrated
 from sciagent.domain.rung_positions_and_tiers import Position
@@ -24,6 +40,7 @@ from sciagent.domain.states_and_needs import DEATHS, JobState, Standing
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
+from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
 from sciagent.store.results import evidence, pooled_replicates
@@ -82,12 +99,29 @@ def known_or_run(
     return result.finding, result.cost.get("core_seconds", 0.0)
 
 
-def answer_of(rung: BuiltRung, result: Finding | RecordedEvidence) -> Answer:
-    """Returns the judged answer of a rung; its values are calibrated."""
+def experimental_values_of(
+    connection: Connection, built: BuiltLadder, candidate_ids: Sequence[int], as_of: int | None = None
+) -> dict[int, ExperimentalValues]:
+    """Returns, by candidate id, the imported experimental values that decide objectives.
+
+    Empty unless the campaign file says `measured: decide`. as_of: a watermark; None: all evidence counts.
+    """
+    if not built.measured_decides or not candidate_ids:
+        return {}
+    source = t.current_evidence if as_of is None else evidence.evidence_as_of(as_of)
+    limits = {objective.property: objective.accept for objective in built.objectives}
+    values = pooled_replicates.experimental_values(connection, candidate_ids, list(limits), source)
+    return {id_: decisive(limits, of_candidate) for id_, of_candidate in values.items()}
+
+
+def answer_of(
+    rung: BuiltRung, result: Finding | RecordedEvidence, experimental: ExperimentalValues = NO_VALUES
+) -> Answer:
+    """Returns the judged answer of a rung; its values are calibrated. experimental: values that decide in its place."""
     if rung.fits:
         result = replace(result, measured=calibrated(result.measured, rung.fits))
     measured = result.measured if result.outcome is Outcome.OK else ()
-    return Answer(rung.rules.position, judge(rung.rules, result), measured)
+    return Answer(rung.rules.position, judge(rung.rules, result, experimental), measured)
 
 
 class Settling(NamedTuple):
@@ -158,11 +192,14 @@ def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) 
     if not settlings:
         return
     steering = directives.steering_of_many(connection, built.row.id, [item.candidate_id for item in settlings])
-    answers = _answers(connection, built, settlings)
+    experimental = experimental_values_of(connection, built, [item.candidate_id for item in settlings])
+    answers = _answers(connection, built, settlings, experimental)
     likenesses = known_likenesses(connection, built, list(answers))
 
     def columns(id_: int) -> Mapping[str, Any]:
-        return place(built.rules, built.objectives, answers[id_], steering[id_], likenesses.get(id_)).columns
+        likeness = likenesses.get(id_)
+        values = experimental.get(id_, NO_VALUES)
+        return place(built.rules, built.objectives, answers[id_], steering[id_], likeness, values).columns
 
     places = {}
     for item in settlings:
@@ -179,9 +216,11 @@ def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) 
     record_derived(connection, built, list(places))
 
 
-def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]) -> dict[int, list[Answer]]:
+def _answers(
+    connection: Connection, built: Built, settlings: Sequence[Settling], experimental: Mapping[int, ExperimentalValues]
+) -> dict[int, list[Answer]]:
     """Returns, by candidate id, the answers of all rungs up to the position of its settling, in ladder order. Rungs
-    that the scheduler or a person has skipped have no answer."""
+    that the scheduler or a person has skipped have no answer. experimental: values that decide, by candidate id."""
     answers: dict[int, list[Answer]] = {item.candidate_id: [] for item in settlings}
     for rung in built.rungs:
         position = rung.rules.position
@@ -194,7 +233,8 @@ def _answers(connection: Connection, built: Built, settlings: Sequence[Settling]
         unread = [item.candidate_id for item in due if item.candidate_id not in recorded]
         read = pooled_replicates.pooled_answers(connection, unread, computation) if unread else {}
         for id_, result in (recorded | read).items():
-            answers[id_].append(answer_of(rung, with_derived(rung, result, answers[id_])))
+            with_all_values = with_derived(rung, result, answers[id_])
+            answers[id_].append(answer_of(rung, with_all_values, experimental.get(id_, NO_VALUES)))
     return answers
 
 
@@ -213,10 +253,12 @@ def settle_again(
         last -= 1
     if answered is not None:
         last = max(last, answered)
-    answers = _answers(connection, built, [Settling(candidate_id, Position(last))])[candidate_id]
+    experimental = experimental_values_of(connection, built, [candidate_id])
+    answers = _answers(connection, built, [Settling(candidate_id, Position(last))], experimental)[candidate_id]
+    values = experimental.get(candidate_id, NO_VALUES)
     steering = directives.steering_of(connection, built.row.id, candidate_id)
     likeness = known_likenesses(connection, built, [candidate_id]).get(candidate_id)
-    new_place = place(built.rules, built.objectives, answers, steering, likeness)
+    new_place = place(built.rules, built.objectives, answers, steering, likeness, values)
     # the answers of the ledger leave the candidate open, but its earlier place may come from one without evidence
     if before is not None and new_place.standing in (Standing.OPEN, Standing.HELD):
         rung = built.rungs[min(new_place.position, len(built.rungs) - 1)]
@@ -227,7 +269,8 @@ def settle_again(
     if answers and likeness is None:
         new_likenesses = find_likenesses(connection, built, {candidate_id: answers[-1].position})
         if candidate_id in new_likenesses:
-            new_place = place(built.rules, built.objectives, answers, steering, new_likenesses[candidate_id])
+            new_likeness = new_likenesses[candidate_id]
+            new_place = place(built.rules, built.objectives, answers, steering, new_likeness, values)
             candidate_standings.update(connection, built.row.id, candidate_id, **new_place.columns)
     record_derived(connection, built, [candidate_id])
 

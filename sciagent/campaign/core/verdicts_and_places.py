@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from sciagent.domain.directive_verbs_and_steering_state import SteeringState
-from sciagent.domain.display_units import Units, quantity_in_chosen_unit, window_text
+from sciagent.domain.display_units import Units, limit_in_chosen_unit, quantity_in_chosen_unit, window_text
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured, at_highest_rung
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED
 from sciagent.domain.objectives import Objective, Window, utility
@@ -20,6 +21,7 @@ from sciagent.domain.quantities import Quantity, named_value_text
 from sciagent.domain.rung_positions_and_tiers import Position, Tier
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import NO_COLUMNS, NOTHING, Belief, LineToDecidingRung, Worth, answered, estimated, worth_of
+from sciagent.domain.worth import measured as measured_belief
 from sciagent.store.campaign_state.same_structures import Likeness
 from sciagent.store.results.evidence import RecordedEvidence
 
@@ -54,6 +56,11 @@ class RungRules(RungTerms):
     """Properties of the objectives that this rung decides: no later rung up to the terminal one measures them."""
     lines: Mapping[str, LineToDecidingRung] = field(default_factory=dict)
     """Lines from the rung's values to those of the deciding rung, by property of an objective."""
+    spared_by: frozenset[str] = frozenset()
+    """Properties that the rung is run for. If each has an experimental value that decides, the rung is not needed.
+    Empty for a rung that is always needed."""
+    ends_misses: bool = False
+    """Whether a candidate that misses an objective goes no further, since the goal is hits."""
     forgives: bool = False
     """Whether a candidate continues after an inconclusive answer of the rung."""
     units: Units = field(default_factory=dict)
@@ -68,12 +75,14 @@ def ladder_rules(
     goal: str,
     units: Units | None = None,
     lines: Sequence[Mapping[str, LineToDecidingRung]] = (),
+    spared_by: Sequence[frozenset[str]] = (),
 ) -> tuple[RungRules, ...]:
     """Returns the rules of each rung.
 
     accept: acceptance limits by objective; None for an objective without limits. terminal: position of the terminal
     rung. goal: kind of the goal. units: units that the campaign chose, for the reasons of verdicts. lines: for each
-    rung up to the terminal one, its lines to the deciding rungs.
+    rung up to the terminal one, its lines to the deciding rungs. spared_by: for each rung, the properties whose
+    experimental values make it unnecessary; empty unless such values decide.
 
     The terminal rung judges by the limits of every objective that it measures. If the goal is hits, a lower rung judges
     by the limits of the objectives that it decides: a candidate that misses one can never be a hit.
@@ -82,7 +91,10 @@ def ladder_rules(
     each of its objectives again.
     """
     rules = []
-    for position, rung in enumerate(ladder):
+    # a rung above the terminal one has no lines and is never spared
+    all_lines = [*lines, *repeat({}, len(ladder) - len(lines))]
+    all_spared_by = [*spared_by, *repeat(frozenset[str](), len(ladder) - len(spared_by))]
+    for position, (rung, own_lines, own_spared_by) in enumerate(zip(ladder, all_lines, all_spared_by, strict=True)):
         above = ladder[position + 1 : terminal + 1]
         measured_later = _all_measured(above)
         may_forgive = scheduler == "priced" and rung.tier != Tier.FAST and position < terminal
@@ -99,7 +111,9 @@ def ladder_rules(
                 accept=limits,
                 is_terminal=is_last,
                 decides=decides,
-                lines=lines[position] if position < len(lines) else {},
+                lines=own_lines,
+                spared_by=own_spared_by,
+                ends_misses=goal == "hits",
                 forgives=forgives,
                 units=units or {},
             )
@@ -142,23 +156,40 @@ class Answer(NamedTuple):
     """Measured values; empty if the outcome is not ok."""
 
 
-def judge(rules: RungRules, result: Finding | RecordedEvidence) -> Judgement:
-    """Judges a result by the rung's gates, then by the limits of the objectives that it judges."""
+ExperimentalValues = Mapping[str, Quantity]
+"""Imported experimental values that decide objectives, by property, in canonical units."""
+NO_VALUES: ExperimentalValues = {}
+
+
+def judge(
+    rules: RungRules, result: Finding | RecordedEvidence, experimental: ExperimentalValues = NO_VALUES
+) -> Judgement:
+    """Judges a result by the rung's gates, then by the limits of the objectives that it judges.
+
+    experimental: experimental values that decide; no gate and no limit of their properties applies to the result.
+    """
     verdict_of_outcome = result.outcome.rule.verdict
     if verdict_of_outcome is not None:
         return Judgement(verdict_of_outcome, result.reason, result.detail)
     values = {m.property: m.quantity for m in result.measured}
-    missed = _first_miss("gate", rules.gate, values, rules.units)
-    missed = missed or _first_miss("objective", rules.accept, values, rules.units)
+    gate = {name: window for name, window in rules.gate.items() if name not in experimental}
+    accept = {name: window for name, window in rules.accept.items() if name not in experimental}
+    missed = _first_miss("gate", gate, values, rules.units)
+    missed = missed or _first_miss("objective", accept, values, rules.units)
     return missed or Judgement(Verdict.PASS)
 
 
 def _first_miss(
-    kind: str, limits: Mapping[str, Window | None], values: Mapping[str, Quantity], units: Units
+    kind: str,
+    limits: Mapping[str, Window | None],
+    values: Mapping[str, Quantity],
+    units: Units,
+    experimental: ExperimentalValues = NO_VALUES,
 ) -> Judgement | None:
     """Returns the judgement on the first value that is missing or outside its limits; None if there is none.
 
-    kind: word for the limits. units: units in which the reason is written.
+    kind: word for the limits. units: units in which the reason is written. experimental: values that are named as
+    measured.
     """
     for name, window in limits.items():
         if name not in values:
@@ -168,8 +199,12 @@ def _first_miss(
             value = named_value_text(name, quantity_in_chosen_unit(name, values[name], units))
             return Judgement(Verdict.INCONCLUSIVE, missed, f"{value} is censored at the {kind}'s edge")
         if window is not None and missed is not None:
-            value = named_value_text(name, quantity_in_chosen_unit(name, values[name], units))
-            return Judgement(Verdict.FAIL, missed, f"{value}, {kind} {window_text(name, window, units)}")
+            edges = [edge for edge in (window.low, window.high) if edge is not None]
+            near = tuple(limit_in_chosen_unit(name, edge, units) for edge in edges)
+            shown = replace(quantity_in_chosen_unit(name, values[name], units), near=near)
+            value = named_value_text(name, shown)
+            origin = " measured" if name in experimental else ""
+            return Judgement(Verdict.FAIL, missed, f"{value}{origin}, {kind} {window_text(name, window, units)}")
     return None
 
 
@@ -223,15 +258,28 @@ def place(
     answers: Sequence[Answer],
     steering: SteeringState | None = None,
     likeness: Likeness | None = None,
+    experimental: ExperimentalValues = NO_VALUES,
 ) -> Place:
-    """Returns the place of a candidate. It follows from the answers, the likeness and people's decisions alone.
+    """Returns the place of a candidate. It follows from the answers, the likeness, the experimental values that decide
+    and people's decisions alone.
 
     answers: in ladder order. steering: people's decisions; a promotion waives the verdicts of lower rungs, and a hold
     or a veto overrides the result. likeness: the finding that a rung relaxed the candidate to the structure of another
-    one; the candidate is then neither a hit nor a parent.
+    one; the candidate is then neither a hit nor a parent. experimental: values that decide, see `decisive`; the answers
+    were judged with them.
+
+    If the goal is hits, a candidate with an experimental value outside the limits is dropped once it has passed the
+    fast rungs, whatever later rungs have answered. Its position is then that of the rung which it would wait for, or at
+    which it stands, without such values. A promotion waives that.
     """
     steering = steering or SteeringState()
-    standing, position, last = _climb(rules, answers, steering.promoted_to)
+    standing, position, last = _climb(rules, answers, steering.promoted_to, experimental)
+    measured_miss = _measured_miss(rules, objectives, experimental, position, steering.promoted_to)
+    if measured_miss is not None:
+        _, position, _ = _climb(rules, answers, steering.promoted_to, NO_VALUES)
+        standing = Standing.DROPPED
+        position = Position(min(position, len(rules) - 1))
+        last = measured_miss
     answered = [answer for answer in answers if answer.measured]
     depth = max((answer.position for answer in answered), default=-1)
     if likeness is not None and _is_barred(likeness, standing, position, last, steering.promoted_to):
@@ -252,10 +300,32 @@ def place(
     )
     if standing is not Standing.OPEN:
         values = {name: measured.quantity for name, (_, measured) in at_highest_rung(answered).items()}
+        values |= experimental
         # without a measured property, `depth` is -1 and the last rung is passed on, but the candidate is no hit
-        reached = _ended(reached, objectives, values, last, highest=rules[depth])
-    reached = replace(reached, worth=_worth(rules, objectives, answers, reached))
+        reached = _ended(reached, objectives, values, last, rules[depth], experimental)
+    reached = replace(reached, worth=_worth(rules, objectives, answers, reached, experimental))
     return steered(reached, steering)
+
+
+def _measured_miss(
+    rules: Sequence[RungRules],
+    objectives: Sequence[Objective],
+    experimental: ExperimentalValues,
+    position: Position,
+    promoted_to: int,
+) -> Judgement | None:
+    """Returns the judgement on the first experimental value that ends the candidate's way; None if none does.
+
+    position: the rung that the candidate has reached.
+    """
+    n_fast = 0  # number of leading rungs that answer on every candidate
+    while n_fast < len(rules) and rules[n_fast].tier == Tier.FAST:
+        n_fast += 1
+    is_promoted = 0 < promoted_to >= n_fast
+    if n_fast == len(rules) or position < n_fast or is_promoted or not rules[0].ends_misses:
+        return None
+    limits = {objective.property: objective.accept for objective in objectives if objective.property in experimental}
+    return _first_miss("objective", limits, experimental, rules[0].units, experimental)
 
 
 def _is_barred(likeness: Likeness, standing: Standing, position: Position, last: Judgement, promoted_to: int) -> bool:
@@ -269,10 +339,18 @@ def _is_barred(likeness: Likeness, standing: Standing, position: Position, last:
 
 
 def _ended(
-    where: Place, objectives: Sequence[Objective], values: Mapping[str, Quantity], last: Judgement, highest: RungRules
+    where: Place,
+    objectives: Sequence[Objective],
+    values: Mapping[str, Quantity],
+    last: Judgement,
+    highest: RungRules,
+    experimental: ExperimentalValues,
 ) -> Place:
-    """Returns the place of a dropped or settled candidate. last: judgement of the last rung. highest: the highest
-    rung that measured a property."""
+    """Returns the place of a dropped or settled candidate.
+
+    values: with the experimental ones. last: judgement of the last rung. highest: the highest rung that measured a
+    property.
+    """
     is_hit = False
     worth = None
     if where.standing is Standing.SETTLED:
@@ -281,7 +359,7 @@ def _ended(
         # all objectives count here, since a lower rung may have measured one that the last rung does not
         limits = {objective.property: objective.accept for objective in objectives}
         if last.verdict is Verdict.PASS:
-            last = _first_miss("objective", limits, values, highest.units) or last
+            last = _first_miss("objective", limits, values, highest.units, experimental) or last
         is_hit = last.verdict is Verdict.PASS and any(limits.values())
     verdict, reason, detail = last
     ended = replace(where, verdict=verdict, reason=str(reason) if reason else None, detail=detail, utility=worth)
@@ -289,20 +367,36 @@ def _ended(
 
 
 def _climb(
-    rules: Sequence[RungRules], answers: Sequence[Answer], promoted_to: int
+    rules: Sequence[RungRules], answers: Sequence[Answer], promoted_to: int, experimental: ExperimentalValues
 ) -> tuple[Standing, Position, Judgement]:
-    """Returns standing, position and last judgement after these answers, without holds and vetoes."""
+    """Returns standing, position and last judgement after these answers, without holds and vetoes.
+
+    A rung that experimental values spare is passed, whether and whatever it answered.
+    """
+    spared = {rule.position for rule in rules if is_spared(rule, experimental)}
+    if promoted_to > 0:
+        spared.discard(Position(promoted_to))  # a person wants this rung to run
     position = 0
     judgement = Judgement(Verdict.PASS)
     for answer in answers:
         rule = rules[answer.position]
-        judgement = answer.judgement
+        judgement = Judgement(Verdict.PASS) if answer.position in spared else answer.judgement
         if rule.is_terminal and judgement.verdict in (Verdict.PASS, Verdict.FAIL):
             return Standing.SETTLED, answer.position, judgement
         if judgement.verdict is not Verdict.PASS and not _goes_on(rule, judgement.verdict, promoted_to):
             return Standing.DROPPED, answer.position, judgement
         position = answer.position + 1
-    return Standing.OPEN, Position(max(position, promoted_to)), judgement
+    position = max(position, promoted_to)
+    while position in spared:
+        if rules[position].is_terminal:
+            return Standing.SETTLED, Position(position), Judgement(Verdict.PASS)
+        position += 1
+    return Standing.OPEN, Position(position), judgement
+
+
+def is_spared(rule: RungRules, experimental: ExperimentalValues) -> bool:
+    """Whether a rung need not run on a candidate: all that it is run for has an experimental value that decides."""
+    return bool(rule.spared_by) and rule.spared_by <= experimental.keys()
 
 
 def _goes_on(rule: RungRules, verdict: Verdict, promoted_to: int) -> bool:
@@ -327,18 +421,30 @@ def steered(where: Place, steering: SteeringState) -> Place:
 
 
 def _worth(
-    rules: Sequence[RungRules], objectives: Sequence[Objective], answers: Sequence[Answer], where: Place
+    rules: Sequence[RungRules],
+    objectives: Sequence[Objective],
+    answers: Sequence[Answer],
+    where: Place,
+    experimental: ExperimentalValues,
 ) -> Worth | None:
-    """Returns the worth of a candidate; None until a paid rung or the terminal rung has answered.
+    """Returns the worth of a candidate; None until a paid rung or the terminal rung has answered, or the candidate has
+    passed the fast rungs and an experimental value decides an objective.
 
     where: its place, without a worth.
     """
-    if not objectives or not any(answer.measured and _starts_worth(rules[answer.position]) for answer in answers):
+    has_answer = any(answer.measured and _starts_worth(rules[answer.position]) for answer in answers)
+    has_passed_fast = where.position < len(rules) and rules[where.position].tier != Tier.FAST
+    if not objectives or not (has_answer or (experimental and has_passed_fast)):
         return None
     is_over = where.standing is not Standing.OPEN
     is_miss = is_over and where.verdict in (Verdict.FAIL, Verdict.NOT_APPLICABLE)
     is_hit = True if where.is_hit else False if is_miss else None
-    beliefs = [_belief(rules, objective, answers) for objective in objectives]
+    beliefs = []
+    for objective in objectives:
+        if objective.property in experimental:
+            beliefs.append(measured_belief(objective, experimental[objective.property]))
+        else:
+            beliefs.append(_belief(rules, objective, answers))
     return worth_of(objectives, beliefs, is_hit, is_over)
 
 

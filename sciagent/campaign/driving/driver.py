@@ -11,7 +11,7 @@ import gc
 import math
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -48,6 +48,7 @@ from sciagent.store.campaign_state import campaigns, candidate_standings, direct
 from sciagent.store.campaign_state.campaigns import log_event
 from sciagent.store.database import tables as t
 from sciagent.store.results import laws_and_audits
+from sciagent.store.results.evidence import read_watermark
 from sciagent.verification.sandbox.host import Worker, sweep
 
 LEAST_SECONDS_BETWEEN_LOOKS = 1.0  # shortest time between two looks for settled candidates while jobs run
@@ -99,6 +100,7 @@ class ControlDraws:
         self._next_look_at = time.monotonic() + max(LEAST_SECONDS_BETWEEN_LOOKS, took / LARGEST_SHARE_OF_LOOKS)
 
 
+MEASURED_EVENT = "measurements_placed"  # logged when a driver has placed the candidates with new imported values
 PLACED_WITHOUT_REFIT = (Standing.PENDING, Standing.VETOED)  # placed when their job ends, or when they are released
 EQUAL_FIELDS = ("n", "kind", "measured_level", "is_used")  # fields of a fit that change only with its data
 CLOSE_FIELDS = ("slope", "intercept", "mean_absolute_error")  # fields of a fit that may differ by rounding
@@ -123,7 +125,22 @@ def refit(connection: Connection, built: Built) -> None:
                 log_event(connection, built.row.id, "calibrated", {"fit": line})
     if changed:
         note_and_take_watermarks.write_fits(connection, built.row.id, changed)
-        _place_again(connection, built, lowest)
+        c = t.campaign_candidate.c
+        query = sa.select(c.candidate_id).where(c.campaign_id == built.row.id, c.depth >= lowest)
+        _place_again(connection, built, connection.execute(query).scalars().all())
+
+
+def place_new_measurements(connection: Connection, built: Built) -> None:
+    """Places again the candidates whose imported values are newer than the last driver's start, if such values decide
+    objectives. Call it with the driver lease."""
+    if not built.measured_decides:
+        return
+    watermark = read_watermark(connection)
+    last = campaigns.last_payload(connection, built.row.id, MEASURED_EVENT)
+    since = 0 if last is None else int(last["watermark"])
+    ids = candidate_standings.ids_with_imports_since(connection, built.row.id, since)
+    _place_again(connection, built, ids)
+    log_event(connection, built.row.id, MEASURED_EVENT, {"watermark": watermark, "candidates": len(ids)})
 
 
 def _has_changed(old: Fit | None, new: Fit) -> bool:
@@ -141,15 +158,12 @@ def _has_changed(old: Fit | None, new: Fit) -> bool:
     return False
 
 
-def _place_again(connection: Connection, built: Built, lowest: int) -> None:
-    """Places the candidates again that have an answer of the rung at position `lowest` or of a higher one."""
-    c = t.campaign_candidate.c
-    query = sa.select(c.candidate_id).where(
-        c.campaign_id == built.row.id, c.depth >= lowest, c.standing.not_in(PLACED_WITHOUT_REFIT)
-    )
-    for candidate_id in connection.execute(query.order_by(c.seq)).scalars().all():
+def _place_again(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> None:
+    """Places candidates again, in the order of their ids."""
+    for candidate_id in sorted(candidate_ids):
         before = Place.from_columns(candidate_standings.get(connection, built.row.id, candidate_id))
-        settle_again(connection, built, candidate_id, before=before)
+        if before.standing not in PLACED_WITHOUT_REFIT:
+            settle_again(connection, built, candidate_id, before=before)
 
 
 STEP_SECONDS = 0.25  # longest time that a step waits for a job or a model
@@ -211,6 +225,7 @@ class Driver:
         with built.ledger.begin() as connection:
             session.lease = campaigns.take_driver(connection, built.row.id, session.owner)
             refit(connection, built)
+            place_new_measurements(connection, built)
             last_directive_id = directives.last_id(connection, built.row.id)
         with ExitStack() as undo:  # undoes a start that fails half way
             undo.callback(self.release)
@@ -385,7 +400,8 @@ class Driver:
         positions = set[Position]()
         for crew in self.session.crews:
             positions.update(crew.settle())
-        if self.built.spec.goal.kind == "hits" and self.built.terminal in positions:
+        may_be_settled = self.built.terminal in positions or (positions and self.built.measured_decides)
+        if self.built.spec.goal.kind == "hits" and may_be_settled:
             with self.built.ledger.read() as connection:
                 self.session.count_hits(connection)
 
@@ -400,8 +416,9 @@ class Driver:
                 self._dispatch(preferred_only=True)
             return ending
         proposed = self.intake.propose(session)
-        # the terminal rung has answered on the new candidates already
-        if proposed and session.built.decides_at_once and session.built.spec.goal.kind == "hits":
+        # the new candidates may be settled already
+        settles_at_once = session.built.decides_at_once or session.built.measured_decides
+        if proposed and settles_at_once and session.built.spec.goal.kind == "hits":
             with session.built.ledger.read() as connection:
                 session.count_hits(connection)
         started = self._dispatch()

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import BaseModel, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -100,6 +100,11 @@ class CampaignSpec(Part):
     derived: tuple[DerivedSpec, ...] = Field((), description="Properties that are computed from others by formulas.")
     objectives: tuple[ObjectiveSpec, ...] = Field(min_length=1, description="The wanted properties.")
     ladder: tuple[RungSpec, ...] = Field(min_length=1, description="The rungs, in order, cheapest first.")
+    measured: Literal["flag", "decide"] = Field(
+        "flag",
+        description="What an imported experimental value of an objective's property does. flag: it is shown beside the "
+        "computed one. decide: it takes the place of the computed one in the verdict, and of gates on the property.",
+    )
     terminal: str = Field(
         default_factory=str,
         validate_default=True,
@@ -276,6 +281,8 @@ class CampaignSpec(Part):
         units = self.chosen_units()
         if units:
             whole["units"] = units
+        if self.measured != "flag":
+            whole["measured"] = self.measured
         derived = list(chain.from_iterable(rung.derived for rung in self.ladder))
         if derived:
             whole["derived"] = [canonical(prop, self.ladder) for prop in derived]

@@ -130,8 +130,8 @@ def check_together(parts: Draft) -> None:
         _check_terminal(parts, faults)
         _check_opinions(parts, faults)
         _check_weekly_slots(parts, faults)
-        known = _check_derived(parts, faults)
-        _check_objectives(parts, faults, known)
+        derived = _check_derived(parts, faults)
+        _check_objectives(parts, faults, derived)
         limits = [objective.accept() for objective in parts.objectives.values()]
         has_no_limits = bool(limits) and not any(limits)
         wants_hits = parts.goal is not None and parts.goal.kind == "hits"
@@ -252,16 +252,17 @@ def _check_opinions(parts: Draft, faults: Faults) -> None:
             faults.add(("ladder", i, "verifier"), message, f'move it before them, and let "{last}" decide')
 
 
-def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
+def _check_derived(parts: Draft, faults: Faults) -> list[DerivedProperty]:
     """Adds a fault for a derived property whose parts are not measured, and for a gate at a rung where the gated
-    property is not known. Returns, by derived property, the label of the rung after which it is known."""
+    property is not known. Returns the valid derived properties."""
     if len(parts.ladder) != len(parts.labels) or parts.terminal not in parts.labels:
-        return {}
+        return []
     terminal_position = parts.labels.index(parts.terminal)
     rungs = [parts.ladder[i] for i in sorted(parts.ladder)]
     ladder = rungs[: terminal_position + 1]
     formulas: dict[str, str] = {}
-    known: dict[str, str] = {}
+    known: dict[str, str] = {}  # by derived property: label of the rung after which it is known
+    valid: list[DerivedProperty] = []
     for i, stated in parts.derived.items():
         if stated.property in known:
             faults.add(("derived", i, "property"), f'"{stated.property}" is derived twice')
@@ -273,10 +274,11 @@ def _check_derived(parts: Draft, faults: Faults) -> dict[str, str]:
             continue
         formulas[stated.property] = prop.formula.text
         known[stated.property] = ladder[prop.last].rung
+        valid.append(prop)
         _check_skipping(parts, i, prop, ladder, faults)
     for i, rung in parts.ladder.items():
         _check_gates(i, rung, known, faults)
-    return known
+    return valid
 
 
 def _check_skipping(
@@ -305,10 +307,10 @@ def _check_gates(place: int, rung: RungSpec, known: Mapping[str, str], faults: F
             faults.add(("ladder", place, "gate", name), f'"{name}" is not known after this rung', hint, on_key=True)
 
 
-def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> None:
+def _check_objectives(parts: Draft, faults: Faults, derived: Sequence[DerivedProperty]) -> None:
     """Adds a fault for an objective that is stated twice, or whose property no rung up to the terminal one measures.
 
-    derived: names of the derived properties that are known.
+    derived: the valid derived properties.
     """
     first_by_property: dict[str, int] = {}
     for i, objective in parts.objectives.items():
@@ -321,12 +323,14 @@ def _check_objectives(parts: Draft, faults: Faults, derived: Iterable[str]) -> N
     if not are_rungs_valid or not are_labels_unique or parts.terminal not in parts.labels:
         return  # another check reports this
     last = parts.labels.index(parts.terminal)
-    measured = _measured(rung for i, rung in parts.ladder.items() if i <= last) | set(derived)
+    measured = _measured(rung for i, rung in parts.ladder.items() if i <= last) | {
+        prop.definition.name for prop in derived
+    }
     for i, objective in parts.objectives.items():
         if objective.property not in measured:
             message = f'no rung up to the terminal "{parts.terminal}" measures "{objective.property}"'
             faults.add(("objectives", i, "property"), message, f"measured: {', '.join(sorted(measured)) or 'nothing'}")
-    check_calibrations(parts.objectives, parts.ladder, last, bool(parts.derived), faults)
+    check_calibrations(parts.objectives, parts.ladder, last, derived, faults)
 
 
 def _check_ranking(parts: Draft, ranking: BestRungSpec, faults: Faults) -> None:

@@ -196,42 +196,60 @@ def check_calibrations(
     objectives: Mapping[int, ObjectiveSpec],
     ladder: Mapping[int, RungSpec],
     terminal: int,
-    has_derived: bool,
+    derived: Sequence[DerivedProperty],
     faults: Faults,
 ) -> None:
-    """Adds a fault for a calibration that has no property or several levels, that is stated twice, or that stands
-    beside derived properties.
+    """Adds a fault for a calibration that has no property or several levels, that is stated twice, or that is of a part
+    of a derived property.
 
-    Derived properties are recorded values, computed from measured values that are not calibrated.
-    objectives, ladder: the valid parts, by position in the file. terminal: position of the terminal rung. has_derived:
-    whether the campaign has derived properties.
+    objectives, ladder: the valid parts, by position in the file. terminal: position of the terminal rung. derived: the
+    derived properties of the campaign.
     """
-    if has_derived:
-        parts = (("objectives", objectives), ("ladder", ladder))
-        for key, each in parts:
-            for number, part in each.items():
-                if part.calibrate:
-                    message = "a campaign with derived properties cannot calibrate yet"
-                    faults.add((key, number, "calibrate"), message, "leave out calibrate or derived")
-        return
     for i, rung in ladder.items():
         if rung.calibrate is not None:
-            _check_rung(rung, list(objectives.values()), ("ladder", i, "calibrate"), faults)
+            _check_rung(i, rung, list(objectives.values()), derived, faults)
     rungs = [rung for i, rung in sorted(ladder.items()) if i <= terminal]
     for i, objective in objectives.items():
         if objective.calibrate is not None:
-            _check_objective(objective, rungs, ("objectives", i, "calibrate"), faults)
+            place = ("objectives", i, "calibrate")
+            _check_objective(objective, rungs, place, faults)
+            position = _highest_rung_measuring(objective.property, rungs)
+            if position is not None:
+                _check_part(position, objective.property, derived, place, faults)
+
+
+def _check_part(
+    position: int, name: str, derived: Sequence[DerivedProperty], place: Sequence[str | int], faults: Faults
+) -> None:
+    """Adds a fault if a calibrated value is a part of a derived property.
+
+    A derived property is recorded from the values that the rungs gave. If its part were corrected, it would not fit to
+    the part any more; and a correction of its own, which contains that of the part, would correct the part twice.
+    """
+    for prop in derived:
+        if (position, name) in prop.parts.values():
+            of_derived = prop.definition.name
+            message = (
+                f"{name} is a part of the derived property {of_derived}, which is recorded from values as the rung "
+                f"gives them: the two would not fit together, and a calibration of both would correct {name} twice"
+            )
+            faults.add(place, message, f"calibrate {of_derived} instead")
 
 
 def _check_rung(
-    rung: RungSpec, objectives: Sequence[ObjectiveSpec], place: Sequence[str | int], faults: Faults
+    number: int, rung: RungSpec, objectives: Sequence[ObjectiveSpec], derived: Sequence[DerivedProperty], faults: Faults
 ) -> None:
+    """Adds the faults of a rung's calibration. number: position of the rung in the file."""
+    place = ("ladder", number, "calibrate")
+    known_after = [prop.definition.name for prop in derived if prop.last == number]
+    named = {*rung.window_gates(), *(objective.property for objective in objectives)}
     names = _properties_to_calibrate(rung, objectives)
-    if not names:
+    if not names and not named & set(known_after):
         message = "no gate of the rung and no objective names a property that it measures"
         faults.add(place, message, "it would have no effect")
     for name in names:
         _check_levels(rung, name, place, faults)
+        _check_part(number, name, derived, place, faults)
 
 
 def _check_objective(

@@ -44,7 +44,8 @@ def _in_same_units(*specs: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def _with_keys_of_file(spec: Mapping[str, Any]) -> Mapping[str, Any]:
     ladder = [_calibrated_from(rung) for rung in spec.get("ladder", ())]
     objectives = [_objective_of_file(objective) for objective in spec.get("objectives", ())]
-    return {**spec, "ladder": ladder, "objectives": objectives}
+    # the canonical form leaves out this default
+    return {"measured": "flag", **spec, "ladder": ladder, "objectives": objectives}
 
 
 def _objective_of_file(canonical: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.campaign.people.verify_calculate_and_add import complete_fast
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.directive_verbs_and_steering_state import Verb
-from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
 from sciagent.domain.states_and_needs import JobState, Standing
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks
@@ -176,8 +176,11 @@ class _Case:
             detail = self.row["detail"]
             raise UsageError(f"{self.named} {detail}, by the terminal rung: no rung is left to which it could go on")
         if to is None:
-            # a dropped candidate has been answered at its position; another one waits for the rung there
-            wanted = position + 1 if self.standing is Standing.DROPPED else position
+            # a dropped candidate has been answered at its position, unless a measured value dropped it before;
+            # another one waits for the rung there
+            is_by_measurement = self.row["verdict"] == Verdict.FAIL and int(self.row["depth"]) < position
+            was_answered = self.standing is Standing.DROPPED and not is_by_measurement
+            wanted = position + 1 if was_answered else position
             at_least_paid = max(wanted, built.paid[0].rules.position)
             return built.rungs[min(at_least_paid, built.terminal)]
         # nobody is promoted beyond the terminal rung

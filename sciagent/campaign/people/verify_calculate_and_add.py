@@ -29,8 +29,14 @@ from sciagent.campaign.core.built_campaign_and_derived_values import (
 )
 from sciagent.campaign.core.calibrate_to_imported_values import fits_of
 from sciagent.campaign.core.create_and_open import grown_files
-from sciagent.campaign.core.record_results_and_place import answer_of, known_or_run, log_blocked, run_directly
-from sciagent.campaign.core.verdicts_and_places import Answer, place
+from sciagent.campaign.core.record_results_and_place import (
+    answer_of,
+    experimental_values_of,
+    known_or_run,
+    log_blocked,
+    run_directly,
+)
+from sciagent.campaign.core.verdicts_and_places import NO_VALUES, Answer, ExperimentalValues, is_spared, place
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.proposers import ScreenSpec
 from sciagent.campaign.file.rungs import RungSpec
@@ -95,14 +101,18 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") ->
     for rung in ladder.rungs:
         check_engines(rung)
     prepare(ladder.rungs)
+    with ledger.read() as connection:
+        experimental = experimental_values_of(connection, ladder, [candidate_id]).get(candidate_id, NO_VALUES)
     answers: list[Answer] = []
     rows: list[RungAnswer] = []
     with Worker(scratch_of(ledger.artifacts)) as worker:
         for rung in ladder.rungs:
+            if is_spared(rung.rules, experimental):
+                continue
             result, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
-            rows.append(_row(rung, result, core_seconds, ladder.spec.chosen_units()))
-            answers.append(answer_of(rung, result))
-            current_place = place(ladder.rules, ladder.objectives, answers)
+            rows.append(_row(rung, result, core_seconds, ladder.spec.chosen_units(), experimental))
+            answers.append(answer_of(rung, result, experimental))
+            current_place = place(ladder.rules, ladder.objectives, answers, experimental=experimental)
             if current_place.standing is not Standing.OPEN:
                 break
     verdict = current_place.verdict or Verdict.PASS
@@ -129,9 +139,16 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") ->
     )
 
 
-def _row(rung: BuiltRung, result: Finding | RecordedEvidence, core_seconds: float | None, units: Units) -> RungAnswer:
-    """Returns a rung's answer. core_seconds: cost of the run; None for reused evidence."""
-    judgement = answer_of(rung, result).judgement
+def _row(
+    rung: BuiltRung,
+    result: Finding | RecordedEvidence,
+    core_seconds: float | None,
+    units: Units,
+    experimental: ExperimentalValues = NO_VALUES,
+) -> RungAnswer:
+    """Returns a rung's answer. core_seconds: cost of the run; None for reused evidence. experimental: values that
+    decide in its place."""
+    judgement = answer_of(rung, result, experimental).judgement
     shown = in_chosen_units(calibrated(result.measured, rung.fits), units)
     return RungAnswer(
         rung=rung.spec.rung,

@@ -109,6 +109,8 @@ class Auditing:
             self._drawn = self._all_drawn()
         places, rows, propensity = self._drawn
         is_over_or_running = pool.out[rows] | pool.pending[rows] | pool.closed[rows, self._terminal_rung]
+        if pool.spared is not None:  # the terminal rung would not decide
+            is_over_or_running |= pool.spared[rows, self._terminal_rung]
         waits = np.flatnonzero(~is_over_or_running)
         outlay = self._outlay(connection)
         purchases = list[Purchase]()

@@ -146,6 +146,7 @@ def _next_and_later_rungs(campaign: PricedCampaign, row: int) -> tuple[PaidIndex
     if rung not in rungs_for_everyone and lacking_rungs:  # the cheap rungs that everyone gets come first
         later_runs[rung] = later_runs.get(rung, 1.0)
         rung = lacking_rungs[0]
+    rung = pool.needed_rung(row, rung) or rung
     if not are_compared:
         return rung, later_runs, None
     n_ahead = int((scheduler.index[rows] > scheduler.index[row]).sum())
@@ -168,7 +169,7 @@ def forecasts(campaign: PricedCampaign, row: int) -> tuple[PropertyForecast, ...
     predicted = []
     units = campaign.built.row.units
     for question, (aim, truth) in enumerate(zip(schema.aims.aims, scheduler.truths or (), strict=True)):
-        if not math.isnan(campaign.pool.scores[row, aim.columns[-1]]):
+        if not math.isnan(campaign.pool.deciding_scores[row, aim.columns[-1]]):
             continue
         deciding = schema.columns[aim.columns[-1]]
         interval = foretell(scheduler.laws, question, np.array([row])).in_unit(truth)

@@ -11,7 +11,7 @@ each such property of a rung is a column.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.campaign.core.record_results_and_place import experimental_values_of
+from sciagent.campaign.core.verdicts_and_places import NO_VALUES, is_spared
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.objectives import Objective, Window
@@ -296,11 +298,17 @@ class LedgerPool(CandidatePool):
         self._deciding: set[PaidIndex] = set()  # rungs that decide an objective
         if schema is not None:
             self._deciding = {self._columns[aim.columns[-1]].at for aim in schema.aims.aims}
+        self._deciding_columns: dict[str, int] = {}  # by property of an objective
+        for aim in () if schema is None else schema.aims.aims:
+            self._deciding_columns[self._columns[aim.columns[-1]].property] = aim.columns[-1]
         k = len(paid)
         rung_indices = tuple(column.at for column in self._columns)
         no_scores = np.empty((0, len(self._columns)))
         super().__init__(no_scores, np.empty((0, k), dtype=bool), np.empty((0, k)), rung_indices)
 
+        if schema is not None and built.measured_decides:
+            self.experimental = np.empty((0, len(self._columns)))
+            self.spared = np.empty((0, k), dtype=bool)
         self.order = np.empty(0, dtype=np.uint64)
         """(n,) order of the candidates for the law, from their keys; it does not depend on when they came."""
         self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
@@ -429,19 +437,41 @@ class LedgerPool(CandidatePool):
             was_started = candidate.standing in STARTED_STANDINGS
             first_not_started.append(candidate.position + 1 if was_started else candidate.position)
         self.closed[pool_rows] = np.array(self._paid) < np.array(first_not_started)[:, None]
+        experimental = self._write_experimental_values(connection, row_of_id)
         if self._reads_answers:
             # a candidate that was dropped below the first paid rung gets no purchase, so its answers are not read
             with_answers = []
             for candidate in rows:
                 if candidate.standing != Standing.DROPPED or candidate.position >= self._paid[0]:
                     with_answers.append(candidate)
-            self._write_paid_answers(connection, with_answers, row_of_id)
+            self._write_paid_answers(connection, with_answers, row_of_id, experimental)
             self._write_fast_answers(connection, [candidate.candidate_id for candidate in with_answers], row_of_id)
 
+    def _write_experimental_values(self, connection: Connection, row_of_id: Mapping[int, int]) -> set[int]:
+        """Writes the experimental values that decide objectives, and which rungs they spare. Returns the ledger ids of
+        the candidates that have some. row_of_id: rows in the pool, by ledger id."""
+        if self.experimental is None or self.spared is None:
+            return set()
+        values_by_id = experimental_values_of(connection, self._built, list(row_of_id))
+        for id_, row in row_of_id.items():
+            values = values_by_id.get(id_, NO_VALUES)
+            self.experimental[row] = np.nan
+            for name, quantity in values.items():
+                if name in self._deciding_columns:
+                    self.experimental[row, self._deciding_columns[name]] = quantity.value
+            self.spared[row] = [is_spared(self._built.rungs[position].rules, values) for position in self._paid]
+            self.closed[row, :-1] |= self.spared[row, :-1]
+        return set(values_by_id)
+
     def _write_paid_answers(
-        self, connection: Connection, rows: Sequence[candidate_standings.CandidateStanding], row_of_id: dict[int, int]
+        self,
+        connection: Connection,
+        rows: Sequence[candidate_standings.CandidateStanding],
+        row_of_id: dict[int, int],
+        experimental: Set[int],
     ) -> None:
-        """Writes the answers of paid rungs. row_of_id: rows in the pool, by ledger id."""
+        """Writes the answers of paid rungs. row_of_id: rows in the pool, by ledger id. experimental: ledger ids of
+        candidates with experimental values that decide, which may have ended without an answer."""
         for row in row_of_id.values():
             self.known.pop(row, None)
         ids = [candidate.candidate_id for candidate in rows]
@@ -455,7 +485,8 @@ class LedgerPool(CandidatePool):
                 is_at_rung = position == candidate.position
                 is_behind = position < candidate.position or (is_at_rung and candidate.standing in ENDED_STANDINGS)
                 if is_behind:
-                    if has_answer or is_at_rung:  # a skipped rung does not count
+                    may_lack_answer = candidate.candidate_id in experimental
+                    if has_answer or (is_at_rung and not may_lack_answer):  # a skipped rung does not count
                         self._count_outcome(row, rung_index, has_failed=answer is None)
                     self._write_answer(row, position, answer)
                 elif not has_answer:

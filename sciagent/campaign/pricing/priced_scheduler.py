@@ -14,6 +14,7 @@ import math
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
 
 import numpy as np
 from sqlalchemy.engine import Connection
@@ -163,6 +164,11 @@ class Pricing(Purchasing):
         while self._queue and not basket.is_full:
             purchase = self._queue.popleft()
             row = purchase.row
+            needed_rung = pool.needed_rung(row, purchase.rung)
+            if needed_rung is None:
+                continue
+            if needed_rung != purchase.rung:
+                purchase = replace(purchase, rung=needed_rung)
             position = self._schema.paid[purchase.rung]
             id_ = int(pool.ids[purchase.row])
             cost = float(pool.costs[row, purchase.rung])

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, record_derived
-from sciagent.campaign.core.record_results_and_place import log_blocked
+from sciagent.campaign.core.record_results_and_place import experimental_values_of, log_blocked
 from sciagent.campaign.core.relaxed_to_same_structure import find_likenesses
-from sciagent.campaign.core.verdicts_and_places import place
+from sciagent.campaign.core.verdicts_and_places import NO_VALUES, is_spared, place
 from sciagent.campaign.proposing.proposal_novelty import (
     best_candidates,
     measured_candidates,
@@ -116,8 +116,13 @@ class CampaignWorkbench:
         entries_by_proposal = [self._parse(proposal) for proposal in proposals]
         entries = list(chain.from_iterable(entries_by_proposal))
         fresh = self._mark_duplicates(entries)
+        self._read_experimental_values(fresh)
         for rung in self._built.fast:
-            open_entries = [entry for entry in fresh if entry.place is None or entry.place.standing is Standing.OPEN]
+            open_entries = []
+            for entry in fresh:
+                is_open = entry.place is None or entry.place.standing is Standing.OPEN
+                if is_open and not is_spared(rung.rules, entry.experimental):
+                    open_entries.append(entry)
             self._run_fast(rung, open_entries)
         for entry in fresh:
             if entry.place is None:
@@ -213,6 +218,17 @@ class CampaignWorkbench:
             ids = candidates.ids_of_family(connection, self._built.row.id, family_hash, formula, MAX_COMPARED)
             return list(candidates.load(connection, ids).values())
 
+    def _read_experimental_values(self, entries: Sequence[BenchEntry]) -> None:
+        """Reads the imported experimental values that decide objectives of the entries' candidates."""
+        if not self._built.measured_decides:
+            return
+        by_key = {entry.candidate.key: entry for entry in entries if entry.candidate}
+        with self._built.ledger.read() as connection:
+            ids = candidates.ids_of(connection, by_key)
+            values = experimental_values_of(connection, self._built, list(ids.values()))
+        for key, id_ in ids.items():
+            by_key[key].experimental = values.get(id_, NO_VALUES)
+
     def _run_fast(self, rung: BuiltRung, entries: Sequence[BenchEntry]) -> None:
         answer_at_once(self._built, self._worker, rung, entries)
         for entry in entries:
@@ -220,7 +236,8 @@ class CampaignWorkbench:
 
     def _place(self, entry: BenchEntry) -> None:
         """Computes the place of the candidate on the ladder from the answers so far."""
-        entry.place = place(self._built.rules, self._built.objectives, entry.answers)
+        built = self._built
+        entry.place = place(built.rules, built.objectives, entry.answers, experimental=entry.experimental)
 
     def commit(self, connection: Connection, turn_id: int | None) -> None:
         """Writes the turn: candidates, proposals, evidence of fast rungs, standings, spend.
@@ -335,7 +352,13 @@ class CampaignWorkbench:
             for new in fresh:
                 if new.id in found:
                     entry = new.entry
-                    entry.place = place(built.rules, built.objectives, entry.answers, likeness=found[new.id])
+                    entry.place = place(
+                        built.rules,
+                        built.objectives,
+                        entry.answers,
+                        likeness=found[new.id],
+                        experimental=entry.experimental,
+                    )
                     candidate_standings.update(connection, built.row.id, new.id, **entry.place.columns)
 
     def _write_blocked(self, connection: Connection, fresh: Sequence[FreshCandidate]) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, with_derived
 from sciagent.campaign.core.record_results_and_place import answer_of
-from sciagent.campaign.core.verdicts_and_places import Answer, Place
+from sciagent.campaign.core.verdicts_and_places import Answer, ExperimentalValues, Place
 from sciagent.campaign.proposing.proposal_novelty import Note
 from sciagent.chemistry.subjects.base import Standardised
 from sciagent.domain.candidate_and_its_names_in_files import STANDARDISED, Candidate
@@ -53,7 +53,8 @@ def answer_at_once(built: Built, worker: Runs, rung: BuiltRung, entries: Sequenc
     for group, result in zip(groups, results, strict=True):
         group[0].computed.append((rung, result))
         for entry in group:
-            entry.answers.append(answer_of(rung, with_derived(rung, result.finding, entry.answers)))
+            finding = with_derived(rung, result.finding, entry.answers)
+            entry.answers.append(answer_of(rung, finding, entry.experimental))
             entry.charged += result.actual
 
 
@@ -66,7 +67,8 @@ def _reuse(built: Built, rung: BuiltRung, by_key: dict[str, list[BenchEntry]]) -
     for key, id_ in ids.items():
         if id_ in known:
             for entry in by_key.pop(key):
-                entry.answers.append(answer_of(rung, with_derived(rung, known[id_], entry.answers)))
+                recorded = with_derived(rung, known[id_], entry.answers)
+                entry.answers.append(answer_of(rung, recorded, entry.experimental))
                 entry.reused.append((rung, known[id_].id))
                 entry.charged += Cost(shares.get(known[id_].id))  # what the evidence cost when it was computed
 
@@ -206,6 +208,8 @@ class BenchEntry:
     """Written with the turn; None before, and if the text was refused."""
     turn_id: int | None = None
     """Id of the turn in the ledger; None before it is written, and for a person's proposals."""
+    experimental: ExperimentalValues = field(default_factory=dict)
+    """Imported experimental values that decide objectives."""
     charged: Cost = field(default_factory=Cost)
     """Cost of the fast and inline rungs on this candidate, whoever computed it and whenever."""
 

@@ -20,7 +20,7 @@ from itertools import pairwise
 from textwrap import dedent
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, TypeAdapter, computed_field
+from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, PrivateAttr, TypeAdapter, computed_field
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
@@ -243,7 +243,8 @@ class LimitMargin(AnswerModel):
     method: EstimatedError | None
     """The method's error in `unit`; null where neither measured values nor a benchmark give it."""
     method_unknown: str | None
-    """Why the method's error is null, such as `not known for ions`; null for a known one and for an exact value."""
+    """Why the method's error is null, such as `not known for ions`; null for a known one, and for an exact or measured
+    value."""
     p_inside: float | None
     """Probability that the true value lies within the limits, the method's error included; null where that is
     unknown."""
@@ -266,11 +267,11 @@ class LimitMargin(AnswerModel):
             of_isomer = f" of {self.isomer.computed.share}"
         if self.method is None:
             text = f"{side} {_with_uncertainty(distance, spread, self.unit)}"
+            if self.method_unknown is None:  # a descriptor of the structure is exact; a measured value has its own ±
+                return text
             if spread:
                 text += f" (repeatability{of_isomer})"
-            if spread == 0:  # a descriptor of the structure is exact
-                return text
-            return f"{text}, the method's error is {self.method_unknown or NOT_KNOWN}"
+            return f"{text}, the method's error is {self.method_unknown}"
         text = f"{side} {_with_uncertainty(distance, self.method.mean_absolute_error, self.unit)} (method)"
         if not spread:
             return text
@@ -365,12 +366,16 @@ class ShownValue(AnswerModel):
     isomer: IsomerAnswer | None
     """The stereoisomer to which the value and its uncertainty belong; null where no stereo is undefined."""
 
+    _near: tuple[float, ...] = PrivateAttr(())  # limits from which the text tells the value, as of `Quantity`
+
     @classmethod
     def of(cls, measured: Measured, **more: object) -> Self:
         """Creates the value from a measured one. more: the fields that `measured` does not hold."""
         known = {"property": measured.property, "level": measured.level.label, **vars(measured.quantity)}
         known |= {"isomer": IsomerAnswer.of(measured.quantity.isomer), **more}
-        return cls(**{name: known[name] for name in cls.model_fields})
+        shown = cls(**{name: known[name] for name in cls.model_fields})
+        shown._near = measured.quantity.near
+        return shown
 
     @property
     def of_one_isomer(self) -> str:
@@ -380,7 +385,7 @@ class ShownValue(AnswerModel):
         return f"for {self.isomer.computed.share}"
 
     def __str__(self) -> str:
-        return self.censoring.sign + value_text(self.value, self.uncertainty, self.unit)
+        return self.censoring.sign + value_text(self.value, self.uncertainty, self.unit, near=self._near)
 
 
 def isomer_lines(values: Iterable[ShownValue]) -> list[str]:
@@ -393,7 +398,7 @@ class RungValue(ShownValue):
     """A property's value at the highest rung that measured it."""
 
     rung: str
-    """Label of the rung."""
+    """Label of the rung; `measured` where an imported experimental value decides the objective."""
 
 
 class PropertyValue(ShownValue):
@@ -417,7 +422,8 @@ class EvidenceValue(PropertyValue):
 
 
 class ImportedValue(PropertyValue):
-    """A value that a person imported from a file. It is shown beside the rungs' values and decides nothing."""
+    """A value that a person imported from a file. It is shown beside the rungs' values, and decides only where the
+    campaign file says `measured: decide`."""
 
     as_typed: str | None
     """Digits and unit as they stand in the file."""
@@ -464,7 +470,8 @@ class BestCandidate(CandidateName):
     expected_utility: float | None
     """Expected utility, in (0, 1]; the utility, once every objective is answered; null before a paid rung answers."""
     basis: str | None
-    """Weakest source of the two: `answered`, `law`, `line` (a straight line from a lower rung) or `none`."""
+    """Weakest source of the two: `answered`, `measured` (an imported value decides), `law`, `line` (a straight line
+    from a lower rung) or `none`."""
     verified: bool
     """Whether the terminal rung has answered."""
     hit: bool

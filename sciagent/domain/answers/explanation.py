@@ -308,7 +308,8 @@ class CampaignStory(AnswerModel):
     expected_utility: float | None
     """Expected utility, in (0, 1]; the utility, once every objective is answered; null before a paid rung answers."""
     basis: str | None
-    """Weakest source of the two: `answered`, `law`, `line` (a straight line from a lower rung) or `none`."""
+    """Weakest source of the two: `answered`, `measured` (an imported value decides), `law`, `line` (a straight line
+    from a lower rung) or `none`."""
     utility: float | None
     """Weighted geometric mean of the desirabilities, in (0, 1]; null until the candidate is settled."""
     hit: bool
@@ -334,6 +335,8 @@ class CampaignStory(AnswerModel):
     """Distance of each objective's value from its limits, with the two uncertainties."""
     contradicted: str | None
     """The imported values that contradict the verdict, as a sentence; null where none does."""
+    decided_by_measurement: tuple[PropertyValue, ...]
+    """Imported experimental values that decide objectives, under `measured: decide` of the campaign file."""
     why: str
     """Explanation of the standing, in a sentence or two."""
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
-from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung
+from sciagent.domain.evidence_keys_and_pooled_replicates import at_highest_rung
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import SURE_PERCENT, chance_of, percent_of
@@ -24,12 +24,13 @@ from sciagent.report.parts.margins_and_method_errors import (
     method_errors,
 )
 from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
-from sciagent.report.parts.wording import missed_property, value, words
+from sciagent.report.parts.wording import is_by_measurement, missed_property, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.views.progress_and_comparisons import kind_of
 from sciagent.store.views.report_candidates import (
     EvidenceAnswer,
+    MeasuredAt,
     Origin,
     RankedCandidate,
     best_candidates,
@@ -38,6 +39,7 @@ from sciagent.store.views.report_candidates import (
     origin_of,
     pooled_by_rung,
     rung_answers,
+    with_deciding_measurements,
 )
 
 MAX_CARDS = 12
@@ -55,7 +57,6 @@ CONTRADICTED = ", contradicted by a measurement"
 """End of the status of a candidate whose verdict an imported value contradicts."""
 
 
-MeasuredAt = tuple[EvidenceAnswer, Measured]
 """A value and the answer that holds it."""
 TableColumn = tuple[str, str, str, str]
 """(rung, property, unit, level); an empty text for the rung of imported values."""
@@ -114,11 +115,12 @@ def cards(
     errors = method_errors(connection, row, ladder)
     shown_cards = []
     calibrations = calibrations_by_rung(ladder)
+    limits = row.limits
     for rank, candidate in enumerate(ranked, start=1):
         own_answers = answers.get(candidate.id, [])
         from_files = imported.get(candidate.id, [])
-        pooled = pooled_by_rung(own_answers, calibrations)
-        highest = at_highest_rung(pooled)
+        pooled = pooled_by_rung(own_answers, calibrations, limits)
+        highest = with_deciding_measurements(row, at_highest_rung(pooled), from_files)
         status_text, kind, contradicted = _standing(row, candidate, ladder, from_files)
         first_series = islice(stored_series(artifacts, own_answers), MAX_SERIES)
         shown_cards.append(
@@ -133,7 +135,7 @@ def cards(
                 series=[series_chart(stored) for stored in first_series],
                 headline=[highest[name] for name in objective_names if name in highest],
                 imported=all_values(from_files),
-                certainty=certainty(row, ladder, pooled, errors, candidate.charge),
+                certainty=certainty(row, ladder, pooled, errors, candidate.charge, from_files),
                 origin=origin_of(connection, candidate),
                 answers=[*own_answers, *from_files],
             )
@@ -192,6 +194,8 @@ def status(candidate: RankedCandidate, ladder: Sequence[RungRow]) -> str:
         missed = missed_property(candidate.reason, candidate.detail)
         subject = f"{words(missed)} " if missed else ""
         end = "verified" if is_settled else f"fell at {rung}"
+        if is_by_measurement(candidate.detail):
+            end = "fell by a measured value"
         return f"{end}: {subject}{words(candidate.reason)}"
     if is_settled:
         return "verified"
@@ -310,9 +314,9 @@ class _Page:
         calibrations = calibrations_by_rung(ladder)
         self._imported = imported_answers(connection, ids)
         answers = rung_answers(connection, row, ladder, ids)
-        self._answers = {id_: pooled_by_rung(own, calibrations) for id_, own in answers.items()}
+        self._answers = {id_: pooled_by_rung(own, calibrations, row.limits) for id_, own in answers.items()}
         self._wanted = properties_of_spec(row.spec)
-        self._pooled_imported = {id_: pooled_by_rung(own, {}) for id_, own in self._imported.items()}
+        self._pooled_imported = {id_: pooled_by_rung(own, {}, row.limits) for id_, own in self._imported.items()}
 
     @property
     def columns(self) -> set[TableColumn]:
@@ -352,7 +356,8 @@ class _Page:
         for candidate in self.ranked:
             if candidate.hit:
                 answers = self._answers.get(candidate.id, ())
-                doubts.add(certainty(self._row, self._ladder, answers, errors, candidate.charge))
+                imported = self._imported.get(candidate.id, ())
+                doubts.add(certainty(self._row, self._ladder, answers, errors, candidate.charge, imported))
 
     def imported_values(self) -> list[tuple[RankedCandidate, list[MeasuredAt]]]:
         """Returns the candidates that have imported values, with these values."""

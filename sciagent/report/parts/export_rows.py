@@ -154,19 +154,20 @@ def entries(
             from_files = (answer._replace(rung=IMPORTED) for answer in imported.get(candidate.id, ()))
             all_answers = [*answers.get(candidate.id, ()), *from_files]
             values = {}
-            pooled = pooled_by_rung(all_answers, fits)
+            pooled = pooled_by_rung(all_answers, fits, {})
             for answer in pooled:
                 for measured in answer.measured:
                     source = (answer.rung, measured.property, measured.level.label)
                     if source in column_names:
                         values[answer.rung, column_names[source]] = measured
             from_rungs = [answer for answer in pooled if answer.rung != IMPORTED]
-            certain = certainty(row, ladder, from_rungs, errors, candidate.charge)
+            own_imported = imported.get(candidate.id, ())
+            certain = certainty(row, ladder, from_rungs, errors, candidate.charge, own_imported)
             # `smiles`, `rung`, `contradicted` and `p_limits` are no attributes of a candidate
             fixed = {name: getattr(candidate, name, None) for name in FIXED_COLUMNS}
             fixed["smiles"] = smiles_of(candidate.kind, candidate.text)
             fixed["rung"] = rung_labels.get(candidate.position)
-            fixed["contradicted"] = contradiction(row, candidate, candidate.hit, imported.get(candidate.id, ()))
+            fixed["contradicted"] = contradiction(row, candidate, candidate.hit, own_imported)
             fixed["p_limits"] = certain.p_limits
             margins = {margin.property: margin for margin in certain.margins}
             yield Entry(candidate, all_answers, values, name_cells(candidate.names, fields), fixed, margins)

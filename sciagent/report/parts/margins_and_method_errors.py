@@ -40,13 +40,13 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, from_canonical, spread_in_canonical_unit, to_canonical
 from sciagent.domain.rung_calibration_on_measurements import Fit, Fits
-from sciagent.domain.worth import KnownError, LimitedValue, p_limits
+from sciagent.domain.worth import EXACT, KnownError, LimitedValue, p_limits
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.report.parts.rung_and_judge_agreement import MIN_PAIRS, PROPERTIES_ON_METHOD_SCALE
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import progress_and_comparisons
-from sciagent.store.views.report_candidates import EvidenceAnswer
+from sciagent.store.views.report_candidates import MEASURED_LABEL, EvidenceAnswer, deciding_measurements
 from sciagent.store.views.report_queries import has_measured
 from sciagent.verification.verifier_contract import ChargeClass, MethodError
 from sciagent.verification.verifier_registry import verifier_class
@@ -62,6 +62,10 @@ class ErrorOrReason(NamedTuple):
     error: EstimatedError | None
     reason: str
     """Words such as `not known for ions`; empty for a known error."""
+
+
+OF_A_MEASUREMENT = ErrorOrReason(None, "")
+"""A measured value has no method's error: its own uncertainty is that against the truth."""
 
 
 @dataclass(frozen=True)
@@ -187,26 +191,38 @@ class Certainty:
 
 
 def certainty(
-    row: CampaignRow, ladder: Sequence[RungRow], answers: Sequence[EvidenceAnswer], errors: MethodErrors, charge: int
+    row: CampaignRow,
+    ladder: Sequence[RungRow],
+    answers: Sequence[EvidenceAnswer],
+    errors: MethodErrors,
+    charge: int,
+    imported: Sequence[EvidenceAnswer],
 ) -> Certainty:
     """Returns the distances of a candidate's values from the limits, each in the unit of the value, and the probability
     that the true values lie within all of them.
 
     answers: of the rungs, in ladder order, replicates pooled, calibrated, in the units of the campaign. charge: total
     charge of the candidate. An objective without limits, a value that is only a bound, and a value of a lower rung than
-    the one that decides have no distance: the limits are not on that rung's scale.
+    the one that decides have no distance: the limits are not on that rung's scale. imported: the candidate's imported
+    values, in any unit; under `measured: decide` those of experiment stand in place of computed ones.
     """
     accept = {}
     for objective in row.spec.get("objectives", ()):
         if objective.get("accept") not in (None, [None, None]):
             accept[objective["property"]] = objective["accept"]
     answered = _decided(ladder, answers, list(accept))
+    by_measurement = deciding_measurements(row, imported)
+    for name, (answer, measured) in by_measurement.items():
+        if name in accept:
+            answered[name] = (answer._replace(rung=MEASURED_LABEL), measured)
     values = {(answer.rung, measured.property): measured for answer in answers for measured in answer.measured}
     limit_margins = []
     for name, (answer, measured) in answered.items():
         # a function of a notebook defines a property that this process may not have
         if measured.quantity.censoring is Censoring.NONE and name in properties():
-            found = errors.of_value(answer.rung, measured, ChargeClass.of(charge), values)
+            found = OF_A_MEASUREMENT
+            if name not in by_measurement:
+                found = errors.of_value(answer.rung, measured, ChargeClass.of(charge), values)
             limit_margins.append(_limit_margin(answer.rung, measured, accept[name], found))
     if len(answered) < len(accept):
         return Certainty(tuple(limit_margins), None, ())
@@ -241,6 +257,8 @@ def _limit_margin(rung: str, measured: Measured, accept: Sequence[float | None],
     if high is not None:
         distances.append(high - quantity.value)
     known = found.error.known if found.error else None
+    if found is OF_A_MEASUREMENT and quantity.uncertainty is not None:
+        known = EXACT
     uncertainty = quantity.uncertainty
     if uncertainty is not None and known is not None and quantity.uncertainty_kind == "fit":
         # the uncertainty of a calibrated value includes the error of the fit, which would count twice
@@ -255,7 +273,7 @@ def _limit_margin(rung: str, measured: Measured, accept: Sequence[float | None],
         uncertainty_kind=quantity.uncertainty_kind if quantity.uncertainty else None,
         isomer=IsomerAnswer.of(quantity.isomer),
         method=found.error,
-        method_unknown=None if found.error or is_exact else found.reason,
+        method_unknown=None if found.error or is_exact else found.reason or None,
         p_inside=LimitedValue(quantity.value, uncertainty, known, low, high).p_inside,
     )
 

@@ -32,6 +32,14 @@ def missed_property(reason: str | None, detail: str | None) -> str:
     return stated[1] if stated else ""
 
 
+_BY_MEASUREMENT = re.compile(r"\w+ [=<>] [^,]* measured, objective ")
+
+
+def is_by_measurement(detail: str | None) -> bool:
+    """Whether the detail of a verdict says that an imported experimental value missed the limits of an objective."""
+    return _BY_MEASUREMENT.match(detail or "") is not None
+
+
 def value(measured: Measured, unit: bool = True) -> str:
     """Returns a text such as `4.12 ± 0.05 eV`; `± ?` marks an unknown uncertainty, and an exact value has no `±`.
 
@@ -39,7 +47,7 @@ def value(measured: Measured, unit: bool = True) -> str:
     """
     q = measured.quantity
     shown_unit = unit_sign(q.unit) if unit else "1"  # the unit 1 is not written
-    text = q.censoring.sign + value_text(q.value, q.uncertainty, shown_unit, q.as_typed)
+    text = q.censoring.sign + value_text(q.value, q.uncertainty, shown_unit, q.as_typed, q.near)
     return text if q.uncertainty is not None else f"{text} (± ?)"
 
 

@@ -443,7 +443,7 @@ class Priced:
         """Returns the groups of the candidates in `rows` under each law. plans: for each law, solved plans to use and
         to add to; None: no plan is solved yet."""
         assert self.truths is not None
-        payoff = self.aims.payoff(self.truths, pool.scores)
+        payoff = self.aims.payoff(self.truths, pool.deciding_scores)
         if plans is None:
             plans = [Plans() for _ in self.laws]
         by_law: list[_ByLaw] = []
@@ -495,7 +495,7 @@ class Priced:
         best_first = np.argsort(-np.nan_to_num(self.index[known_rows], nan=-np.inf), kind="stable")
         best_rows = np.sort(known_rows[best_first[:N_JUDGED]])
         truths = self.truths
-        payoff = self.aims.payoff(self.truths, pool.scores)
+        payoff = self.aims.payoff(self.truths, pool.deciding_scores)
 
         def worth(*barred: PaidIndex) -> float:
             """Returns the value of the best candidates if these rungs cannot be bought."""

@@ -19,7 +19,7 @@ from sciagent.domain import derived_properties as derived
 from sciagent.domain.answers.status_and_comparison import DriverState
 from sciagent.domain.display_units import Units, spec_in_chosen_units
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
-from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.properties_and_levels import Property, properties
 from sciagent.domain.rung_calibration_on_measurements import Fits, in_use
 from sciagent.domain.states_and_needs import CAMPAIGN_TRANSITIONS, CampaignState, check_transition
 from sciagent.errors import DriverHeldError, StaleLeaseError, UnknownNameError
@@ -27,6 +27,7 @@ from sciagent.inputs.environment_variables import lease_seconds
 from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
+from sciagent.store.results.evidence import register_ledger_properties
 
 DRIVER_LEASE_SECONDS = lease_seconds()
 LOST_LEASE_TEXT = "another process drives this campaign now; this one stops and writes nothing more"
@@ -75,6 +76,19 @@ class CampaignRow:
         """Whether an objective has acceptance limits, which define hits."""
         objectives = self.spec.get("objectives", ())
         return any(objective.get("accept") not in (None, [None, None]) for objective in objectives)
+
+    @property
+    def limits(self) -> dict[str, tuple[float, ...]]:
+        """The edges of the limits of objectives and gates, by property, in the units that the campaign chose."""
+        shown = self.shown_spec
+        windows = [(objective["property"], objective.get("accept")) for objective in shown["objectives"]]
+        for rung in shown["ladder"]:
+            windows.extend(rung["gate"].items())
+        edges: dict[str, tuple[float, ...]] = {}
+        for name, window in windows:
+            known_edges = tuple(edge for edge in window or () if edge is not None)
+            edges[name] = (*edges.get(name, ()), *known_edges)
+        return edges
 
     @property
     def shown_spec(self) -> dict[str, Any]:
@@ -140,6 +154,22 @@ def find(connection: Connection, name: str) -> CampaignRow | None:
     for stated in row["spec"].get("derived", ()):
         derived.register(stated["property"], stated["unit"])
     return CampaignRow(**dict(row) | {"state": CampaignState(row["state"])})
+
+
+def register_properties(connection: Connection) -> None:
+    """Registers the properties of the ledger and of its campaigns that no package of this process defines.
+
+    They are the derived properties, and those that a function of a notebook defines. A property that has no value yet
+    is known from the objectives of a campaign, in its canonical unit alone.
+    """
+    register_ledger_properties(connection)
+    specs = connection.execute(sa.select(t.campaign.c.spec).order_by(t.campaign.c.id)).scalars().all()
+    for spec in specs:
+        for stated in spec.get("derived", ()):
+            derived.register(stated["property"], stated["unit"])
+        for objective in spec.get("objectives", ()):
+            if objective["property"] not in properties():
+                properties().add(Property(objective["property"], (objective["unit"],), ""), "the ledger")
 
 
 def get(connection: Connection, name: str) -> CampaignRow:
@@ -397,6 +427,14 @@ def last_event(connection: Connection, campaign_id: int, kind: str) -> datetime 
     query = sa.select(sa.func.max(e.at)).where(e.campaign_id == campaign_id, e.kind == kind)
     logged_at: datetime | None = connection.execute(query).scalar()
     return logged_at
+
+
+def last_payload(connection: Connection, campaign_id: int, kind: str) -> Mapping[str, Any] | None:
+    """The payload of the last event of a kind; None if there is none."""
+    e = t.event.c
+    query = sa.select(e.payload).where(e.campaign_id == campaign_id, e.kind == kind)
+    payload: Mapping[str, Any] | None = connection.execute(query.order_by(e.id.desc()).limit(1)).scalar()
+    return payload
 
 
 def slurm_warning(connection: Connection, campaign_id: int) -> str | None:

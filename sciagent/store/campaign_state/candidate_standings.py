@@ -104,6 +104,20 @@ def dropped_with_error(connection: Connection, campaign_id: int, position: int, 
     return sorted(connection.execute(query.limit(limit)).scalars())
 
 
+def ids_with_imports_since(connection: Connection, campaign_id: int, watermark: int) -> list[int]:
+    """Ids of the campaign's candidates with imported evidence above a watermark."""
+    e = t.evidence.c
+    query = (
+        sa.select(e.candidate_id)
+        .distinct()
+        .select_from(t.campaign_candidate)
+        # a literal, so that SQLite uses the index of imports
+        .join(t.evidence, sa.and_(e.candidate_id == _CC.candidate_id, e.verifier == sa.literal_column("'import'")))
+        .where(_CC.campaign_id == campaign_id, e.watermark > watermark)
+    )
+    return list(connection.execute(query).scalars())
+
+
 class CandidateStanding(NamedTuple):
     """The standing of one candidate."""
 

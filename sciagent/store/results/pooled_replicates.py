@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -17,6 +18,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.evidence import (
     CENSORING_BY_TEXT,
+    IMPORT_VERIFIER,
     RecordedEvidence,
     property_names,
     reusable_query,
@@ -56,6 +58,45 @@ def ids_with_replicates(connection: Connection, candidate_ids: Sequence[int], co
     e = t.current_evidence.c
     query = reusable_query(computation).with_only_columns(e.candidate_id).where(e.replicate > 0)
     return set(connection.execute(query.where(among(connection, e.candidate_id, candidate_ids))).scalars())
+
+
+def experimental_values(
+    connection: Connection,
+    candidate_ids: Sequence[int],
+    property_names: Collection[str],
+    source: sa.FromClause = t.current_evidence,
+) -> dict[int, PooledValues]:
+    """{candidate id: imported experimental values by property}, in canonical units, replicates and levels pooled.
+
+    A value is experimental if its level has neither a basis set nor a computed geometry. source: the evidence that
+    counts, as from `evidence_as_of`.
+    """
+    e = source.c
+    q = t.quantity.c
+    p = t.property_.c
+    query = (
+        sa.select(e.candidate_id, p.name, t.level.c.spec, q.value, q.uncertainty, q.censoring)
+        .select_from(source.join(t.quantity, q.evidence_id == e.id))
+        .join(t.property_, p.id == q.property_id)
+        .join(t.level, t.level.c.id == q.level_id)
+        .where(among(connection, e.candidate_id, candidate_ids), e.verifier == IMPORT_VERIFIER)
+        .where(p.name.in_(sorted(property_names)))
+        .order_by(e.id, q.id)
+    )
+    replicates: dict[int, dict[str, list[Quantity]]] = {}
+    for candidate_id, name, level, value, uncertainty, censoring in connection.execute(query):
+        if is_experimental(level):
+            quantity = Quantity(value, properties()[name].unit, uncertainty, CENSORING_BY_TEXT[censoring])
+            replicates.setdefault(candidate_id, {}).setdefault(name, []).append(quantity)
+    pooled = {}
+    for candidate_id, by_name in replicates.items():
+        pooled[candidate_id] = {name: pooled_quantity(quantities) for name, quantities in by_name.items()}
+    return pooled
+
+
+def is_experimental(level: Mapping[str, Any]) -> bool:
+    """Whether a level, as the ledger holds it, is an experiment: it has neither a basis set nor a computed geometry."""
+    return not level.get("basis") and not level.get("geometry")
 
 
 PooledValues = dict[str, Quantity]  # {property: value pooled from all replicates}

@@ -28,6 +28,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER
+from sciagent.store.results.pooled_replicates import is_experimental
 from sciagent.store.views.report_candidates import is_of_rung, rung_values
 from sciagent.store.views.report_episodes_and_proposers import join_of_job_costs, turn_cost
 from sciagent.store.views.report_queries import join_of_booked_costs, stream, with_proposer
@@ -291,7 +292,7 @@ def imported_properties(connection: Connection, row: CampaignRow) -> list[str]:
 def experimental_levels(connection: Connection, ids: Sequence[int]) -> set[int]:
     """Ids of the levels that are experiments: an experiment has neither a basis set nor a computed geometry."""
     rows = connection.execute(sa.select(t.level.c.id, t.level.c.spec).where(t.level.c.id.in_(ids)))
-    return {int(id_) for id_, spec in rows if not spec.get("basis") and not spec.get("geometry")}
+    return {int(id_) for id_, spec in rows if is_experimental(spec)}
 
 
 def charges(connection: Connection, ids: Sequence[int]) -> dict[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -12,8 +13,11 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text
-from sciagent.domain.display_units import Units, as_imported, in_chosen_unit
-from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, pooled_measured
+from sciagent.domain.display_units import Units, as_imported, beside_limits, in_chosen_unit
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, pooled_measured, pooled_quantity
+from sciagent.domain.objectives import Window, decisive
+from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.quantities import Quantity, to_canonical
 from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Worth
@@ -22,7 +26,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.results import pooled_replicates as pooled
 from sciagent.store.results.candidates import names_of
-from sciagent.store.results.evidence import IMPORT_VERIFIER, is_of_computation, measured_of
+from sciagent.store.results.evidence import IMPORT_VERIFIER, is_of_computation, measured_of, register_ledger_properties
 
 _CC = t.campaign_candidate.c
 _CE = t.current_evidence.c
@@ -130,6 +134,10 @@ class EvidenceAnswer(NamedTuple):
     """(name, sha256, size in bytes, media type) of its artifacts."""
 
 
+MeasuredAt = tuple[EvidenceAnswer, Measured]
+"""A value with the answer that has it."""
+
+
 class Origin(NamedTuple):
     """The origin of a candidate: its proposal and its ancestors."""
 
@@ -233,23 +241,68 @@ def imported_answers(
     units: units of a campaign; None: each value is in the unit that it came with.
     """
     rows = [("", row) for row in _evidence(connection, ids, _CE.verifier == IMPORT_VERIFIER)]  # they have no rung
+    if rows:
+        register_ledger_properties(connection)  # a value may be of a property that a function of a notebook defines
     if units is None:
         return _answers(connection, rows, as_imported)
     return _answers(connection, rows, lambda measured: in_chosen_unit(measured, units))
 
 
-def pooled_by_rung(answers: Iterable[EvidenceAnswer], fits: Mapping[str, Fits]) -> list[EvidenceAnswer]:
+def pooled_by_rung(
+    answers: Iterable[EvidenceAnswer], fits: Mapping[str, Fits], limits: Mapping[str, tuple[float, ...]]
+) -> list[EvidenceAnswer]:
     """One answer per rung, with the values of its replicates pooled and calibrated.
 
     answers: of one candidate, in ladder order. fits: calibrations by label of the rung, from `calibrations_by_rung`.
+    limits: of the campaign, by property; the texts of the values tell them from these.
     """
     pooled_answers = []
     for rung, grouped_answers in groupby(answers, key=lambda answer: answer.rung):
         replicates = list(grouped_answers)
         pooled_values = pooled_measured(replicate.measured for replicate in replicates)
-        measured = calibrated(pooled_values, fits.get(rung, {}))
+        measured = tuple(beside_limits(value, limits) for value in calibrated(pooled_values, fits.get(rung, {})))
         pooled_answers.append(replicates[0]._replace(measured=measured))
     return pooled_answers
+
+
+MEASURED_LABEL = "measured"  # in place of the label of a rung, of an experimental value that decides
+
+
+def with_deciding_measurements(
+    row: CampaignRow, highest: Mapping[str, MeasuredAt], imported: Sequence[EvidenceAnswer]
+) -> dict[str, MeasuredAt]:
+    """Returns the values of a candidate by property, with the experimental ones in place of those of rungs where they
+    decide an objective. Without `measured: decide` in the campaign file, the values are unchanged.
+
+    highest: the value at the highest rung, by property. imported: the candidate's imported values, in any unit.
+    """
+    values = dict(highest)
+    for name, (answer, measured) in deciding_measurements(row, imported).items():
+        values[name] = (answer._replace(rung=MEASURED_LABEL), measured)
+    return values
+
+
+def deciding_measurements(row: CampaignRow, imported: Sequence[EvidenceAnswer]) -> dict[str, MeasuredAt]:
+    """Returns the experimental values that decide objectives of the campaign, by property, in its units; empty without
+    `measured: decide` in the campaign file. imported: the candidate's imported values, in any unit."""
+    if row.spec.get("measured") != "decide":
+        return {}
+    limits = {o["property"]: Window(*o["accept"]) if o["accept"] else None for o in row.spec["objectives"]}
+    replicates: dict[str, list[Quantity]] = {}
+    origins: dict[str, MeasuredAt] = {}
+    for answer in imported:
+        for measured in answer.measured:
+            name = measured.property
+            if name in limits and not measured.level.basis and not measured.level.geometry:
+                replicates.setdefault(name, []).append(to_canonical(measured.quantity, properties()[name]))
+                origins.setdefault(name, (answer, measured))
+    pooled_values = {name: pooled_quantity(quantities) for name, quantities in replicates.items()}
+    deciding = {}
+    for name, quantity in decisive(limits, pooled_values).items():
+        answer, first = origins[name]
+        measured = in_chosen_unit(replace(first, quantity=quantity), row.units)
+        deciding[name] = (answer, beside_limits(measured, row.limits))
+    return deciding
 
 
 def calibrations_by_rung(ladder: Sequence[RungRow]) -> dict[str, Fits]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import sciagent
 from sciagent.campaign.core.calibrate_to_imported_values import command, fits_of
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.file.rungs import RungSpec
@@ -37,6 +39,15 @@ def test_the_command_has_the_settings_of_the_rung() -> None:
     assert words[:3] == ["sciagent", "calc", "pyscf.solvation"] and words[-2:] == ["--file", "my data.csv"]
     again = {"verifier": "pyscf.solvation", "settings": dict(nested(words[4:-2:2]))}
     assert RungSpec.model_validate(again).configured.settings_hash == rung.configured.settings_hash
+
+
+def test_the_command_for_a_verifier_of_a_function_is_one_of_python() -> None:
+    @sciagent.verifier(measures="logp", name="own_logp")
+    def _own(molecule: Any, scale: float = 1.0) -> float:
+        return scale * molecule.heavy_atoms
+
+    rung = RungSpec.model_validate({"verifier": "own_logp", "settings": {"scale": 2.0}})
+    assert command(rung, "my data.csv") == "sciagent.calc('own_logp', file='my data.csv', settings={'scale': 2.0})"
 
 
 def test_of_several_levels_one_is_named(ledger: Ledger, tmp_path: Path) -> None:

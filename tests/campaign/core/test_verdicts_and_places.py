@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sciagent.campaign.core.verdicts_and_places import Answer, Place, RungTerms, judge, ladder_rules, place
 from sciagent.domain.directive_verbs_and_steering_state import SteeringState
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured
-from sciagent.domain.objectives import Direction, Objective, Window
+from sciagent.domain.objectives import Direction, Objective, Window, decisive
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
@@ -195,3 +195,57 @@ def test_a_promotion_waives_it_and_a_veto_goes_before_it() -> None:
     assert (promoted.standing, promoted.is_hit) == (Standing.SETTLED, True)
     vetoed = placed(ok(), ok(gap(5.0)), steering=SteeringState(vetoed=True, who="me", why="no"), likeness=LIKENESS)
     assert (vetoed.standing, vetoed.reason) == (Standing.VETOED, "vetoed")
+
+
+GAP = "homo_lumo_gap"
+SPARING = ladder_rules(
+    TERMS,
+    {o.property: o.accept for o in OBJECTIVES},
+    2,
+    "thresholds",
+    "hits",
+    spared_by=[frozenset(), frozenset({GAP}), frozenset({GAP})],
+)
+
+
+def with_measured(value: float, *findings: Finding, steering: SteeringState | None = None) -> Place:
+    experimental = {GAP: Quantity(value, "eV", 0.1)}
+    answers = []
+    for i, finding in enumerate(findings):
+        answers.append(Answer(Position(i), judge(SPARING[i], finding, experimental), finding.measured))
+    return place(SPARING, OBJECTIVES, answers, steering, experimental=experimental)
+
+
+@given(
+    st.floats(1, 8).filter(lambda value: abs(value - 4.0) > 1e-6),
+    st.lists(st.one_of(st.floats(0.5, 9), st.sampled_from([TIMEOUT, REFUSED])), max_size=2),
+)
+def test_a_measured_value_decides_whatever_the_rungs_have_answered(
+    value: float, answered: list[float | Finding]
+) -> None:
+    findings = [finding if isinstance(finding, Finding) else ok(gap(finding)) for finding in answered]
+    where = with_measured(value, ok(), *findings)
+    assert where.is_hit == (value >= 4.0)
+    assert where.standing is (Standing.SETTLED if where.is_hit else Standing.DROPPED)
+    assert where.worth is not None and where.worth.basis is Basis.MEASURED
+    assert (where.worth.p_hit, where.worth.chance) == ((1.0, 100) if where.is_hit else (0.0, 0))
+    if not where.is_hit:
+        assert where.reason == Reason.BELOW_WINDOW and " measured, objective 4 ≤ homo_lumo_gap eV" in where.detail
+
+
+def test_a_measured_value_waits_for_the_fast_rungs_and_a_promotion_waives_it() -> None:
+    assert with_measured(2.0).standing is Standing.OPEN
+    assert with_measured(5.0, REFUSED).standing is Standing.DROPPED, "a refusal of a fast rung stands"
+    assert with_measured(5.0, REFUSED).worth is None
+    promoted = with_measured(2.0, ok(), steering=SteeringState(promoted_to=2))
+    assert (promoted.standing, promoted.position) == (Standing.OPEN, 2)
+    again = with_measured(2.0, ok(), ok(gap(5.0)), ok(gap(5.0)), steering=SteeringState(promoted_to=2))
+    assert (again.standing, again.is_hit) == (Standing.SETTLED, False), "the measured value decides all the same"
+
+
+def test_a_bound_decides_only_on_one_side_of_the_limits() -> None:
+    limits = {GAP: Window(4.0, None)}
+    below = Quantity(3.0, "eV", censoring=Censoring.BELOW)
+    assert decisive(limits, {GAP: below}) == {GAP: below}
+    assert decisive(limits, {GAP: Quantity(3.0, "eV", censoring=Censoring.ABOVE)}) == {}
+    assert decisive({"logp": None}, {"logp": Quantity(3.0, "1", censoring=Censoring.ABOVE)}) == {}
