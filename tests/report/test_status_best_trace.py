@@ -40,6 +40,7 @@ def test_best_shows_the_highest_rung_that_measured(ledger: Ledger, row: Campaign
             "uncertainty": 0.1,
             "level": "PBE0/def2-SVP//GFN2-xTB",
             "uncertainty_kind": None,
+            "isomer": None,
             "rung": "r2",
         }
     }

@@ -139,9 +139,7 @@ def import_file(
         report.empty += len(columns) - len(measured)
         if measured:
             candidate = made.candidate
-            names = names_in(cells, name_columns)
-            if names and made.row_note:
-                names[STANDARDISED] = made.row_note
+            names = _with_remark(names_in(cells, name_columns), made)
             key = EvidenceKey(candidate.key, VERIFIER, VERSION, settings_hash, replicate=replicates[candidate.key])
             replicates[candidate.key] += 1
             rows.append(_Row(candidate, key, measured, names, cost))
@@ -150,6 +148,11 @@ def import_file(
     if not dry_run:
         _write(ledger, path, rows, who, revise, replicate, report)
     return report
+
+
+def _with_remark(names: dict[str, str], made: Standardised) -> Mapping[str, str]:
+    """Returns the names of a row, with a remark if they name another substance than its candidate, such as a salt."""
+    return {**names, STANDARDISED: made.row_note} if names and made.row_note else names
 
 
 def _faulty(faults: Sequence[str]) -> InputFileError:

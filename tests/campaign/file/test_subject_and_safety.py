@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.campaign.file.subject_and_safety import StandardiseSpec
 from sciagent.errors import SpecError
 
 CRYSTALS = """\
@@ -49,3 +51,11 @@ def test_crystals_come_from_a_table_or_a_folder(source: str, tmp_path: Path) -> 
 def test_what_does_not_fit_crystals_is_said(proposer: str, more: str, fault: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=fault):
         read(tmp_path, proposer, more)
+
+
+def test_a_number_of_isomers_without_enumeration_has_no_effect_and_is_refused() -> None:
+    with pytest.raises(ValidationError, match="no effect without enumeration"):
+        StandardiseSpec.model_validate({"most": 4})
+    stated = StandardiseSpec.model_validate({"stereo": "enumerate", "most": 4})
+    assert stated.model_dump(mode="json") == {"fragments": "parent", "stereo": "enumerate", "most": 4}
+    assert StandardiseSpec.model_validate({}).model_dump() == {"fragments": "parent"}, "unset keys enter no identity"
