@@ -46,7 +46,7 @@ from sciagent.report.parts.rung_and_judge_agreement import MIN_PAIRS, PROPERTIES
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import progress_and_comparisons
-from sciagent.store.views.report_candidates import MEASURED_LABEL, EvidenceAnswer, deciding_measurements
+from sciagent.store.views.report_candidates import MEASURED_LABEL, EvidenceAnswer, MeasuredAt, deciding_measurements
 from sciagent.store.views.report_queries import has_measured
 from sciagent.verification.verifier_contract import ChargeClass, MethodError
 from sciagent.verification.verifier_registry import verifier_class
@@ -196,7 +196,7 @@ def certainty(
     answers: Sequence[EvidenceAnswer],
     errors: MethodErrors,
     charge: int,
-    imported: Sequence[EvidenceAnswer],
+    imported: Sequence[EvidenceAnswer] = (),
 ) -> Certainty:
     """Returns the distances of a candidate's values from the limits, each in the unit of the value, and the probability
     that the true values lie within all of them.
@@ -210,11 +210,8 @@ def certainty(
     for objective in row.spec.get("objectives", ()):
         if objective.get("accept") not in (None, [None, None]):
             accept[objective["property"]] = objective["accept"]
-    answered = _decided(ladder, answers, list(accept))
     by_measurement = deciding_measurements(row, imported)
-    for name, (answer, measured) in by_measurement.items():
-        if name in accept:
-            answered[name] = (answer._replace(rung=MEASURED_LABEL), measured)
+    answered = _decided(ladder, answers, list(accept), by_measurement)
     values = {(answer.rung, measured.property): measured for answer in answers for measured in answer.measured}
     limit_margins = []
     for name, (answer, measured) in answered.items():
@@ -232,14 +229,21 @@ def certainty(
 
 
 def _decided(
-    ladder: Sequence[RungRow], answers: Sequence[EvidenceAnswer], names: Sequence[str]
-) -> dict[str, tuple[EvidenceAnswer, Measured]]:
-    """Returns {property: (answer, value)} of those of the properties that the rung which decides has measured."""
+    ladder: Sequence[RungRow],
+    answers: Sequence[EvidenceAnswer],
+    names: Sequence[str],
+    by_measurement: Mapping[str, MeasuredAt],
+) -> dict[str, MeasuredAt]:
+    """Returns {property: (answer, value)} of those of the properties that a measurement decides, or that the rung which
+    decides has answered."""
     deciding = {name: rung.name for rung in ladder for name in rung.decides or ()}
     highest = at_highest_rung(answers)
     decided = {}
     for name in names:
-        if name in highest:
+        if name in by_measurement:
+            answer, measured = by_measurement[name]
+            decided[name] = (answer._replace(rung=MEASURED_LABEL), measured)
+        elif name in highest:
             answer, measured = highest[name]
             if deciding.get(name, answer.rung) == answer.rung:
                 decided[name] = (answer, measured)

@@ -46,10 +46,14 @@ def test_both_numbers_are_named() -> None:
 
 
 def test_without_the_methods_error_the_text_says_so() -> None:
-    text = str(margin(method=None))
+    text = str(margin(method=None, method_unknown="not known"))
     assert text == "clear of the limits by 0.12 ± 0.03 eV (repeatability), the method's error is not known"
-    assert margin(method=None).cell() == "0.12"
+    assert margin(method=None, method_unknown="not known").cell() == "0.12"
     assert str(margin(method=None, method_unknown="not known for ions")).endswith("is not known for ions")
+
+
+def test_a_measured_value_has_no_method() -> None:
+    assert str(margin(rung="measured", method=None)) == "clear of the limits by 0.12 ± 0.03 eV"
 
 
 def test_own_values_and_a_large_benchmark_are_both_told() -> None:

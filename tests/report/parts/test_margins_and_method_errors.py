@@ -21,7 +21,7 @@ from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.domain.states_and_needs import Standing
 from sciagent.report.export.parquet_tables import candidate_rows
-from sciagent.report.export.spreadsheets import write_csv
+from sciagent.report.export.spreadsheets import TableSelection, write_csv
 from sciagent.report.parts.export_rows import write_jsonl
 from sciagent.report.parts.margins_and_method_errors import (
     Certainty,
@@ -253,7 +253,8 @@ def test_neutral_molecules_and_ions_have_errors_of_their_own(own_ledger: Ledger,
         ladder = campaigns.rungs(connection, made.row.id)
         measured = method_errors(connection, made.row, ladder).measured
         shown = {candidate.smiles: candidate for candidate in best(connection, made.row, 7)}
-        write_csv(connection, made.row, file, asked="smiles,p_limits,dipole clear by [D],dipole method error [D]")
+        columns = "smiles,p_limits,dipole clear by [D],dipole method error [D]"
+        write_csv(connection, made.row, file, selection=TableSelection(columns))
         [*_, arrow] = candidate_rows(connection, made.row).rows
         write_jsonl(connection, made.row, lines)
     [((_, name, charge), found)] = measured.items()
