@@ -57,7 +57,6 @@ FOLDERS_OF_PARTS = (
 SMALL_MODULES = {
     "sciagent/agent/serving/process_guard.py": "started with -m in the server's process",
     "sciagent/agent/tools/bound_mcp_server_output.py": "started with -m between the client and a server of tools",
-    "sciagent/campaign/driving/stepped_drive.py": "`api.campaign`, which drives by it for notebooks, is long",
 }
 """Small modules that may have one importer, each with the reason."""
 TWO_THINGS_ASSIGNED: set[str] = set()

@@ -52,7 +52,7 @@ from sciagent.verification import verifier_registry
 
 if TYPE_CHECKING:
     from sciagent.api.run_campaign_or_evaluation import Drive
-    from sciagent.campaign.driving.stepped_drive import SteppedDrive
+    from sciagent.campaign.driving.driver import SteppedDrive
     from sciagent.campaign.people.verify_calculate_and_add import AddedCandidate
     from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate
     from sciagent.domain.answers.reward_guards import ShownGuards
@@ -465,7 +465,7 @@ class Campaign:
         The first step makes this process the campaign's driver. `stop`, `close`, the end of the campaign and the exit
         of its `with` block release the driver. wait: longest time to wait for a job, in seconds.
         """
-        from sciagent.campaign.driving.stepped_drive import SteppedDrive
+        from sciagent.campaign.driving.driver import SteppedDrive
 
         if self._stepped is None:
             self._stepped = SteppedDrive(self._for_driving)
