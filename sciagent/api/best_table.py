@@ -225,8 +225,8 @@ def _limits_cell(candidate: BestCandidate, is_brief: bool, has_chances: bool) ->
 def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
     """Returns the cell `clear by`: the distance from the nearest limit, in the unit of the value.
 
-    The nearest is the one with the smallest distance in method errors. Of a method without a known error, only a value
-    outside its limits counts, and before all others. The cell is missing where none counts.
+    The nearest is the one with the smallest distance in method errors. Of several objectives, one of a method without
+    a known error counts only if its value lies outside, and before all others. The cell is missing where none counts.
     """
 
     def relative(margin: LimitMargin) -> float:
@@ -234,11 +234,12 @@ def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
         error = margin.method.mean_absolute_error if margin.method else 0.0
         return margin.margin / error if error else math.copysign(math.inf, margin.margin)
 
-    known = [margin for margin in candidate.margins if margin.method or margin.margin < 0]
+    is_only = len(candidate.margins) == 1
+    known = [margin for margin in candidate.margins if is_only or margin.method or margin.margin < 0]
     if not known:
         return {}
     nearest = min(known, key=relative)
-    name = f"{nearest.property}: " if len(candidate.margins) > 1 else ""
+    name = "" if is_only else f"{nearest.property}: "
     return {"clear by": f"{name}{nearest.cell()}"}
 
 

@@ -31,10 +31,10 @@ from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_
 from sciagent.campaign.file.subject_and_safety import is_reason
 from sciagent.campaign.people import amend_pause_stop_and_resume
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
-from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import Censoring, value_text
+from sciagent.domain.states_and_needs import Verb
 from sciagent.errors import SpecError, UsageError
 from sciagent.execution.celery_executor_and_choice_by_name import executor_of
 from sciagent.inputs import environment_variables

@@ -10,7 +10,7 @@ import typer
 from sciagent.api.terminal_tables_and_signals import Line
 from sciagent.cli import options
 from sciagent.cli.output_logging_and_given_structures import candidate_text, open_ledger, plural, put_answer
-from sciagent.domain.directive_verbs_and_steering_state import Verb
+from sciagent.domain.states_and_needs import Verb
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 

@@ -24,9 +24,8 @@ from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.domain.answers.candidate_and_value_answers import BestCandidate
 from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.answers.status_and_comparison import CampaignCounts
-from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.people import Right
-from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.states_and_needs import Standing, Verb
 from sciagent.errors import UsageError
 from sciagent.report import status_best_trace
 from sciagent.report.explain_candidate import explain_named

@@ -47,9 +47,9 @@ from sciagent.domain.worth import Worth
 from sciagent.errors import UsageError
 from sciagent.report import candidate_history
 from sciagent.report.candidate_history import JobAttempt, StoredEvidence
-from sciagent.report.parts.margins_and_method_errors import contradiction
+from sciagent.report.parts.candidate_stories import CandidateStories
 from sciagent.report.parts.wording import is_by_measurement
-from sciagent.report.status_best_trace import candidate_certainty, imported_values
+from sciagent.report.status_best_trace import imported_values
 from sciagent.store.campaign_state import campaigns, candidate_standings, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
@@ -335,7 +335,7 @@ def _campaign(
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence, deciding)
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
-    certain = candidate_certainty(connection, row, ladder, member)
+    [story] = CandidateStories(connection, row, ladder).of([member])
     if scheduler == "priced" and Standing(place["standing"]) in WAITING_STANDINGS:
         from sciagent.campaign.pricing.explain_outlook import outlook_of  # takes a second to import
 
@@ -354,10 +354,10 @@ def _campaign(
         people=tuple(PersonWord(verb=d.verb, rung=d.rung, who=d.who, why=d.why, at=d.at) for d in people),
         core_seconds=round(sum(rung.core_seconds for rung in rungs), 3),
         outlook=outlook,
-        p_limits=certain.p_limits,
-        p_limits_unknown=certain.unknown,
-        margins=certain.margins,
-        contradicted=contradiction(row, member, member.hit, from_files),
+        p_limits=story.certainty.p_limits,
+        p_limits_unknown=story.certainty.unknown,
+        margins=story.certainty.margins,
+        contradicted=story.contradicted,
         decided_by_measurement=tuple(PropertyValue.of(measured) for _, measured in deciding.values()),
         why=_why(connection, row, ladder, place, rungs, outlook),
     )

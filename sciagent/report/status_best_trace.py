@@ -10,27 +10,16 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, ImportedValue, RungValue
 from sciagent.domain.answers.status_and_comparison import Status
-from sciagent.domain.evidence_keys_and_pooled_replicates import at_highest_rung
 from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import proposers_and_prediction_scores
-from sciagent.report.parts import margins_and_method_errors, rung_and_judge_agreement
-from sciagent.report.parts.margins_and_method_errors import Certainty, contradiction
+from sciagent.report.parts import rung_and_judge_agreement
+from sciagent.report.parts.candidate_stories import CandidateStories
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
-from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts_and_remarks
-from sciagent.store.views.report_candidates import (
-    EvidenceAnswer,
-    RankedCandidate,
-    best_candidates,
-    calibrations_by_rung,
-    campaign_members,
-    imported_answers,
-    pooled_by_rung,
-    rung_answers,
-    with_deciding_measurements,
-)
+from sciagent.store.views.report_candidates import EvidenceAnswer, best_candidates, campaign_members
 from sciagent.store.views.report_episodes_and_proposers import EpisodeOutcome, episode_outcomes, episode_proposals
 
 CHUNK = 500  # episodes whose outcomes are read by one query
@@ -61,46 +50,24 @@ def status(connection: Connection, row: CampaignRow) -> Status:
 def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:
     """Returns the n best candidates. Vetoed candidates are left out."""
     ranked = best_candidates(connection, row, n, vetoed=False)
-    ids = [candidate.id for candidate in ranked]
     ladder = campaigns.rungs(connection, row.id)
-    imported = imported_answers(connection, ids)
-    answers = rung_answers(connection, row, ladder, ids)
-    errors = margins_and_method_errors.method_errors(connection, row, ladder)
-    fits = calibrations_by_rung(ladder)
-    limits = row.limits
     found = []
-    for candidate in ranked:
-        imported_of_candidate = imported.get(candidate.id, ())
-        pooled = pooled_by_rung(answers.get(candidate.id, ()), fits, limits)
-        highest = with_deciding_measurements(row, at_highest_rung(pooled), imported_of_candidate)
-        certain = margins_and_method_errors.certainty(
-            row, ladder, pooled, errors, candidate.charge, imported_of_candidate
-        )
-        values = {name: RungValue.of(measured, rung=answer.rung) for name, (answer, measured) in highest.items()}
+    for story in CandidateStories(connection, row, ladder).of(ranked):
+        candidate = story.candidate
+        values = {name: RungValue.of(measured, rung=answer.rung) for name, (answer, measured) in story.values.items()}
         found.append(
             BestCandidate(
                 **{name: getattr(candidate, name) for name in COPIED_FIELDS},
                 verified=candidate.standing == Standing.SETTLED,
                 values=values,
-                imported=imported_values(imported_of_candidate),
-                contradicted=contradiction(row, candidate, candidate.hit, imported_of_candidate),
-                p_limits=certain.p_limits,
-                p_limits_unknown=certain.unknown,
-                margins=certain.margins,
+                imported=imported_values(story.imported),
+                contradicted=story.contradicted,
+                p_limits=story.certainty.p_limits,
+                p_limits_unknown=story.certainty.unknown,
+                margins=story.certainty.margins,
             )
         )
     return found
-
-
-def candidate_certainty(
-    connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], candidate: RankedCandidate
-) -> Certainty:
-    """Returns how certain it is that a candidate meets the limits."""
-    answers = rung_answers(connection, row, ladder, [candidate.id]).get(candidate.id, ())
-    pooled = pooled_by_rung(answers, calibrations_by_rung(ladder), row.limits)
-    from_files = imported_answers(connection, [candidate.id]).get(candidate.id, ())
-    errors = margins_and_method_errors.method_errors(connection, row, ladder)
-    return margins_and_method_errors.certainty(row, ladder, pooled, errors, candidate.charge, from_files)
 
 
 def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, ...]:

@@ -149,6 +149,8 @@ def test_clear_by_is_negative_for_a_value_outside_of_a_method_without_a_known_er
     fallen = candidate("CCO", values=GAP, hit=False, margins=(inside, outside))
     assert nearest_limit(fallen) == {"clear by": "dipole: -4.20"}
     assert nearest_limit(candidate("CCO", values=GAP, margins=(inside,))) == {"clear by": "0.5 ± 0.4 (method)"}
+    unknown = inside.model_copy(update={"method": None})
+    assert nearest_limit(candidate("CCO", values=GAP, margins=(unknown,))) == {"clear by": "0.50"}
 
 
 def test_the_chance_within_the_limits_has_a_column() -> None:

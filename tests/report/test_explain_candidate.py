@@ -12,9 +12,9 @@ from sciagent.campaign.core.record_results_and_place import Settling, settle
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
+from sciagent.domain.states_and_needs import Verb
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.report.explain_candidate import explain_named

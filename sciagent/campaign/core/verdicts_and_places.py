@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from sciagent.domain.directive_verbs_and_steering_state import SteeringState
 from sciagent.domain.display_units import Units, limit_in_chosen_unit, quantity_in_chosen_unit, window_text
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured, at_highest_rung
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED
@@ -19,7 +18,7 @@ from sciagent.domain.objectives import Objective, Window, utility
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
 from sciagent.domain.quantities import Quantity, named_value_text
 from sciagent.domain.rung_positions_and_tiers import Position, Tier
-from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.states_and_needs import Standing, SteeringState
 from sciagent.domain.worth import NO_COLUMNS, NOTHING, Belief, LineToDecidingRung, Worth, answered, estimated, worth_of
 from sciagent.domain.worth import measured as measured_belief
 from sciagent.store.campaign_state.same_structures import Likeness

@@ -13,8 +13,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_stored
 from sciagent.campaign.driving.driver_state_and_heartbeat import TOKEN_RESOURCE, DriverSession, Heartbeat, ProposalsEnd
 from sciagent.campaign.proposing.source_contract_and_scripts import Source
-from sciagent.domain.directive_verbs_and_steering_state import Verb
-from sciagent.domain.states_and_needs import CampaignState
+from sciagent.domain.states_and_needs import CampaignState, Verb
 from sciagent.errors import SciagentError
 from sciagent.execution.worker import end_attempts
 from sciagent.store.campaign_state import campaigns, directives

@@ -18,8 +18,7 @@ from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec
 from sciagent.domain.answers.status_and_comparison import DriverState
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
-from sciagent.domain.directive_verbs_and_steering_state import Verb
-from sciagent.domain.states_and_needs import AttemptState, CampaignState
+from sciagent.domain.states_and_needs import AttemptState, CampaignState, Verb
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -22,12 +22,11 @@ from sciagent.campaign.core.verdicts_and_places import place
 from sciagent.campaign.people.verify_calculate_and_add import BATCH
 from sciagent.campaign.proposing.record_proposals import log_if_blocked, reuse_decision, write_direct_results
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, answer_at_once
-from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
 from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.rung_positions_and_tiers import Position
-from sciagent.domain.states_and_needs import JobState, Standing
+from sciagent.domain.states_and_needs import JobState, Standing, Verb
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.job_queue import job_lists, jobs

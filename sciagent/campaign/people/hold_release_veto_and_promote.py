@@ -20,9 +20,8 @@ from sciagent.campaign.core.verdicts_and_places import Place
 from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.campaign.people.verify_calculate_and_add import complete_fast
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
-from sciagent.domain.states_and_needs import JobState, Standing
+from sciagent.domain.states_and_needs import JobState, Standing, Verb
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.job_queue import jobs, reservations_and_bookings

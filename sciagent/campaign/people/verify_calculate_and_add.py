@@ -54,7 +54,6 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     ShownValue,
 )
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, STANDARDISED, smiles_of
-from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.display_units import Units, in_chosen_units
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Verdict
@@ -62,7 +61,7 @@ from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.quantities import conversion_factor
 from sciagent.domain.rung_calibration_on_measurements import calibrated
-from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.states_and_needs import Standing, Verb
 from sciagent.errors import InvalidCandidateError, UsageError, did_you_mean
 from sciagent.execution.worker.read_claimed_jobs import scratch_of
 from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks

@@ -11,18 +11,12 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
-from sciagent.domain.evidence_keys_and_pooled_replicates import at_highest_rung
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import SURE_PERCENT, chance_of, percent_of
+from sciagent.report.parts.candidate_stories import CandidateStories, CandidateStory
 from sciagent.report.parts.export_rows import geometry
-from sciagent.report.parts.margins_and_method_errors import (
-    Certainty,
-    MethodErrors,
-    certainty,
-    contradiction,
-    method_errors,
-)
+from sciagent.report.parts.margins_and_method_errors import Certainty
 from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
 from sciagent.report.parts.wording import is_by_measurement, missed_property, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -34,12 +28,8 @@ from sciagent.store.views.report_candidates import (
     Origin,
     RankedCandidate,
     best_candidates,
-    calibrations_by_rung,
-    imported_answers,
     origin_of,
     pooled_by_rung,
-    rung_answers,
-    with_deciding_measurements,
 )
 
 MAX_CARDS = 12
@@ -108,21 +98,12 @@ def cards(
     """Returns the cards of the n best candidates; a candidate without a worth has no card."""
     best = best_candidates(connection, row, n)
     ranked = [candidate for candidate in best if candidate.chance is not None]
-    ids = [candidate.id for candidate in ranked]
-    answers = rung_answers(connection, row, ladder, ids)
-    imported = imported_answers(connection, ids)
     objective_names = [objective["property"] for objective in row.spec.get("objectives", ())]
-    errors = method_errors(connection, row, ladder)
     shown_cards = []
-    calibrations = calibrations_by_rung(ladder)
-    limits = row.limits
-    for rank, candidate in enumerate(ranked, start=1):
-        own_answers = answers.get(candidate.id, [])
-        from_files = imported.get(candidate.id, [])
-        pooled = pooled_by_rung(own_answers, calibrations, limits)
-        highest = with_deciding_measurements(row, at_highest_rung(pooled), from_files)
-        status_text, kind, contradicted = _standing(row, candidate, ladder, from_files)
-        first_series = islice(stored_series(artifacts, own_answers), MAX_SERIES)
+    for rank, story in enumerate(CandidateStories(connection, row, ladder).of(ranked), start=1):
+        candidate = story.candidate
+        status_text, kind, contradicted = _standing(story, ladder)
+        first_series = islice(stored_series(artifacts, story.answers), MAX_SERIES)
         shown_cards.append(
             Card(
                 rank,
@@ -131,13 +112,13 @@ def cards(
                 kind,
                 contradicted,
                 drawing=depicted(candidate),
-                geometry=_shown_geometry(artifacts, candidate, own_answers),
+                geometry=_shown_geometry(artifacts, candidate, story.answers),
                 series=[series_chart(stored) for stored in first_series],
-                headline=[highest[name] for name in objective_names if name in highest],
-                imported=all_values(from_files),
-                certainty=certainty(row, ladder, pooled, errors, candidate.charge, from_files),
+                headline=[story.values[name] for name in objective_names if name in story.values],
+                imported=all_values(story.imported),
+                certainty=story.certainty,
                 origin=origin_of(connection, candidate),
-                answers=[*own_answers, *from_files],
+                answers=[*story.answers, *story.imported],
             )
         )
     return shown_cards
@@ -164,13 +145,12 @@ def all_values(answers: Sequence[EvidenceAnswer]) -> list[MeasuredAt]:
     return pairs
 
 
-def _standing(
-    row: CampaignRow, candidate: RankedCandidate, ladder: Sequence[RungRow], imported: Sequence[EvidenceAnswer]
-) -> tuple[str, str, str | None]:
-    """Returns the fields status, kind and contradicted of `Card`. imported: imported values of the candidate."""
+def _standing(story: CandidateStory, ladder: Sequence[RungRow]) -> tuple[str, str, str | None]:
+    """Returns the fields status, kind and contradicted of `Card`."""
+    candidate = story.candidate
     words_of_status = status(candidate, ladder)
     kind = kind_of(candidate.standing, candidate.hit)
-    against = contradiction(row, candidate, candidate.hit, imported)
+    against = story.contradicted
     if against is None:
         return words_of_status, kind, None
     if candidate.hit:
@@ -276,19 +256,19 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
     ranked = best_candidates(connection, row, n)
     unordered_rows = []
     imported = []
-    errors = method_errors(connection, row, ladder)
+    stories = CandidateStories(connection, row, ladder)
     doubts = HitsInDoubt()
     n_contradicted_misses = 0
     columns = set[TableColumn]()
     for start in range(0, len(ranked), PAGE_ROWS):
-        page = _Page(connection, row, ladder, ranked[start : start + PAGE_ROWS])
+        page = _Page(row, ladder, stories.of(ranked[start : start + PAGE_ROWS]))
         columns.update(page.columns)
         imported += page.imported_values()
-        page.count_doubts(errors, doubts)
-        for rank, candidate in enumerate(page.ranked, start=start + 1):
-            first_cells, value_cells, is_contradicted = page.row(rank, candidate)
+        page.count_doubts(doubts)
+        for rank, story in enumerate(page.stories, start=start + 1):
+            first_cells, value_cells, is_contradicted = page.row(rank, story)
             unordered_rows.append((first_cells, value_cells))
-            if is_contradicted and not candidate.hit:
+            if is_contradicted and not story.candidate.hit:
                 n_contradicted_misses += 1
     ordered_columns = _ordered(row, ladder, columns)
     rows = []
@@ -304,24 +284,19 @@ def table(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], n
 class _Page:
     """Some rows of the table, with the evidence of their candidates."""
 
-    def __init__(
-        self, connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ranked: Sequence[RankedCandidate]
-    ) -> None:
-        self.ranked = ranked
-        self._row = row
+    def __init__(self, row: CampaignRow, ladder: Sequence[RungRow], stories: Sequence[CandidateStory]) -> None:
+        self.stories = stories
         self._ladder = ladder
-        ids = [candidate.id for candidate in ranked]
-        calibrations = calibrations_by_rung(ladder)
-        self._imported = imported_answers(connection, ids)
-        answers = rung_answers(connection, row, ladder, ids)
-        self._answers = {id_: pooled_by_rung(own, calibrations, row.limits) for id_, own in answers.items()}
         self._wanted = properties_of_spec(row.spec)
-        self._pooled_imported = {id_: pooled_by_rung(own, {}, row.limits) for id_, own in self._imported.items()}
+        self._pooled_imported = {
+            story.candidate.id: pooled_by_rung(story.imported, {}, row.limits) for story in stories
+        }
 
     @property
     def columns(self) -> set[TableColumn]:
         """The columns in which a candidate of these rows has a value."""
-        answers = chain.from_iterable((*self._pooled_imported.values(), *self._answers.values()))
+        of_rungs = [story.pooled for story in self.stories]
+        answers = chain.from_iterable((*self._pooled_imported.values(), *of_rungs))
         shown_columns = set()
         for answer in answers:
             for measured in answer.measured:
@@ -330,20 +305,17 @@ class _Page:
                     shown_columns.add((answer.rung, measured.property, unit, measured.level.label))
         return shown_columns
 
-    def row(
-        self, rank: int, candidate: RankedCandidate
-    ) -> tuple[list[Any], Mapping[tuple[str, str, str], list[Any]], bool]:
+    def row(self, rank: int, story: CandidateStory) -> tuple[list[Any], Mapping[tuple[str, str, str], list[Any]], bool]:
         """Returns the first cells of a row, [value, text] by (rung, property, level), and whether an imported value
         contradicts the verdict."""
-        imported = self._pooled_imported.get(candidate.id, ())
-        answers = self._answers.get(candidate.id, ())
+        candidate = story.candidate
+        imported = self._pooled_imported[candidate.id]
         value_cells: dict[tuple[str, str, str], list[Any]] = {}
-        for answer, measured in all_values([*imported, *answers]):
+        for answer, measured in all_values([*imported, *story.pooled]):
             if measured.property in self._wanted:
                 column = (answer.rung, measured.property, measured.level.label)
                 value_cells[column] = [measured.quantity.value, value(measured, unit=False)]
-        own_imported = self._imported.get(candidate.id, ())
-        status_text, kind, contradicted = _standing(self._row, candidate, self._ladder, own_imported)
+        status_text, kind, contradicted = _standing(story, self._ladder)
         p_hit = None if candidate.p_hit is None else [candidate.p_hit, percent_of(candidate.p_hit)]
         first_cells = [
             rank, candidate.text, status_text, kind, candidate.expected_utility, p_hit, candidate.in_seeds,
@@ -351,18 +323,15 @@ class _Page:
         ]  # fmt: skip
         return first_cells, value_cells, contradicted is not None
 
-    def count_doubts(self, errors: MethodErrors, doubts: HitsInDoubt) -> None:
+    def count_doubts(self, doubts: HitsInDoubt) -> None:
         """Counts the hits of these rows in `doubts`."""
-        for candidate in self.ranked:
-            if candidate.hit:
-                answers = self._answers.get(candidate.id, ())
-                imported = self._imported.get(candidate.id, ())
-                doubts.add(certainty(self._row, self._ladder, answers, errors, candidate.charge, imported))
+        for story in self.stories:
+            if story.candidate.hit:
+                doubts.add(story.certainty)
 
     def imported_values(self) -> list[tuple[RankedCandidate, list[MeasuredAt]]]:
         """Returns the candidates that have imported values, with these values."""
-        with_values = [candidate for candidate in self.ranked if candidate.id in self._imported]
-        return [(candidate, all_values(self._imported[candidate.id])) for candidate in with_values]
+        return [(story.candidate, all_values(story.imported)) for story in self.stories if story.imported]
 
 
 def _drawings(ranked: Sequence[RankedCandidate]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError
-from sciagent.report.parts.margins_and_method_errors import certainty, contradiction, method_errors
+from sciagent.report.parts.candidate_stories import CandidateStories
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import ArtifactStore
@@ -35,12 +35,10 @@ from sciagent.store.views import report_queries
 from sciagent.store.views.report_candidates import (
     EvidenceAnswer,
     RankedCandidate,
-    calibrations_by_rung,
     candidate_pages,
     imported_answers,
     is_of_rung,
     pooled_by_rung,
-    rung_answers,
 )
 
 PAGE_ROWS = 500  # rows that are read together
@@ -144,33 +142,27 @@ def entries(
     rung_labels = {rung.position: rung.name for rung in ladder}
     column_names = {(column.rung, column.property, column.level): column.name for column in wanted}
     fields = name_fields(connection, row.id)
-    fits = calibrations_by_rung(ladder)
-    errors = method_errors(connection, row, ladder)
+    stories = CandidateStories(connection, row, ladder)
     for page in candidate_pages(connection, row, PAGE_ROWS, hits, last):
-        ids = [candidate.id for candidate in page]
-        answers = rung_answers(connection, row, ladder, ids)
-        imported = imported_answers(connection, ids, row.units)
-        for candidate in page:
-            from_files = (answer._replace(rung=IMPORTED) for answer in imported.get(candidate.id, ()))
-            all_answers = [*answers.get(candidate.id, ()), *from_files]
+        imported = imported_answers(connection, [candidate.id for candidate in page], row.units)
+        for story in stories.of(page):
+            candidate = story.candidate
+            from_files = [answer._replace(rung=IMPORTED) for answer in imported.get(candidate.id, ())]
             values = {}
-            pooled = pooled_by_rung(all_answers, fits, {})
-            for answer in pooled:
+            for answer in (*story.pooled, *pooled_by_rung(from_files, {}, {})):
                 for measured in answer.measured:
                     source = (answer.rung, measured.property, measured.level.label)
                     if source in column_names:
                         values[answer.rung, column_names[source]] = measured
-            from_rungs = [answer for answer in pooled if answer.rung != IMPORTED]
-            own_imported = imported.get(candidate.id, ())
-            certain = certainty(row, ladder, from_rungs, errors, candidate.charge, own_imported)
             # `smiles`, `rung`, `contradicted` and `p_limits` are no attributes of a candidate
             fixed = {name: getattr(candidate, name, None) for name in FIXED_COLUMNS}
             fixed["smiles"] = smiles_of(candidate.kind, candidate.text)
             fixed["rung"] = rung_labels.get(candidate.position)
-            fixed["contradicted"] = contradiction(row, candidate, candidate.hit, own_imported)
-            fixed["p_limits"] = certain.p_limits
-            margins = {margin.property: margin for margin in certain.margins}
-            yield Entry(candidate, all_answers, values, name_cells(candidate.names, fields), fixed, margins)
+            fixed["contradicted"] = story.contradicted
+            fixed["p_limits"] = story.certainty.p_limits
+            margins = {margin.property: margin for margin in story.certainty.margins}
+            answers = [*story.answers, *from_files]
+            yield Entry(candidate, answers, values, name_cells(candidate.names, fields), fixed, margins)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """How certain values are: their distances from the limits of the objectives (`certainty`), with the error of the method
-(`method_errors`), and measurements that contradict a verdict (`contradiction`).
+(`method_errors`).
 
 The error of a rung's method comes from imported measurements of candidates that the rung has answered, if there are
 enough, and from the benchmark that the rung's verifier declares for this property and level. Neutral molecules and ions
@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
@@ -28,22 +28,13 @@ from sciagent.domain.answers.candidate_and_value_answers import (
 )
 from sciagent.domain.derived_properties import evaluated_in_unit, propagated_error, read_formula
 from sciagent.domain.display_units import chosen_unit_of
-from sciagent.domain.evidence_keys_and_pooled_replicates import (
-    Measured,
-    at_highest_rung,
-    file_of,
-    pooled,
-    pooled_measured,
-)
-from sciagent.domain.objectives import Window
-from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung, pooled
 from sciagent.domain.properties_and_levels import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, from_canonical, spread_in_canonical_unit, to_canonical
 from sciagent.domain.rung_calibration_on_measurements import Fit, Fits
 from sciagent.domain.worth import EXACT, KnownError, LimitedValue, p_limits
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.report.parts.rung_and_judge_agreement import MIN_PAIRS, PROPERTIES_ON_METHOD_SCALE
-from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import progress_and_comparisons
 from sciagent.store.views.report_candidates import MEASURED_LABEL, EvidenceAnswer, MeasuredAt, deciding_measurements
@@ -456,104 +447,3 @@ def _is_falling(prop: Property, unit: str) -> bool:
     """Returns whether values in this unit fall as those in the canonical unit rise, as wavelengths of energies do."""
     conversion = prop.conversion(unit)
     return conversion is not None and conversion.is_falling
-
-
-SIDE_WORDS = {Reason.BELOW_WINDOW: "below", Reason.ABOVE_WINDOW: "above"}
-
-
-class Judged(Protocol):
-    """A candidate with its verdict, as columns of the table campaign_candidate."""
-
-    @property
-    def position(self) -> int:
-        """Position of the rung that gave the verdict."""
-
-    @property
-    def reason(self) -> str | None:
-        """Reason of the verdict."""
-
-    @property
-    def detail(self) -> str | None:
-        """The verdict in words, with the property and its value."""
-
-
-def contradiction(row: CampaignRow, candidate: Judged, hit: bool, imported: Sequence[EvidenceAnswer]) -> str | None:
-    """Returns a sentence on the imported values that contradict the verdict on a candidate; None if none does.
-
-    hit: whether the candidate is a hit. imported: of this candidate. Replicates of one level are pooled first.
-
-    A value contradicts a hit if it lies outside the limits of an objective by more than its standard uncertainty; an
-    unknown uncertainty counts as 0. A value contradicts a miss if it lies inside the limits that the candidate missed.
-    A computed value (its level has a basis or a geometry) of an energy whose scale depends on the method contradicts
-    nothing.
-    """
-    limits = _limits(row) if hit else _missed_limits(row, candidate)
-    where_it_lies = _outside if hit else _inside
-    texts = []
-    for measured in pooled_measured(answer.measured for answer in imported):
-        if measured.property not in limits or _is_of_another_scale(measured):
-            continue
-        quantity = to_canonical(measured.quantity, properties()[measured.property])
-        where = where_it_lies(quantity, limits[measured.property])
-        if where is not None:
-            files = [file_of(answer.source) for answer in imported if _holds(answer, measured)]
-            each_file_once = ", ".join(dict.fromkeys(files))
-            origin = f"{each_file_once}, {measured.level.label}"
-            value = stated_value(measured)
-            texts.append(f"{measured.property} = {value} ({origin}) lies {where}")
-    return "; ".join(texts) or None
-
-
-def _limits(row: CampaignRow) -> dict[str, Window]:
-    """Returns the limits of the objectives, by property, in canonical units."""
-    return {o["property"]: Window(*o["accept"]) for o in row.spec.get("objectives", ()) if o["accept"]}
-
-
-def _missed_limits(row: CampaignRow, candidate: Judged) -> dict[str, Window]:
-    """Returns {property: the limits that a candidate missed}, from the objective, or without one from the gate.
-
-    Returns an empty mapping for a candidate that missed none.
-    """
-    missed = missed_property(candidate.reason, candidate.detail)
-    if not missed:
-        return {}
-    limits = _limits(row)
-    if missed in limits:
-        return {missed: limits[missed]}
-    gate = row.spec["ladder"][candidate.position]["gate"].get(missed)
-    return {} if gate is None else {missed: Window(*gate)}
-
-
-def _is_of_another_scale(measured: Measured) -> bool:
-    """Returns whether a value is a computed energy whose zero and scale depend on the method."""
-    return measured.property in PROPERTIES_ON_METHOD_SCALE and bool(measured.level.basis or measured.level.geometry)
-
-
-def _outside(quantity: Quantity, window: Window) -> str | None:
-    """Returns on which side the value lies outside the window by more than its uncertainty; None if it does not."""
-    reason = window.misses(quantity)
-    side = None if reason is None else SIDE_WORDS.get(reason)
-    is_far = window.distance(quantity.value) > (quantity.uncertainty or 0.0)
-    return f"{side} the limit of the objective" if side is not None and is_far else None
-
-
-def _inside(quantity: Quantity, window: Window) -> str | None:
-    """Returns words if the value lies inside the window; None if it lies outside, or if the value is only a bound and
-    may lie on either side."""
-    return "inside the limits that were missed" if window.misses(quantity) is None else None
-
-
-def stated_value(measured: Measured) -> str:
-    """Returns the value as it was typed, with its standard uncertainty if that is known."""
-    quantity = measured.quantity
-    if quantity.as_typed is None:
-        return str(quantity)
-    if quantity.uncertainty is None:
-        return quantity.as_typed
-    return f"{quantity.as_typed} ± {quantity.uncertainty:g}"
-
-
-def _holds(answer: EvidenceAnswer, measured: Measured) -> bool:
-    """Returns whether an answer has a value of the same property at the same level."""
-    wanted = (measured.property, measured.level)
-    return any((value.property, value.level) == wanted for value in answer.measured)

@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.directive_verbs_and_steering_state import SteeringState, Verb, fold_directives
+from sciagent.domain.states_and_needs import SteeringState, Verb, fold_directives
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, note_and_take_watermarks
 from sciagent.store.database import tables as t

@@ -12,12 +12,11 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.core.record_results_and_place import Settling, settle, settle_again
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.states_and_needs import Standing, Verb
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.store.campaign_state import candidate_standings, directives
 from sciagent.store.database.ledger import Ledger

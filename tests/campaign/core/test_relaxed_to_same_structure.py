@@ -18,12 +18,11 @@ from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.states_and_needs import Standing, Verb
 from sciagent.errors import UsageError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.rewards.candidate_states_lots_and_episode_starts import states

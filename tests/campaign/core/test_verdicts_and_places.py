@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sciagent.campaign.core.verdicts_and_places import Answer, Place, RungTerms, judge, ladder_rules, place
-from sciagent.domain.directive_verbs_and_steering_state import SteeringState
 from sciagent.domain.evidence_keys_and_pooled_replicates import Finding, Measured
 from sciagent.domain.objectives import Direction, Objective, Window, decisive
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.rung_positions_and_tiers import Position
-from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.states_and_needs import Standing, SteeringState
 from sciagent.domain.worth import UNKNOWN_DESIRABILITY, Basis, LineToDecidingRung
 from sciagent.store.campaign_state.same_structures import Likeness
 from tests.support.rows import gap

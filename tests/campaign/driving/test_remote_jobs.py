@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.directive_verbs_and_steering_state import Verb
+from sciagent.domain.states_and_needs import Verb
 from sciagent.store.campaign_state import directives
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger

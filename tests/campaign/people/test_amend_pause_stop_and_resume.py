@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sciagent.campaign.core.create_and_open import create_or_open, open_stored
 from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import amend_pause_stop_and_resume
-from sciagent.domain.directive_verbs_and_steering_state import Verb
+from sciagent.domain.states_and_needs import Verb
 from sciagent.errors import SpecError, UsageError
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow

@@ -18,9 +18,8 @@ from sciagent.campaign.people import amend_pause_stop_and_resume, hold_release_v
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.campaign.people.verify_calculate_and_add import add
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
-from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.proposer_interfaces import ProposalIn
-from sciagent.domain.states_and_needs import CampaignState, JobState, Standing
+from sciagent.domain.states_and_needs import CampaignState, JobState, Standing, Verb
 from sciagent.errors import UsageError
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns, candidate_standings, directives

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.directive_verbs_and_steering_state import Verb
+from sciagent.domain.states_and_needs import Verb
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns, directives, note_and_take_watermarks
 from sciagent.store.database import tables as t

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from sciagent.domain.directive_verbs_and_steering_state import Verb
 from sciagent.domain.policy_identity import PolicyIdentity
 from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
+from sciagent.domain.states_and_needs import Verb
 from sciagent.store.campaign_state import (
     campaigns,
     directives,

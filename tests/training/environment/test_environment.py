@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sciagent.domain.directive_verbs_and_steering_state import Verb
+from sciagent.domain.states_and_needs import Verb
 from sciagent.errors import EpisodeError, StaleLeaseError
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec

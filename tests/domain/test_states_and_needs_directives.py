@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sciagent.domain.directive_verbs_and_steering_state import NOWHERE, SteeringState, fold_directives
+from sciagent.domain.states_and_needs import NOWHERE, SteeringState, fold_directives
 
 
 def said(*verbs: str | tuple[str, int]) -> SteeringState:
