@@ -170,12 +170,14 @@ def _typed_digits(as_typed: str | None, value: float) -> str:
 
 
 def _to_places_of(digits: str, uncertainty: float) -> str:
-    """Returns the uncertainty to the decimal places of a typed number, with at least one significant digit."""
+    """Returns the uncertainty to the decimal places of a typed number, with two significant digits if that would change
+    it by more than a twentieth."""
     has_exponent = not digits.lstrip("+-").replace(".", "", 1).isdigit()
     _, _, decimals = digits.partition(".")
     places = 0 if has_exponent else len(decimals)
     text = f"{uncertainty:.{places}f}"
-    return text if float(text) else f"{uncertainty:.1g}"
+    is_close = abs(float(text) - uncertainty) <= uncertainty / 20
+    return text if is_close else f"{uncertainty:.2g}"
 
 
 def to_canonical(quantity: Quantity, prop: Property) -> Quantity:

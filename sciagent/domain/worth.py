@@ -156,13 +156,13 @@ class Worth:
     def __str__(self) -> str:
         """Returns words such as `P(hit) 31 %, expected utility 0.62`; see `WORTH_PATTERN`."""
         if self.p_hit == 1 or self.chance == HIT:
-            return f"hit, utility {self.expected_utility:.2f}"
-        expected = f"expected utility {self.expected_utility:.2f}"
+            return f"hit, utility {_utility_text(self.expected_utility)}"
+        expected = f"expected utility {_utility_text(self.expected_utility)}"
         if self.p_hit is None:
             return f"P(hit) unknown, {expected}" if self.chance == LEAST else expected
         if self.chance == MISS:
             return f"no hit, {expected}"
-        return f"P(hit) {self.chance} %, {expected}"
+        return f"P(hit) {percent_of(self.p_hit)}, {expected}"
 
     @property
     def columns(self) -> Mapping[str, object]:
@@ -178,7 +178,7 @@ class Worth:
         return cls(**{**fields, "basis": Basis(fields["basis"])})
 
 
-WORTH_PATTERN = r"(?:hit, |no hit, |P\(hit\) (?:\d+ %|unknown), )?(?:expected )?utility \d\.\d\d"
+WORTH_PATTERN = r"(?:hit, |no hit, |P\(hit\) (?:(?:[<>] )?\d+ %|unknown), )?(?:expected )?utility \d\.\d\d"
 """Regular expression that matches the words of a worth."""
 NO_COLUMNS: Mapping[str, object] = dict.fromkeys(Worth.__dataclass_fields__)
 """Column values of a candidate without a worth."""
@@ -222,12 +222,28 @@ def chance_of(p_hit: float | None) -> int:
         return LEAST
     if p_hit == 0:
         return MISS
-    return min(MOST, max(LEAST, math.ceil(100 * p_hit)))
+    return min(MOST, max(LEAST, _nearest_percent(p_hit)))
 
 
-def percent_of(p_hit: float) -> str:
-    """Returns a probability to be a hit in words such as `31 %`; 0 % and 100 % only if that is decided."""
-    return f"{HIT if p_hit == 1 else chance_of(p_hit)} %"
+def _nearest_percent(p: float) -> int:
+    """Returns a probability in whole percent; a half is rounded up."""
+    return math.floor(100 * p + 0.5)
+
+
+def percent_of(p: float) -> str:
+    """Returns a probability in words such as `31 %`, `< 1 %` or `> 99 %`; 0 % and 100 % only if that is decided."""
+    percent = _nearest_percent(p)
+    if percent == MISS and p > 0:
+        return f"< {LEAST} %"
+    if percent == HIT and p < 1:
+        return f"> {MOST} %"
+    return f"{percent} %"
+
+
+def _utility_text(utility: float) -> str:
+    """Returns a utility with two digits; 1.00 only if it is 1."""
+    text = f"{utility:.2f}"
+    return "0.99" if text == "1.00" and utility < 1 else text
 
 
 def _p_hit(objectives: Sequence[Objective], beliefs: Sequence[Belief]) -> float | None:

@@ -55,7 +55,7 @@ def compare(connection: Connection, left: CampaignRow, right: CampaignRow) -> Co
         rungs=tuple(_rung_pairs(first, second)),
         overlap=shared_candidates(connection, left, right),
         values=tuple(_values(connection, first, second)),
-        hits_against_cost=tuple(_hits_against_cost(first.steps, second.steps)),
+        hits_against_cost=tuple(_hits_against_cost(first, second)),
         cost_of_first_hit=(_cost_of_first_hit(first.steps), _cost_of_first_hit(second.steps)),
         same_objectives=left.spec["objectives"] == right.spec["objectives"],
     )
@@ -132,15 +132,18 @@ def _measured(connection: Connection, side: _Side, name: str, units: Units) -> t
     return side.terminal, ()
 
 
-def _hits_against_cost(first: Sequence[ProgressStep], second: Sequence[ProgressStep]) -> list[HitsAtCost]:
-    """Returns the hits of both campaigns at equal cost, up to the total of the cheaper one; last, their final hits."""
-    least = min(first[-1].core_seconds, second[-1].core_seconds)
+def _hits_against_cost(first: _Side, second: _Side) -> list[HitsAtCost]:
+    """Returns the hits of both campaigns at equal cost, up to the total of the cheaper one.
+
+    The last entry has all hits of both, also those that measured values decided, which cost nothing.
+    """
+    least = min(first.steps[-1].core_seconds, second.steps[-1].core_seconds)
     marks = [least * share for share in COST_SHARES if least > 0]
     hits_at_marks = []
     for mark in marks:
-        hits = (_hits_at(first, mark), _hits_at(second, mark))
+        hits = (_hits_at(first.steps, mark), _hits_at(second.steps, mark))
         hits_at_marks.append(HitsAtCost(core_seconds=round(mark, 3), hits=hits))
-    return [*hits_at_marks, HitsAtCost(core_seconds=None, hits=(first[-1].hits, second[-1].hits))]
+    return [*hits_at_marks, HitsAtCost(core_seconds=None, hits=(first.counts.hits, second.counts.hits))]
 
 
 def _hits_at(steps: Sequence[ProgressStep], cost: float) -> int:

@@ -162,7 +162,7 @@ def test_the_chance_within_the_limits_has_a_column() -> None:
     table = BestTable.of(rows, ["gap"], "The best")
     assert [table.plain(row)["P(limits)"] for row in table] == [0.583, None, None]
     shown = text_of(table.table())
-    assert "P(limits)" in shown and "59 %" in shown and "unknown" in shown
+    assert "P(limits)" in shown and "58 %" in shown and "unknown" in shown
     assert best_record(rows[0])["p_limits"] == 0.583
 
 

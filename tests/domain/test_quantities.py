@@ -173,3 +173,9 @@ def test_a_value_of_several_isomers_names_all() -> None:
 )
 def test_the_digits_tell_a_value_from_a_limit(quantity: Quantity, text: str) -> None:
     assert str(quantity) == text
+
+
+def test_a_typed_uncertainty_is_not_widened_by_rounding() -> None:
+    assert str(Quantity(3.3, "V", 0.05, as_typed="3.3")) == "3.3 ± 0.05 V"
+    assert str(Quantity(3.3, "V", 0.15, as_typed="3.3")) == "3.3 ± 0.15 V"
+    assert str(Quantity(-5.1, "kcal/mol", 0.2, as_typed="-5.10")) == "-5.10 ± 0.20 kcal/mol"

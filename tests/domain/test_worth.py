@@ -25,6 +25,7 @@ from sciagent.domain.worth import (
     answered,
     estimated,
     p_limits,
+    percent_of,
     worth_of,
 )
 from sciagent.scheduling.aims_and_payoff import Graded, Hits, utility_payoff
@@ -59,7 +60,7 @@ def test_the_chance_is_that_of_a_normal(mean: float, sd: float) -> None:
     worth = of((GAP,), Belief(Basis.LINE, mean, sd))
     expected = float(norm.cdf(3.0, mean, sd) - norm.cdf(2.0, mean, sd))
     assert worth.p_hit == pytest.approx(expected, abs=1e-9)
-    assert worth.chance == (0 if worth.p_hit == 0 else min(99, max(1, math.ceil(100 * worth.p_hit))))
+    assert worth.chance == (0 if worth.p_hit == 0 else min(99, max(1, math.floor(100 * worth.p_hit + 0.5))))
 
 
 @given(st.floats(0, 6), st.floats(0.05, 2), st.floats(0, 8), st.floats(0.05, 2))
@@ -172,3 +173,11 @@ def test_the_pooled_spread_is_the_scale_of_the_posterior_of_a_variance() -> None
     assert pooled.spread**2 * 22 / (22 - 2) == pytest.approx(mean, rel=1e-3), "mean of scaled inverse chi-squared"
     assert (pooled.bias, pooled.n) == (0.2, 12)
     assert own.pooled_with(KnownError(0.0, 1.6, 3)).spread < pooled.spread, "a small benchmark counts less"
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [(0.0, "0 %"), (5e-5, "< 1 %"), (0.2608, "26 %"), (0.814, "81 %"), (0.9986, "> 99 %"), (1.0, "100 %")],
+)
+def test_a_percentage_is_rounded_to_the_nearest_and_is_certain_only_if_it_is(p: float, text: str) -> None:
+    assert percent_of(p) == text

@@ -30,7 +30,9 @@ def test_a_campaign_runs_on_workers_that_find_its_jobs_in_the_ledger(ledger: Led
     with ledger.read() as connection:
         spent = campaign_counts_and_remarks.spent(connection, built.row.id)["core_seconds"]
         found = connection.execute(sa.select(t.attempt.c.owner, t.attempt.c.cost, t.attempt.c.job_id)).all()
-        assert spent == pytest.approx(sum(cost.get("core_seconds", 0.0) for _, cost, _ in found))
+        by_script = connection.execute(sa.select(t.spend.c.amount).where(t.spend.c.rung_id.is_(None))).scalars()
+        by_jobs = sum(cost.get("core_seconds", 0.0) for _, cost, _ in found)
+        assert spent == pytest.approx(by_jobs + sum(by_script))
         assert {owner.split("/")[0] for owner, _, job_id in found if job_id} == {"here"}
         assert workers_and_capacity.alive(connection) == []
         n_seen = connection.execute(sa.select(sa.func.count()).select_from(t.cost_observation)).scalar_one()

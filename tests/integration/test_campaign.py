@@ -43,7 +43,8 @@ def test_status_tells_what_scripts_rely_on(finished: Path) -> None:
     assert (xtb["done"], xtb["passed"]) == (4, 4)
     assert dft["done"] == 3
     assert status["state"] == "budget_spent"
-    assert status["spent"]["core_seconds"] == pytest.approx(sum(r["core_seconds"] for r in status["rungs"]), abs=0.01)
+    by_rungs = sum(rung["core_seconds"] for rung in status["rungs"])
+    assert by_rungs < status["spent"]["core_seconds"] < by_rungs + 1, "the script that proposes is booked, too"
     assert status["hits"] == status["hits_by_tier"]["high_fidelity"] >= 1
 
 

@@ -116,7 +116,10 @@ def test_derived_properties_are_judged_recorded_and_shown_like_any_other(folder:
         chi = -values["homo"][0] - gap[0] / 2 + 0.5
         assert values["electronegativity"] == (pytest.approx(chi), "eV")
         uncertainty = rows[smiles]["values"]["half_gap"]["uncertainty"]
-        assert uncertainty == pytest.approx(0.001 * 96.485332), "0.001 eV for each orbital, of one calculation"
+        if smiles == "CO":
+            assert uncertainty > 0.01 * 96.485332, "OH turns"
+        else:
+            assert uncertainty == pytest.approx(0.001 * 96.485332), "0.001 eV for each orbital, of one calculation"
         assert rows[smiles]["hit"] == (half[0] <= 400 and 5 <= chi <= 12)
     assert {rows["c1ccncc1"]["hit"], rows["C"]["hit"]} == {True, False}
     with Ledger(str(folder / "sciagent.db")).read() as connection:

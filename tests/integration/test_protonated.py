@@ -68,7 +68,9 @@ def test_states_keep_names_and_tell_their_origin(built: Built, tmp_path: Path) -
         found = {candidate.smiles: candidate for candidate in best(connection, row, 20)}
         notes = counts(connection, row).notes
     story = explain_named(built.ledger, "CC(=O)O", "blood")
-    names = {smiles: [text for texts in c.names.values() for text in texts] for smiles, c in found.items()}
+    names = {smiles: list(c.names["name"]) for smiles, c in found.items()}
+    [remark, none] = found["O=C([O-])c1ccccc1"].names["standardised"]
+    assert remark.startswith("sodium removed") and none == "n/a"
     assert names == {
         "CC(=O)[O-]": ["acetic acid"],
         "[NH3+]CC(=O)[O-]": ["glycine"],

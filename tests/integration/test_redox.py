@@ -10,6 +10,7 @@ from tests.docs.pages import campaigns
 from tests.support.campaigns import sciagent
 
 EV = 96.485332  # kJ/mol
+POTENTIAL = "adiabatic_oxidation_potential"
 
 
 def test_the_redox_campaign_of_the_page_gives_differences_of_free_energies(tmp_path: Path) -> None:
@@ -29,8 +30,9 @@ def test_the_redox_campaign_of_the_page_gives_differences_of_free_energies(tmp_p
             free[found["smiles"]][rung] = value
     for smiles, values in rows.items():
         oxidised, water, gas = (free[smiles][rung] for rung in ("cation", "water", "gas"))
-        assert values["potential"]["value"] == pytest.approx(oxidised - water - 4.8455 - 4.281, abs=1e-4)
+        assert values[POTENTIAL]["value"] == pytest.approx(oxidised - water - 4.8455 - 4.281, abs=1e-4)
         assert values["transfer_free_energy"]["value"] == pytest.approx((water - gas) * EV, abs=0.01)
-    assert rows["O"]["potential"]["value"] > rows["Nc1ccccc1"]["potential"]["value"] + 1, (
-        "aniline is oxidised, water not"
-    )
+    assert (
+        rows["O"]["adiabatic_oxidation_potential"]["value"]
+        > rows["Nc1ccccc1"]["adiabatic_oxidation_potential"]["value"] + 1
+    ), "aniline is oxidised, water not"

@@ -31,7 +31,7 @@ Figures = tuple[int, float, float, float]
 def _row(
     prop: Property, method: str, figures: Figures, unit: str, chemistry: str, source: str,
     basis: str = "", phase: str = "gas", reference: str = "experiment",
-    charge: Literal["neutral", "ion", "any"] = "any",
+    charge: Literal["neutral", "ion", "any"] = "neutral",
 ) -> MethodError:  # fmt: skip
     """Returns a row of the table. chemistry: the molecules of the benchmark. source: file in FOLDER and entry."""
     n, mean_error, mean_absolute_error, root_mean_square = figures
@@ -55,7 +55,7 @@ def _row(
 def _hydration(method: str, figures: Figures) -> MethodError:
     """Returns the row of hydration free energies by a method such as `GFN1-xTB+ALPB`."""
     entry = f"xtb_solvation.json: summary of more of FreeSolv: {method.replace('+', ' ')}"
-    return _row(SOLVATION_ENERGY, method, figures, "kcal/mol", FREESOLV, entry, phase="water", charge="neutral")
+    return _row(SOLVATION_ENERGY, method, figures, "kcal/mol", FREESOLV, entry, phase="water")
 
 
 XTB_SINGLEPOINT = (

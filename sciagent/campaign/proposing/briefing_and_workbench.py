@@ -151,14 +151,20 @@ def _best_lines(connection: Connection, built: Built, part: CandidatePart) -> li
 
 
 def measured_lines(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> dict[int, list[str]]:
-    """Returns, by candidate id, one line per paid or terminal rung with its values of the objectives' properties."""
+    """Returns, by candidate id, one line per paid or terminal rung with its values of the objectives' properties.
+
+    What another campaign has computed is left out until the candidate is placed by it here, as its worth is.
+    """
     lines: dict[int, list[str]] = {id_: [] for id_ in candidate_ids}
+    depths = candidate_standings.depths(connection, built.row.id, candidate_ids)
     for rung in built.rungs:
         if rung.is_fast and not rung.rules.is_terminal:
             continue
         derived = [prop.settings_hash for prop in rung.spec.derived]
         known = pooled_replicates.pooled_answers(connection, candidate_ids, rung.verifier.computation, derived)
         for id_, row in known.items():
+            if depths.get(id_, -1) < rung.rules.position:
+                continue
             lines[id_].append(values_line(built, rung, row.measured, row.outcome))
     return lines
 

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import Standing
-from sciagent.domain.worth import SURE_PERCENT, chance_of, percent_of
+from sciagent.domain.worth import SURE_PERCENT, percent_of
 from sciagent.report.parts.candidate_stories import CandidateStories, CandidateStory
 from sciagent.report.parts.export_rows import geometry
 from sciagent.report.parts.margins_and_method_errors import Certainty
@@ -209,7 +209,7 @@ class HitsInDoubt:
         if certain.p_limits is None:
             self.unknown += 1
             self.unknown_near += bool(near)
-        elif chance_of(certain.p_limits) < SURE_PERCENT:
+        elif 100 * certain.p_limits < SURE_PERCENT:
             self.by_method += 1
             self.by_method_near += bool(near)
 

@@ -92,6 +92,14 @@ def get(connection: Connection, campaign_id: int, candidate_id: int) -> Any:
     return connection.execute(query).mappings().one_or_none()
 
 
+def depths(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> dict[int, int]:
+    """Returns {candidate id: position of the highest rung that has answered in the campaign; -1 without one}."""
+    query = sa.select(_CC.candidate_id, _CC.depth).where(
+        _CC.campaign_id == campaign_id, among(connection, _CC.candidate_id, candidate_ids)
+    )
+    return {id_: depth for id_, depth in connection.execute(query)}
+
+
 def dropped_with_error(connection: Connection, campaign_id: int, position: int, limit: int) -> list[int]:
     """Returns ids of at most `limit` candidates that an error at the rung at this position has dropped."""
     query = sa.select(_CC.candidate_id).where(

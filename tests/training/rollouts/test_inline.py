@@ -188,7 +188,7 @@ def test_a_timeout_and_a_crash_of_one_candidate_do_not_stop_the_step(ledger: Led
         runner.step(groups)
     said = [turns[0]["turn"][3][0]["content"] for turns in episodes(built).values()]
     assert "dropped; moody: not measured; wall_limit: more than 0.5 s" in said[0]
-    assert "dropped; moody: not measured; signal: signal 9 (SIGKILL)" in said[1]
+    assert "dropped; moody: not measured; kills_workers: 5 processes were lost with it" in said[1]
     assert all("settled; hit, utility 1.00; moody: heavy_atoms 3" in text for text in said[2:])
     published = show(built.ledger, publish(built.ledger, built.row.name, TOKENS).version).episodes
     assert [episode.outcome is None for episode in published] == [True, True, False, False], "None is never 0"
