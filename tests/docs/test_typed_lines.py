@@ -102,7 +102,7 @@ def tutorial(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("calc xtb.solvation", "-5.00 0.02 GFN1-xTB+ALPB(water)//GFN2-xTB//ETKDGv3x10"),
+        ("calc xtb.solvation", "-5.0 0.2 GFN1-xTB+ALPB(water)//GFN2-xTB//ETKDGv3x10"),
         ("verifiers xtb.solvation", "mean absolute 1.15 kcal/mol"),
         ("explain acetone", "(above_window)"),
         ("import", "16 rows: 13 recorded, 0 known already, 0 left out, 3 empty cells"),
