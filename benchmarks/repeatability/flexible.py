@@ -252,7 +252,9 @@ def interval(coverages: Sequence[float]) -> tuple[float, float]:
     """Returns the central 95 % of the mean coverage over bootstrap samples of the molecules."""
     values = np.array(coverages)
     picks = np.random.default_rng(0).integers(0, len(values), size=(RESAMPLES, len(values)))
-    low, high = np.quantile(values[picks].mean(axis=1), [0.025, 0.975])
+    means = values[picks].mean(axis=1)
+    low = np.quantile(means, 0.025)
+    high = np.quantile(means, 0.975)
     return float(low), float(high)
 
 

@@ -85,7 +85,7 @@ class Sections:
     provenance: bool
     """Time and cost of each calculation, settings, versions, keys and files."""
     diagnostics: bool
-    """What a verifier states beside its values."""
+    """Whether the facts that a verifier states beside its values are shown."""
     scheduling: bool
     """Index, price, law and propensity of purchases."""
     all_values: bool

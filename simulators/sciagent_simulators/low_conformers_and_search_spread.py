@@ -61,7 +61,7 @@ RELAXED_ALIKE = 3 * SAME_ENERGY  # eV; two relaxations to the same minimum end w
 
 
 class SearchFreedom(Enum):
-    """What a conformer search of a molecule has to settle; the last that applies."""
+    """The choices that a conformer search makes in a molecule. Of the cases that apply, the last one counts."""
 
     RIGID = "no turning bonds"
     TURNING = "turning bonds or rings that flip, without OH, SH and NH"

@@ -125,16 +125,12 @@ def test_a_candidate_with_several_measured_values_takes_the_column_from_no_other
     assert [line.split(":")[0] for line in lines] == ["measured gap", "CO", "CO"]
 
 
+FIGURES = {"n": 19, "mean_error": 0.1, "chemistry": "dyes", "reference": "experiment", "source": "b.json", **UNSTATED}
+"""The figures of a benchmark, without its mean absolute error."""
+
+
 def test_clear_by_is_negative_for_a_value_outside_of_a_method_without_a_known_error() -> None:
-    figures = {
-        "n": 19,
-        "mean_error": 0.1,
-        "chemistry": "dyes",
-        "reference": "experiment",
-        "source": "b.json",
-        **UNSTATED,
-    }
-    known = EstimatedError.of(None, MethodFigures(mean_absolute_error=0.4, unit="eV", **figures))
+    known = EstimatedError.of(None, MethodFigures(mean_absolute_error=0.4, unit="eV", **FIGURES))
     more = {
         "rung": "dft",
         "unit": "eV",
@@ -178,15 +174,7 @@ def test_into_a_pipe_go_plain_numbers_with_their_digits_and_the_level() -> None:
     ("method", "said"), [(None, "the method's error is not known for ions"), (0.4, "mean absolute error 0.4 eV")]
 )
 def test_one_line_tells_how_sure_the_values_of_a_rung_are(method: float | None, said: str) -> None:
-    figures = {
-        "n": 19,
-        "mean_error": 0.1,
-        "chemistry": "dyes",
-        "reference": "experiment",
-        "source": "b.json",
-        **UNSTATED,
-    }
-    error = method and EstimatedError.of(None, MethodFigures(mean_absolute_error=method, unit="eV", **figures))
+    error = method and EstimatedError.of(None, MethodFigures(mean_absolute_error=method, unit="eV", **FIGURES))
     margin = LimitMargin(
         property="gap",
         rung="dft",

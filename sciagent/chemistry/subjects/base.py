@@ -50,7 +50,7 @@ class Words:
     files: str
     """Formats of files, in words: csv, smi or sdf."""
     repeats: str = "repeated runs"
-    """What differs between the runs of a calculation over which its ± is stated, such as "conformer searches"."""
+    """The ± of a value is stated over repeated runs; this names what they repeat, such as "conformer searches"."""
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,7 @@ class MethodFigures(AnswerModel):
 
 
 class EstimatedError(AnswerModel):
-    """What is known of the method's error of a value; computed minus true."""
+    """The error of the method behind a value, computed minus true, as far as it is known."""
 
     mean_error: float
     """Expected error, in `unit`."""

@@ -1,6 +1,6 @@
-"""What is known of candidates, as `best`, `explain`, the report and exports show it: values, certainty, contradictions.
+"""The stories of candidates, which `best`, `explain`, the report and exports show: values, certainty, contradictions.
 
-`CandidateStories` reads it from the ledger, for a page of candidates at a time.
+`CandidateStories` reads them from the ledger, for a page of candidates at a time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sciagent.store.views.report_candidates import (
 
 @dataclass(frozen=True)
 class CandidateStory:
-    """What is known of one candidate of a campaign."""
+    """The evidence on one candidate of a campaign, and what follows from it."""
 
     candidate: RankedCandidate
     answers: Sequence[EvidenceAnswer]

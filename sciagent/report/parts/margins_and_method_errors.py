@@ -122,11 +122,11 @@ class MethodErrors:
             quantity = to_canonical(part.quantity, properties()[part_property])
             rungs[name] = rung
             parts[name] = quantity
-            error, reason = self.of_value(rung, replace(part, quantity=quantity), charge, values)
-            if error is not None:
-                errors[name] = error
+            found = self.of_value(rung, replace(part, quantity=quantity), charge, values)
+            if found.error is not None:
+                errors[name] = found.error
             elif quantity.uncertainty != 0:  # 0: an exact descriptor of the structure, without an error
-                return None, f"{NOT_KNOWN} for {part_property}" if reason == NOT_KNOWN else reason
+                return None, f"{NOT_KNOWN} for {part_property}" if found.reason == NOT_KNOWN else found.reason
         result = evaluated_in_unit(formula, parts, stated["unit"])
         if result is None:
             return None, NOT_KNOWN

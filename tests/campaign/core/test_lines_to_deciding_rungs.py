@@ -1,4 +1,4 @@
-"""What rungs are run for, and the lines that lead from their values to those of the deciding rungs."""
+"""Each rung is run for some properties, and lines lead from its values to those of the deciding rungs."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_the_chance_of_true_values_within_the_limits_is_that_of_drawn_errors() -
 
 
 def test_the_interval_of_a_mean_absolute_error_covers_19_of_20() -> None:
-    """Of 4000 samples of 12 normal errors with the mean absolute error sqrt(2 / pi)."""
+    """The test draws 4000 samples of 12 normal errors, whose mean absolute error is sqrt(2 / pi)."""
     samples = np.abs(np.random.default_rng(2).normal(size=(4000, 12))).mean(axis=1)
     intervals = np.array([interval_of_mean_absolute_error(absolute, 12) for absolute in samples])
     is_covered = (intervals[:, 0] < math.sqrt(2 / math.pi)) & (math.sqrt(2 / math.pi) < intervals[:, 1])
