@@ -350,6 +350,9 @@ class Campaign:
         self.name = name
         self.amended: list[str] = []
         """Changes that this object made to a campaign of the ledger, as `path: old -> new`."""
+        self.kept: list[str] = []
+        """A sentence on each amended value that the campaign of the ledger kept, although this object was made with the
+        value of before."""
         self._store = store
         self._spec = spec
         self._source = source
@@ -372,6 +375,7 @@ class Campaign:
         if self._spec is not None and self._source is not None:
             self._entered = create_or_open(self._store, self._spec, self._source, person)
             self.amended = list(self._entered.amendments)
+            self.kept = list(self._entered.kept)
         else:  # opening the stored spec keeps the amendments of other processes
             self._entered = open_stored(self._store, self.name, person)
         self._spec = self._entered.built.spec
@@ -613,6 +617,7 @@ class Campaign:
                     notebook_html.heading(self.name), notebook_html.paragraph("not in a ledger yet", soft=True)
                 )
         paragraphs = [notebook_html.paragraph(f"amended: {line}") for line in self.amended]
+        paragraphs += [notebook_html.paragraph(line) for line in self.kept]
         amendments = notebook_html.box(*paragraphs) if paragraphs else ""
         return self.status()._repr_html_() + amendments
 

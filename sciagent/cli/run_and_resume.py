@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -124,6 +125,7 @@ def _submit(campaign: str, ledger: str | None, who: str, wait: bool, json: bool)
     for line in submitted.amended:
         say(f"amended: {line}")
     name = submitted.name
+    _say_kept(name, submitted.kept)
     hand_in(opened, name, who)
     with opened.read() as connection:
         driver = campaigns.driver_of(connection, campaigns.get(connection, name).id)
@@ -216,6 +218,7 @@ def _drive(
     entered = campaign.enter()
     for line in entered.amendments:
         say(f"amended: {line}")
+    _say_kept(campaign.name, entered.kept)
     for line in entered.grown:
         say(line)
     spec = entered.built.spec
@@ -233,6 +236,14 @@ def _drive(
     progress = Progress(campaign.ledger.store, name, quiet=is_quiet, leave=end_at_once)
     status = campaign.run(workers=workers, executor=executor, site=site, report=target, progress=progress)
     conclude(progress, campaign, status, target, json)
+
+
+def _say_kept(campaign: str, kept: Sequence[str]) -> None:
+    """Says which amended values a campaign keeps, and how to undo them. kept: a sentence on each."""
+    for line in kept:
+        say(line)
+    if kept:
+        say(f"to go back to the file: sciagent amend {campaign} --file FILE")
 
 
 def conclude(progress: Progress, campaign: Campaign, status: Status, report: Path | None, json: bool) -> None:

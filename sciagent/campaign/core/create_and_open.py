@@ -21,6 +21,7 @@ from sciagent.campaign.core.lines_to_deciding_rungs import deciding_positions
 from sciagent.campaign.core.product_libraries import unused_reactants
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.file.proposers import ScreenSpec
+from sciagent.campaign.file.spec_differences import Change, changes
 from sciagent.campaign.file.subject_and_safety import stated_column
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
@@ -51,6 +52,8 @@ class Entered:
     entry: EntryKind
     amendments: tuple[str, ...] = ()
     """Changes to the stored campaign, as `path: old -> new`."""
+    kept: tuple[str, ...] = ()
+    """A sentence on each amended value of the stored campaign for which the given spec has the value of before."""
     fits: LedgerFits | None = field(default=None, repr=False)
     """The calibrations, if entering it made them."""
 
@@ -182,19 +185,31 @@ def _for_people(
 
 
 def create_or_open(
-    ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str = "run with an amended file"
+    ledger: Ledger,
+    spec: CampaignSpec,
+    source: str,
+    who: str,
+    why: str = "run with an amended file",
+    may_undo: bool = False,
 ) -> Entered:
     """Creates the campaign, or opens the stored campaign of that name. who, why: for the log of amendments.
 
     Only the keys in `campaign_spec.AMENDABLE` may differ from the stored campaign; such changes are logged.
-    Raises UsageError with a diff of anything else.
+    may_undo: whether a value that an amendment has replaced is put back. Otherwise a spec that differs by such values
+    alone is taken for a copy from before the amendment, and the stored campaign is opened. Raises UsageError with a
+    diff of anything else.
     """
     entry = EntryKind.OPENED
     amendments: list[str] = []
+    kept: tuple[str, ...] = ()
     fits: LedgerFits | None = None
     with ledger.begin() as connection:
         row = campaigns.find(connection, spec.campaign)
-        spec = spec if row is None else as_begun(spec, source, row)
+        if row is not None:
+            spec = as_begun(spec, source, row)
+            if not may_undo and (kept := _kept_amendments(connection, row, spec)):
+                source = row.source
+                spec = as_begun(parse_spec(source, f"{row.name} (as stored)", spec.base), source, row)
         where = str(spec.base.resolve())
         stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": where, "source": source}
         check_derived(connection, spec)
@@ -224,7 +239,36 @@ def create_or_open(
             _retry_limited(connection, row, new)
             row = campaigns.get(connection, spec.campaign)
         ladder = _stored_rungs(connection, row, spec)
-    return Entered(Built(ledger, row, spec, ladder), entry, tuple(amendments), fits)
+    return Entered(Built(ledger, row, spec, ladder), entry, tuple(amendments), kept, fits)
+
+
+def _kept_amendments(connection: Connection, row: CampaignRow, given: CampaignSpec) -> tuple[str, ...]:
+    """Returns a sentence on each value of the given spec that an amendment of the stored campaign has replaced.
+
+    Empty if nothing of it would be undone, or if the spec is another campaign's. Raises UsageError if the given spec
+    would undo an amendment and changes something else, too: nobody can tell whether both are wanted.
+    """
+    if row.spec_hash == given.hash or row.identity_hash != given.identity_hash:
+        return ()
+    replaced = set[tuple[str, str]]()  # paths with the values that they had before an amendment
+    for path, old, new in campaigns.amended_values(connection, row.id):
+        replaced |= {(change.path, change.old) for change in changes({path: old}, {path: new})}
+    stored, stated = json.loads(json.dumps([row.spec, given.canonical()]))  # both with the types of JSON
+    undone = list[Change]()
+    further = list[Change]()
+    for change in changes(stored, stated):
+        is_undone = (change.path, change.new) in replaced
+        (undone if is_undone else further).append(change)
+    if undone and further:
+        lines = "\n  ".join(change.line for change in (*undone, *further))
+        raise UsageError(
+            f'the file would undo an amendment of "{row.name}" and change something else:\n  {lines}\n'
+            f"To take all of it: sciagent amend {row.name} --file FILE. To take a part, write the campaign's values "
+            "into the file first."
+        )
+    return tuple(
+        f"kept: {change.path} is {change.old} by an amendment; the file still says {change.new}" for change in undone
+    )
 
 
 def _require_campaign(connection: Connection, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Union
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Union
 
 from pydantic import Field
 
@@ -87,31 +87,51 @@ def stated_units(spec: Mapping[str, Any]) -> dict[str, str]:
     return units
 
 
-def differences(old: Any, new: Any, path: str = "") -> list[str]:
+class Change(NamedTuple):
+    """A value that differs between two specs."""
+
+    path: str
+    """The keys down to the value, such as `budget.rungs.dft`."""
+    old: str
+    """The old value in JSON, shortened if it is long."""
+    new: str
+    """The new value, likewise."""
+
+    @property
+    def line(self) -> str:
+        return f"{self.path}: {self.old} -> {self.new}"
+
+
+def differences(old: Any, new: Any) -> list[str]:
     """Returns one line `path: old -> new` per change. Rungs and objectives are matched by name; a change of their order
     is a line of its own."""
+    return [change.line for change in changes(old, new)]
+
+
+def changes(old: Any, new: Any, path: str = "") -> list[Change]:
+    """Returns the values that differ, as `differences` shows them. path: the keys down to `old` and `new`."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        return _differences_by_key(old, new, lambda key: f"{path}.{key}" if path else key)
+        return _changes_by_key(old, new, lambda key: f"{path}.{key}" if path else key)
     before = _by_name(old)
     after = _by_name(new)
     if before is None or after is None:
         is_same = old == new and type(old) is type(new)  # in Python, 1 equals True and 1.0
-        return [] if is_same else [f"{path}: {_show(old)} -> {_show(new)}"]
-    lines = _differences_by_key(before, after, lambda name: f"{path}[{name}]")
+        return [] if is_same else [Change(path, _show(old), _show(new))]
+    found = _changes_by_key(before, after, lambda name: f"{path}[{name}]")
     old_order = [name for name in before if name in after]
     new_order = [name for name in after if name in before]
     if old_order != new_order:
-        lines.append(f"{path}, order: {', '.join(before)} -> {', '.join(after)}")
-    return lines
+        found.append(Change(f"{path}, order", ", ".join(before), ", ".join(after)))
+    return found
 
 
-def _differences_by_key(old: Mapping[str, Any], new: Mapping[str, Any], path_of: Callable[[str], str]) -> list[str]:
-    """Returns the differences of two mappings, key by key. path_of: makes the path of a key."""
+def _changes_by_key(old: Mapping[str, Any], new: Mapping[str, Any], path_of: Callable[[str], str]) -> list[Change]:
+    """Returns the changes between two mappings, key by key. path_of: makes the path of a key."""
     keys = dict.fromkeys([*old, *new])  # each once, in order
-    lines = list[str]()
+    found = list[Change]()
     for key in keys:
-        lines.extend(differences(old.get(key, _ABSENT), new.get(key, _ABSENT), path_of(key)))
-    return lines
+        found.extend(changes(old.get(key, _ABSENT), new.get(key, _ABSENT), path_of(key)))
+    return found
 
 
 def _by_name(value: Any) -> Mapping[str, Any] | None:

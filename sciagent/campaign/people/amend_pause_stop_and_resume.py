@@ -128,7 +128,7 @@ def differences(row: CampaignRow, source: str, name: str, base: Path) -> tuple[C
 
 def amend(ledger: Ledger, spec: CampaignSpec, source: str, who: str, why: str, changes: Sequence[str]) -> None:
     """Stores the amended campaign and writes a directive; a running driver adopts it at its next step."""
-    create_or_open(ledger, spec, source, who, why)
+    create_or_open(ledger, spec, source, who, why, may_undo=True)
     with ledger.begin() as connection:
         row = campaigns.get(connection, spec.campaign)
         directives.write(connection, row.id, Verb.AMEND, who, why, payload={"changes": list(changes)})

@@ -243,6 +243,13 @@ def amend(
     connection.execute(sa.update(t.campaign).where(t.campaign.c.id == row.id).values(**values, updated_at=now))
 
 
+def amended_values(connection: Connection, campaign_id: int) -> list[tuple[str, Any, Any]]:
+    """The amendments of a campaign as (path, old value, new value), in order of time."""
+    a = t.campaign_amendment.c
+    query = sa.select(a.path, a.old, a.new).where(a.campaign_id == campaign_id).order_by(a.id)
+    return [(path, old, new) for path, old, new in connection.execute(query)]
+
+
 def set_state(connection: Connection, campaign_id: int, state: CampaignState, stop_reason: str | None = None) -> None:
     """Set the state. Raises ValueError for a transition that is not allowed."""
     old = connection.execute(sa.select(t.campaign.c.state).where(t.campaign.c.id == campaign_id)).scalar_one()

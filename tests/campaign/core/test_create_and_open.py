@@ -14,6 +14,7 @@ from sciagent.campaign.core import calibrate_to_imported_values, create_and_open
 from sciagent.campaign.core.create_and_open import Entered, EntryKind, create_or_open, open_stored
 from sciagent.campaign.file import campaign_spec
 from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.campaign.people.amend_pause_stop_and_resume import amend, amended_source
 from sciagent.campaign.people.import_values import import_file
 from sciagent.campaign.people.verify_calculate_and_add import add, proposals_of_file, verify_one
 from sciagent.domain.display_units import Column
@@ -54,6 +55,31 @@ def test_it_is_created_opened_or_amended_and_reactants_that_cannot_react_are_nam
     assert (richer.entry, richer.amendments) == (EntryKind.AMENDED, ("budget.proposals: 4 -> 5",))
     assert richer.built.row.id == first.built.row.id
     assert open_stored(ledger, "amides", "ann").entry is EntryKind.OPENED
+
+
+def test_a_file_from_before_an_amendment_undoes_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    entered(ledger, tmp_path)
+    row = open_stored(ledger, "amides", "ann").built.row
+    for changed in ({"goal_count": 6}, {"goal_count": 7}):
+        text = amended_source(row, budget=["proposals=9"], **changed)
+        amend(ledger, parse_spec(text, base=tmp_path), text, "bob", "more", [])
+    stale = entered(ledger, tmp_path)
+    assert (stale.entry, stale.amendments) == (EntryKind.OPENED, ())
+    assert stale.kept == (
+        "kept: goal.count is 7 by an amendment; the file still says 5",
+        "kept: budget.proposals is 9 by an amendment; the file still says 4",
+    )
+    spec = stale.built.spec
+    assert (spec.goal.count, spec.budget.proposals, stale.built.row.spec_hash) == (7, 9, spec.hash)
+    with pytest.raises(
+        UsageError, match=r'undo an amendment of "amides" and change something else:\n  goal.count: 7 ->'
+    ):
+        entered(ledger, tmp_path, AMIDES + "workers: 1\n")
+    edited = AMIDES.replace("proposals: 4", "proposals: 10").replace("count: 5", "count: 7")
+    assert entered(ledger, tmp_path, edited).amendments == ("budget.proposals: 9 -> 10",)
+    amend(ledger, parse_spec(AMIDES, base=tmp_path), AMIDES, "bob", "back", [])
+    back = entered(ledger, tmp_path)
+    assert (back.built.spec.budget.proposals, back.kept) == (4, ())
 
 
 def test_the_calibrations_are_those_of_the_values_that_were_imported(
