@@ -11,6 +11,7 @@ each such property of a rung is a column.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
@@ -34,7 +35,7 @@ from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
 from sciagent.scheduling.law.similarity import GrowingStructures, order_of
 from sciagent.store.campaign_state import candidate_standings
-from sciagent.store.results import candidates, laws_and_audits, pooled_replicates
+from sciagent.store.results import candidates, evidence, laws_and_audits, pooled_replicates
 from sciagent.verification.cost_models import cost_or_none
 
 if TYPE_CHECKING:
@@ -267,6 +268,7 @@ def _desirability(objective: Objective) -> Callable[[Array], Array]:
 
 ROWS_PER_READ = 2000
 CENSORING_SIGNS = {Censoring.NONE: 0, Censoring.BELOW: -1, Censoring.ABOVE: 1}  # as in `CandidatePool.write`
+SECONDS_BETWEEN_LOOKS = 1.0  # least time between two looks for answers that others have brought
 MAX_EARLIER_CANDIDATES = 2000  # most candidates of an earlier campaign that the law learns from
 ENDED_STANDINGS = (Standing.DROPPED, Standing.SETTLED, Standing.VETOED)
 GOING_STANDINGS = (Standing.OPEN, Standing.PENDING)
@@ -325,6 +327,8 @@ class LedgerPool(CandidatePool):
         """Rows that were written since the list was last emptied."""
         self._counted: Mask = np.empty((0, k), dtype=bool)  # (n, k) whether `_count_outcome` has counted the rung
         self._changed_ids: set[int] = set()  # ledger ids of candidates to read again
+        self._seen_watermark = evidence.read_watermark(connection) if self._reads_answers else 0
+        self._looked_at = time.monotonic()  # time of the last look for answers that others have brought
         self._n_earlier = 0
         if learn_from is not None:
             self._add_earlier_candidates(connection, learn_from)
@@ -347,6 +351,8 @@ class LedgerPool(CandidatePool):
 
     def refresh(self, connection: Connection) -> int:
         """Reads new and changed candidates from the ledger; returns the number of rows read."""
+        if self._reads_answers and time.monotonic() - self._looked_at > SECONDS_BETWEEN_LOOKS:
+            self._mark_answered_by_others(connection)
         n_read = 0
         while rows := candidate_standings.arrivals(connection, self._built.row.id, self.n_arrived, ROWS_PER_READ):
             self._add_candidates(connection, rows)
@@ -360,6 +366,16 @@ class LedgerPool(CandidatePool):
             self._write_standings(connection, rows)
             n_read += len(rows)
         return n_read
+
+    def _mark_answered_by_others(self, connection: Connection) -> None:
+        """Marks candidates for which another campaign, or a person, has brought a paid rung's answer since the last
+        look."""
+        self._looked_at = time.monotonic()
+        watermark = evidence.read_watermark(connection)
+        if watermark > self._seen_watermark:
+            paid = [self._built.rungs[position].verifier.computation for position in self._paid]
+            self.mark_changed(evidence.answered_by_others(connection, self._built.row.id, paid, self._seen_watermark))
+            self._seen_watermark = watermark
 
     def _add_candidates(self, connection: Connection, rows: Sequence[candidate_standings.CandidateStanding]) -> None:
         """Adds new candidates, in order of their sequence numbers."""

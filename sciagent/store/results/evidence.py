@@ -96,6 +96,24 @@ def read_watermark(connection: Connection) -> int:
     return int(connection.execute(sa.select(t.watermark.c.value).where(t.watermark.c.id == 1)).scalar_one())
 
 
+def answered_by_others(
+    connection: Connection, campaign_id: int, computations: Collection[Computation], watermark: int
+) -> list[int]:
+    """Ids of the candidates that have new evidence of one of the computations by an attempt outside the campaign.
+
+    watermark: evidence above it is new.
+    """
+    e = t.evidence.c
+    a = t.attempt.c
+    query = (
+        sa.select(e.candidate_id, e.verifier, e.verifier_version, e.settings_hash)
+        .select_from(t.evidence)
+        .outerjoin(t.attempt, a.id == e.attempt_id)
+        .where(e.watermark > watermark, a.campaign_id.is_distinct_from(campaign_id))
+    )
+    return [id_ for id_, *computation in connection.execute(query) if Computation(*computation) in computations]
+
+
 def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
     """Record all of the evidence or nothing; returns evidence ids in order.
 

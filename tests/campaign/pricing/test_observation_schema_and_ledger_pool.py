@@ -14,6 +14,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.core.record_results_and_place import Settling, settle
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import load_spec, parse_spec
+from sciagent.campaign.pricing import observation_schema_and_ledger_pool
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import LedgerPool, observation_schema
 from sciagent.campaign.pricing.pool_law_and_cost_unit import priced_campaign
 from sciagent.campaign.pricing.priced_scheduler import Pricing
@@ -243,7 +244,8 @@ def test_no_rung_is_taken_before_a_lower_one_on_which_an_objective_rests(
         candidate_standings.add(connection, built.row.id, [{"candidate_id": id_, "in_seeds": False}])
         answer(connection, built, good, id_, gap(5.0))
         answer(connection, built, top, id_, gap(5.0))
-    assert pool(built).known == {}, "the answer of `good` is known, but the dipole is not"
+    kept = pool(built)
+    assert kept.known == {}, "the answer of `good` is known, but the dipole is not"
     with built.ledger.begin() as connection:
         priced = priced_campaign(built, connection)
         assert priced is not None and priced.scheduler.rungs_for_everyone(priced.pool) == [], (
@@ -251,6 +253,13 @@ def test_no_rung_is_taken_before_a_lower_one_on_which_an_objective_rests(
         )
         answer(connection, built, dipole, id_, Measured("dipole", Level("fake"), Quantity(1.0, "D")))
     assert pool(built).known == {0: 0}
+    with built.ledger.begin() as connection:
+        kept.refresh(connection)
+        assert kept.known == {}, "no second has passed since the last look"
+        monkeypatch.setattr(observation_schema_and_ledger_pool, "SECONDS_BETWEEN_LOOKS", 0.0)
+        kept.refresh(connection)
+        assert kept.known == {0: 0}, "what another campaign brought meanwhile is found"
+        assert kept.refresh(connection) == 0, "nothing is read again"
     with built.ledger.begin() as connection:
         for rung in built.rungs:
             settle(connection, built, [Settling(id_, rung.rules.position)])
