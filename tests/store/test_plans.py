@@ -42,6 +42,7 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "members": lambda c, i: candidate_standings.members(c, i, [1, 2]),
     "dropped with an error": lambda c, i: candidate_standings.dropped_with_error(c, i, 1, 10),
     "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], Computation("toy", "1", rows.SETTINGS)),
+    "answered by others": lambda c, i: evidence.answered_by_others(c, i, [Computation("toy", "1", rows.SETTINGS)], 0),
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
     "what relaxed to the structure of another": lambda c, i: same_structures.likenesses_of(c, i, [1, 2]),
     "relaxed structures of some": lambda c, i: same_structures.relaxed_structures(c, i, [1, 2], *RELAXED),
