@@ -59,6 +59,8 @@ class Watched:
     driver: str
     """`host:pid` of its driver, `dead` if it no longer answers, or `nobody`."""
     hits: int
+    distinct_hits: int
+    """Number of different compounds among the hits, by standard InChIKey."""
     jobs: dict[str, int]
     """{state: number of jobs}."""
     used: tuple[str, float] | None
@@ -111,7 +113,7 @@ def read_snapshot(connection: Connection, cached: CachedQueries) -> Frame:
 
 
 def _watched(connection: Connection, campaign: DrivenCampaign, per_minute: float, cached: CachedQueries) -> Watched:
-    hits = cached(("hits", campaign.id), lambda: campaign_counts_and_remarks.hits(connection, campaign.id))
+    hit_counts = cached(("hits", campaign.id), lambda: campaign_counts_and_remarks.hits(connection, campaign.id))
     counted = cached(("jobs", campaign.id), lambda: job_lists.counts(connection, [campaign.id]))
     used = cached(("used", campaign.id), lambda: _used(connection, campaign))
     driver = campaigns.driver_of(connection, campaign.id)
@@ -123,7 +125,8 @@ def _watched(connection: Connection, campaign: DrivenCampaign, per_minute: float
         name=campaign.name,
         state=campaign.state,
         driver=driver_text,
-        hits=hits,
+        hits=hit_counts.hits,
+        distinct_hits=hit_counts.distinct,
         jobs=jobs,
         used=used,
         per_minute=per_minute,
