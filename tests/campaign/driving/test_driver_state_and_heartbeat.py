@@ -6,8 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from sciagent.api.best_table import best_of
+from sciagent.api.displayed_answers import budget_line
 from sciagent.campaign.driving.driver import Driver
+from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.states_and_needs import CampaignState
+from sciagent.report.explain_candidate import explain_named
+from sciagent.report.explanation_text import paragraphs
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.campaign.driving.test_driver import last_rung, opened
 from tests.support.campaigns import write_campaign
 
@@ -37,3 +44,50 @@ def test_the_last_places_of_a_budget_by_count_survive_an_interruption(tmp_path: 
     with Driver(built) as driver:
         assert driver.run() is CampaignState.BUDGET_SPENT
     assert last_rung(built).done == 2
+
+
+PYRIDONES = """
+campaign: pyridones
+subject: molecule
+objectives:
+  - {property: homo_lumo_gap, window: [0.5, 20], unit: eV}
+ladder:
+  - rung: checks
+    verifier: molecule.checks
+  - rung: xtb
+    verifier: xtb.singlepoint
+    settings: {geometry: {conformers: 1}}
+goal: {kind: hits, count: 2}
+budget: {core_seconds: 600}
+proposer: {kind: screen, file: molecules.csv, batch: 1}
+scheduler: {kind: exhaustive}
+workers: 1
+"""
+
+
+def test_two_tautomers_are_two_hits_and_one_of_the_compounds_that_were_asked_for(tmp_path: Path) -> None:
+    """2-hydroxypyridine and 2-pyridone have one standard InChIKey: the campaign goes on until a second compound is a
+    hit, and does not look at the fourth molecule."""
+    file = tmp_path / "pyridones.yaml"
+    file.write_text(PYRIDONES.lstrip())
+    (tmp_path / "molecules.csv").write_text(
+        "smiles,name\nOc1ccccn1,hydroxy\nO=c1cccc[nH]1,oxo\nC=O,third\nC=C,fourth\n"
+    )
+    with Driver(opened(tmp_path, file)) as driver:
+        assert driver.run() is CampaignState.FINISHED
+    built = opened(tmp_path, file)
+    with built.ledger.read() as connection:
+        row = campaigns.get(connection, "pyridones")
+        counts = campaign_counts_and_remarks.counts(connection, row)
+        best = best_of(connection, row, 10)
+    assert (counts.hits, counts.distinct_hits, last_rung(built).jobs) == (3, 2, 3)
+    assert counts.stop_reason == "3 hits, 2 distinct; 2 were asked for"
+    assert "3 hits, 2 distinct" in budget_line(counts)
+    others = {candidate.name: [other.name for other in candidate.same_compound] for candidate in best}
+    assert others | {"fourth": []} == {"hydroxy": ["oxo"], "oxo": ["hydroxy"], "third": [], "fourth": []}
+    pair = "Oc1ccccn1 (hydroxy): tautomer of O=c1cccc[nH]1 (oxo), which counts once with it"
+    assert pair in list(best.notes())
+    explanation = explain_named(built.ledger, "hydroxy", "pyridones")
+    assert isinstance(explanation, Explanation)
+    lines = [paragraph.text for paragraph in paragraphs(explanation)]
+    assert "It is a tautomer of O=c1cccc[nH]1 (oxo), which counts once with it." in lines
