@@ -70,9 +70,8 @@ def test_two_tautomers_are_two_hits_and_one_of_the_compounds_that_were_asked_for
     hit, and does not look at the fourth molecule."""
     file = tmp_path / "pyridones.yaml"
     file.write_text(PYRIDONES.lstrip())
-    (tmp_path / "molecules.csv").write_text(
-        "smiles,name\nOc1ccccn1,hydroxy\nO=c1cccc[nH]1,oxo\nC=O,third\nC=C,fourth\n"
-    )
+    rows = ("smiles,name", "Oc1ccccn1,hydroxy", "O=c1cccc[nH]1,oxo", "C=O,third", "C=C,fourth")
+    (tmp_path / "molecules.csv").write_text("\n".join(rows))
     with Driver(opened(tmp_path, file)) as driver:
         assert driver.run() is CampaignState.FINISHED
     built = opened(tmp_path, file)

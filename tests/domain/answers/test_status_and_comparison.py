@@ -38,10 +38,6 @@ def test_an_answer_does_not_change() -> None:
 
 
 def test_two_numbers_of_hits_are_stated_where_they_differ() -> None:
-    assert [str(HitCounts(*n)) for n in ((0, 0), (1, 1), (5, 5), (5, 4))] == [
-        "0 hits",
-        "1 hit",
-        "5 hits",
-        "5 hits, 4 distinct",
-    ]
+    texts = [str(HitCounts(*numbers)) for numbers in ((0, 0), (1, 1), (5, 5), (5, 4))]
+    assert texts == ["0 hits", "1 hit", "5 hits", "5 hits, 4 distinct"]
     assert counts(hits=5, distinct_hits=4).hit_counts.text("five") == "five, 4 distinct"

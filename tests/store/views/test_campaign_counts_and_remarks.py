@@ -94,9 +94,8 @@ COMPOUNDS = {
 def test_hits_with_one_standard_inchikey_are_one_compound(ledger: Ledger) -> None:
     """The reference is the InChIKey by RDKit. Crystals have none: each counts by itself."""
     counted: dict[str, tuple[int, int]] = {}
-    everything: list[Molecule | Crystal] = [
-        crystal_from_shorthand(text) for text in ("rocksalt: Na Cl", "rocksalt: K Cl")
-    ]
+    crystals = [crystal_from_shorthand(text) for text in ("rocksalt: Na Cl", "rocksalt: K Cl")]
+    everything: list[Molecule | Crystal] = [*crystals]
     with ledger.begin() as connection:
         for kind, texts in COMPOUNDS.items():
             pair = [parse_molecule(text) for text in texts]
@@ -115,8 +114,7 @@ def _hits_of(connection: Connection, name: str, members: Sequence[Molecule | Cry
     row = rows.campaign(connection, name)
     other = parse_molecule("C")
     ids = candidates.enter(connection, [*members, other])
-    places = [
-        {"candidate_id": ids[each.key], "in_seeds": False, "is_hit": each is not other} for each in (*members, other)
-    ]
+    places = [{"candidate_id": ids[each.key], "in_seeds": False, "is_hit": True} for each in members]
+    places.append({"candidate_id": ids[other.key], "in_seeds": False, "is_hit": False})
     candidate_standings.add(connection, row.id, places)
     return campaign_counts_and_remarks.hits(connection, row.id)
