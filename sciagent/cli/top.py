@@ -22,7 +22,6 @@ from sciagent.api.terminal_tables_and_signals import Records, records_table
 from sciagent.cli import options
 from sciagent.cli.output_logging_and_given_structures import open_ledger, plural, put_answer
 from sciagent.cli.workers_campaign_dispatcher_metrics import EXAMPLE_ADDRESS, serve_ledger_metrics, short_owner
-from sciagent.domain.answers.status_and_comparison import HitCounts
 from sciagent.domain.safe_text_and_durations import ago
 from sciagent.errors import LedgerAwayError, UsageError
 
@@ -199,7 +198,7 @@ def _campaign(campaign: Watched, wide: bool) -> dict[str, object]:
         used = f"{share:.0%} {limit_name}" if wide else f"{share:.0%}"
     hits: int | str = campaign.hits
     if campaign.distinct_hits != campaign.hits:
-        hits = HitCounts(campaign.hits, campaign.distinct_hits).text(str(campaign.hits))
+        hits = campaign.hit_counts.text(str(campaign.hits))
     row: dict[str, object] = {
         "campaign": campaign.name,
         "state": Text(state, style=STATES.get(state, "bold red")),

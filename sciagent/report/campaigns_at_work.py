@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
+from sciagent.domain.answers.status_and_comparison import CampaignCounts, HitCounts, RungCounts
 from sciagent.domain.safe_text_and_durations import duration, range_of
 from sciagent.domain.states_and_needs import JobState
 from sciagent.store.campaign_state import campaigns as campaigns
@@ -69,6 +69,11 @@ class Watched:
     """Recent number of finished jobs per minute."""
     trouble: str | None
     """Reason why its jobs cannot run; None without a problem."""
+
+    @property
+    def hit_counts(self) -> HitCounts:
+        """The number of hits and of compounds among them."""
+        return HitCounts(self.hits, self.distinct_hits)
 
 
 @dataclass(frozen=True)

@@ -518,9 +518,9 @@ class BestCandidate(CandidateName):
     method is not known, or the value is only a bound."""
     margins: tuple[LimitMargin, ...]
     """Distance of each objective's value from its limits, with the two uncertainties."""
-    same_compound: tuple[SameCompound, ...] = omitted_if_unset(())
-    """Hits with its standard InChIKey, at most three, which count once with it; left out where there are none, and for
-    a candidate that is neither a hit nor open."""
+    same_compound: tuple[SameCompound, ...]
+    """Hits with its standard InChIKey, at most three, which count once with it; empty where there are none, and for a
+    candidate that is neither a hit nor open."""
 
 
 class RungResult(AnswerModel):

@@ -19,7 +19,6 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     RungResult,
     SameCompound,
 )
-from sciagent.domain.omit_unset import omitted_if_unset
 
 
 class FileRemoval(AnswerModel):
@@ -339,9 +338,9 @@ class CampaignStory(AnswerModel):
     """The imported values that contradict the verdict, as a sentence; null where none does."""
     decided_by_measurement: tuple[PropertyValue, ...]
     """Imported experimental values that decide objectives, under `measured: decide` of the campaign file."""
-    same_compound: tuple[SameCompound, ...] = omitted_if_unset(())
-    """Hits with its standard InChIKey, at most three, which count once with it; left out where there are none, and for
-    a candidate that is neither a hit nor open."""
+    same_compound: tuple[SameCompound, ...]
+    """Hits with its standard InChIKey, at most three, which count once with it; empty where there are none, and for a
+    candidate that is neither a hit nor open."""
     why: str
     """Explanation of the standing, in a sentence or two."""
 
