@@ -800,6 +800,7 @@ CREATE INDEX ix_audit_entry_object ON audit_entry (object, object_id, id);
 CREATE INDEX ix_calibration_campaign ON calibration (campaign_id, id);
 CREATE INDEX ix_campaign_amendment_campaign_id ON campaign_amendment (campaign_id);
 CREATE INDEX ix_campaign_candidate_best ON campaign_candidate (campaign_id, coalesce(chance, -1) DESC, coalesce(expected_utility, -1) DESC, coalesce(margin, -1000000) DESC, seq);
+CREATE INDEX ix_campaign_candidate_hit ON campaign_candidate (campaign_id, candidate_id) WHERE is_hit = 1;
 CREATE INDEX ix_campaign_candidate_open ON campaign_candidate (campaign_id, standing, position, seq);
 CREATE INDEX ix_campaign_candidate_places ON campaign_candidate (campaign_id, position, standing, verdict, hit_tier);
 CREATE INDEX ix_campaign_candidate_waiting ON campaign_candidate (campaign_id, standing, position, coalesce(chance, -1) DESC, coalesce(expected_utility, -1) DESC, coalesce(margin, -1000000) DESC, seq);

@@ -22,6 +22,7 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     RungValue,
     ShownValue,
     isomer_lines,
+    same_compound_text,
 )
 from sciagent.domain.candidate_and_its_names_in_files import name_cells, standardised_notes
 from sciagent.domain.objectives import UTILITY_FLOOR
@@ -69,12 +70,15 @@ class BestTable(ResultTable[BestCandidate]):
 
     def notes(self) -> Iterator[str]:
         """Yields lines on candidates that miss all ranges, on candidates that relaxed to the structure of another one,
-        on rows that name a salt or a mixture, on the stereoisomers that were computed, on uncertainties, on estimated
-        geometries, on imported values, and on verdicts that a measurement contradicts."""
+        on hits of one compound, on rows that name a salt or a mixture, on the stereoisomers that were computed, on
+        uncertainties, on estimated geometries, on imported values, and on verdicts that a measurement contradicts."""
         yield from self.unranked()
         for candidate in self:
             if candidate.reason == Reason.SAME_STRUCTURE:
                 yield f"{candidate.label} {candidate.detail}"
+        for candidate in self:
+            if candidate.same_compound:
+                yield f"{candidate.label}: {same_compound_text(candidate.same_compound, candidate.hit)}"
         yield from form_lines(self)
         yield from certainty_lines(self, self.properties)
         yield from caveat_lines(self)

@@ -30,6 +30,7 @@ from sciagent.campaign.core.create_and_open import Entered, create_or_open, open
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
 from sciagent.campaign.file.subject_and_safety import is_reason
 from sciagent.campaign.people import amend_pause_stop_and_resume
+from sciagent.domain.answers.status_and_comparison import HitCounts
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
 from sciagent.domain.proposer_interfaces import ProposalIn
@@ -76,8 +77,19 @@ class LedgerCampaign:
     """Number of candidates."""
     hits: int
     """Number of hits."""
+    distinct_hits: int
+    """Number of different compounds among the hits, by standard InChIKey."""
     stop_reason: str | None
     """Reason why the campaign ended; None while it has not."""
+
+
+def _campaign_cells(line: LedgerCampaign) -> Mapping[str, Any]:
+    """Returns the displayed cells of a line, with both numbers of hits in one cell."""
+    cells = dict(vars(line))
+    n_distinct = cells.pop("distinct_hits")
+    if n_distinct != line.hits:
+        cells["hits"] = HitCounts(line.hits, n_distinct).text(str(line.hits))
+    return cells
 
 
 class LedgerView:
@@ -104,9 +116,9 @@ class LedgerView:
             for name in campaigns.names(connection):
                 row = campaigns.get(connection, name)
                 n_candidates = campaign_counts_and_remarks.n_candidates(connection, row.id)
-                n_hits = campaign_counts_and_remarks.hits(connection, row.id)
-                lines.append(LedgerCampaign(row.name, row.state, n_candidates, n_hits, row.stop_reason))
-        return ResultTable(lines, "Campaigns")
+                n_hits, n_distinct = campaign_counts_and_remarks.hits(connection, row.id)
+                lines.append(LedgerCampaign(row.name, row.state, n_candidates, n_hits, n_distinct, row.stop_reason))
+        return ResultTable(lines, "Campaigns", _campaign_cells)
 
     def campaign(self, name: str | None = None) -> Campaign:
         """Returns a campaign of the ledger; without a name, the only campaign. Raises UnknownNameError."""
@@ -604,10 +616,8 @@ class Campaign:
             if row is None:
                 return f"Campaign({self.name!r}), not in a ledger yet"
             n_candidates = campaign_counts_and_remarks.n_candidates(connection, row.id)
-            n_hits = campaign_counts_and_remarks.hits(connection, row.id)
-        hits_text = ""
-        if row.has_limits:
-            hits_text = ", 1 hit" if n_hits == 1 else f", {n_hits} hits"
+            hit_counts = campaign_counts_and_remarks.hits(connection, row.id)
+        hits_text = f", {hit_counts}" if row.has_limits else ""
         return f"Campaign({self.name!r}): {row.state}, {n_candidates} candidates{hits_text}"
 
     def _repr_html_(self) -> str:

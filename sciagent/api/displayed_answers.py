@@ -101,7 +101,7 @@ def budget_line(status: CampaignCounts) -> str:
     of_limit = "" if max_proposals is None else f" of {max_proposals}"
     parts = [f"{status.proposals}{of_limit} proposals", f"{status.candidates} candidates"]
     if status.hits_defined:
-        parts.append(f"{status.hits} hit{'' if status.hits == 1 else 's'}")
+        parts.append(str(status.hit_counts))
     shown_unless_zero = {
         "texts could not be read": status.unreadable,
         "answers reused at no cost": status.reused,

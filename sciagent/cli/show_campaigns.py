@@ -320,8 +320,9 @@ def _totals(comparison: Comparison) -> Iterator[Part]:
     shared = comparison.overlap
     table = plain_table("", *comparison.campaigns, title="what became of them")
     table.add_row("state", *(counts.state for counts in both))
-    for name in ("proposals", "candidates", "hits"):
+    for name in ("proposals", "candidates"):
         table.add_row(name, *(str(getattr(counts, name)) for counts in both))
+    table.add_row("hits", *(counts.hit_counts.text(str(counts.hits)) for counts in both))
     table.add_row("answers reused, at no cost", *(str(counts.reused) for counts in both))
     resources = dict.fromkeys([*both[0].spent, *both[1].spent])  # each once, in order
     for resource in resources:
@@ -355,8 +356,10 @@ def _funnel(comparison: Comparison) -> Table:
 def _hits(comparison: Comparison) -> Iterator[Part]:
     table = plain_table("core seconds", *comparison.campaigns, title="hits at equal cost")
     for mark in comparison.hits_against_cost:
-        cost_text = "in all" if mark.core_seconds is None else _number(mark.core_seconds)
-        table.add_row(cost_text, *map(str, mark.hits))
+        cells = [str(n) for n in mark.hits]
+        if mark.core_seconds is None:
+            cells = [counts.hit_counts.text(str(counts.hits)) for counts in comparison.status]
+        table.add_row("in all" if mark.core_seconds is None else _number(mark.core_seconds), *cells)
     yield table
     if any(counts.reused for counts in comparison.status):
         yield "answers that were known before cost nothing, so costs of the later campaign are too low\n"

@@ -75,7 +75,7 @@ def amend(
     budget: list[str] | None = typer.Option(
         None, "--budget", "-b", help="KEY=NUMBER, as wall_minutes=90, rungs.dft=20 or money=50/week; none: no limit."
     ),
-    goal_count: int | None = typer.Option(None, min=1, help="Stop after so many hits."),
+    goal_count: int | None = typer.Option(None, min=1, help="Stop after hits of so many compounds."),
     workers: int | None = typer.Option(None, "--workers", "-w", min=1, help="Jobs at a time."),
     file: Path | None = typer.Option(None, "--file", "-f", help="The edited YAML, in place of these options."),
     reason: str = typer.Option("", "--reason", "-r", help="Why; it is kept with your name."),

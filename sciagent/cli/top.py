@@ -196,10 +196,13 @@ def _campaign(campaign: Watched, wide: bool) -> dict[str, object]:
     if campaign.used is not None:
         limit_name, share = campaign.used
         used = f"{share:.0%} {limit_name}" if wide else f"{share:.0%}"
+    hits: int | str = campaign.hits
+    if campaign.distinct_hits != campaign.hits:
+        hits = campaign.hit_counts.text(str(campaign.hits))
     row: dict[str, object] = {
         "campaign": campaign.name,
         "state": Text(state, style=STATES.get(state, "bold red")),
-        "hits": campaign.hits,
+        "hits": hits,
         "queued": jobs["queued"],
         "runs": jobs["running"],
         "done": jobs["done"],

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
+from sciagent.domain.answers.status_and_comparison import CampaignCounts, HitCounts, RungCounts
 from sciagent.domain.safe_text_and_durations import duration, range_of
 from sciagent.domain.states_and_needs import JobState
 from sciagent.store.campaign_state import campaigns as campaigns
@@ -59,6 +59,8 @@ class Watched:
     driver: str
     """`host:pid` of its driver, `dead` if it no longer answers, or `nobody`."""
     hits: int
+    distinct_hits: int
+    """Number of different compounds among the hits, by standard InChIKey."""
     jobs: dict[str, int]
     """{state: number of jobs}."""
     used: tuple[str, float] | None
@@ -67,6 +69,11 @@ class Watched:
     """Recent number of finished jobs per minute."""
     trouble: str | None
     """Reason why its jobs cannot run; None without a problem."""
+
+    @property
+    def hit_counts(self) -> HitCounts:
+        """The number of hits and of compounds among them."""
+        return HitCounts(self.hits, self.distinct_hits)
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ def read_snapshot(connection: Connection, cached: CachedQueries) -> Frame:
 
 
 def _watched(connection: Connection, campaign: DrivenCampaign, per_minute: float, cached: CachedQueries) -> Watched:
-    hits = cached(("hits", campaign.id), lambda: campaign_counts_and_remarks.hits(connection, campaign.id))
+    hit_counts = cached(("hits", campaign.id), lambda: campaign_counts_and_remarks.hits(connection, campaign.id))
     counted = cached(("jobs", campaign.id), lambda: job_lists.counts(connection, [campaign.id]))
     used = cached(("used", campaign.id), lambda: _used(connection, campaign))
     driver = campaigns.driver_of(connection, campaign.id)
@@ -123,7 +130,8 @@ def _watched(connection: Connection, campaign: DrivenCampaign, per_minute: float
         name=campaign.name,
         state=campaign.state,
         driver=driver_text,
-        hits=hits,
+        hits=hit_counts.hits,
+        distinct_hits=hit_counts.distinct,
         jobs=jobs,
         used=used,
         per_minute=per_minute,

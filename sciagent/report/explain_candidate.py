@@ -357,6 +357,7 @@ def _campaign(
         p_limits=story.certainty.p_limits,
         p_limits_unknown=story.certainty.unknown,
         margins=story.certainty.margins,
+        same_compound=tuple(story.same_compound),
         contradicted=story.contradicted,
         decided_by_measurement=tuple(PropertyValue.of(measured) for _, measured in deciding.values()),
         why=_why(connection, row, ladder, place, rungs, outlook),

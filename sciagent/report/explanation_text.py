@@ -18,6 +18,7 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     PropertyValue,
     isomer_lines,
     limits_chance_words,
+    same_compound_text,
 )
 from sciagent.domain.answers.explanation import (
     CampaignStory,
@@ -173,6 +174,8 @@ def _campaign(story: CampaignStory, shown: Sections, words: Words) -> Iterator[P
     seed = ", a seed" if story.in_seeds else ""
     yield from _heading(f"In campaign {story.campaign}: {standing}{seed}")
     yield Paragraph(story.why)
+    if story.same_compound:
+        yield Paragraph(f"It is a {same_compound_text(story.same_compound, story.hit)}.")
     if story.contradicted is not None:
         yield Paragraph(f"A measurement contradicts this: {story.contradicted}.")
     yield from _measurements(story)

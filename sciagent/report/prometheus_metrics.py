@@ -20,6 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.status_and_comparison import HitCounts
 from sciagent.errors import LedgerError
 from sciagent.report.campaigns_at_work import CachedQueries
 from sciagent.store.database.engine import db_now
@@ -58,6 +59,7 @@ class LedgerCollector:
     def _campaigns(self, connection: Connection) -> list[Metric]:
         state = _gauge("campaign_state", "1 for the state that the campaign is in.", "campaign", "state")
         hits = _gauge("campaign_hits", "Hits so far.", "campaign")
+        distinct_hits = _gauge("campaign_distinct_hits", "Compounds among the hits so far, by InChIKey.", "campaign")
         wall = _counter("campaign_wall_seconds", "Time driven.", "campaign")
         jobs = _gauge("jobs", "Jobs by state.", "campaign", "state")
         # the outcome is `lost` if the worker was lost while it ran the attempt
@@ -68,8 +70,9 @@ class LedgerCollector:
             state.add_metric([campaign.name, campaign.state], 1)
             wall.add_metric([campaign.name], campaign.wall_seconds)
             # counting is slow in a large ledger, so an answer may be an earlier one
-            n_hits, by_state, totals = self._cached(campaign.id, partial(_counted, connection, campaign.id))
-            hits.add_metric([campaign.name], n_hits)
+            hit_counts, by_state, totals = self._cached(campaign.id, partial(_counted, connection, campaign.id))
+            hits.add_metric([campaign.name], hit_counts.hits)
+            distinct_hits.add_metric([campaign.name], hit_counts.distinct)
             for job_state, n in by_state.items():
                 jobs.add_metric([campaign.name, job_state], n)
             for (rung, outcome), n in totals.attempts.items():
@@ -78,13 +81,13 @@ class LedgerCollector:
                 stale.add_metric([campaign.name, rung], n)
             for (rung, resource), amount in totals.spent.items():
                 spent.add_metric([campaign.name, rung, resource], amount)
-        return [state, hits, wall, jobs, attempts, stale, spent]
+        return [state, hits, distinct_hits, wall, jobs, attempts, stale, spent]
 
 
 def _counted(
     connection: Connection, campaign_id: int
-) -> tuple[int, dict[str, int], queues_campaigns_and_recent_failures.Totals]:
-    """Returns the number of hits of a campaign, {state: number of its jobs}, and its totals."""
+) -> tuple[HitCounts, dict[str, int], queues_campaigns_and_recent_failures.Totals]:
+    """Returns the numbers of hits of a campaign, {state: number of its jobs}, and its totals."""
     counted = job_lists.counts(connection, [campaign_id])
     by_state = {str(state): counted.get(state, 0) for state in job_lists.STATE_ORDER}
     return (

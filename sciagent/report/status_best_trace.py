@@ -65,6 +65,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
                 p_limits=story.certainty.p_limits,
                 p_limits_unknown=story.certainty.unknown,
                 margins=story.certainty.margins,
+                same_compound=tuple(story.same_compound),
             )
         )
     return found

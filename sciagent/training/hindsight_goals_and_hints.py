@@ -104,7 +104,7 @@ def verdicts(
 
 
 _OLD_GOAL_TEXTS = (
-    (re.compile(r"(?m)^Hits so far: \d+\.\n?"), ""),
+    (re.compile(r"(?m)^Hits so far: \d+(?:, [^\n]*)?\.\n?"), ""),
     (re.compile(rf"(?m)^(#\d+ \S+): {WORTH_PATTERN}; "), r"\1: "),  # the digest
     (re.compile(rf"(?m)^(#\d+ \S+): {WORTH_PATTERN}$"), r"\1"),
     (re.compile(r", \d+ hits?(?=[,;.])"), ""),

@@ -57,6 +57,7 @@ def candidate(smiles: str, **more: Any) -> BestCandidate:
     return BestCandidate(
         **fixed
         | {"imported": (), "contradicted": None, "p_limits": None, "p_limits_unknown": (), "margins": ()}
+        | {"same_compound": ()}
         | shown
         | more
     )

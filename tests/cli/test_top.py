@@ -16,11 +16,13 @@ import time
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from rich.console import Console
 
 from sciagent.cli.output_logging_and_given_structures import JsonLines, TextLines
 from sciagent.cli.top import display
 from sciagent.report.campaigns_at_work import CachedQueries, read_snapshot
+from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from tests.support.busy import busy
 from tests.support.campaigns import environment
@@ -117,6 +119,18 @@ def test_one_look_shows_campaigns_queues_workers_and_failures(ledger: Ledger) ->
     assert re.search(r"node08:5120:77aa01 +\d+ +uv-absorbers +r1 +\d s +\d s +2 +draining +C+", text)
     assert "3 of 4 slots busy, 1 job in drivers" in text
     assert re.search(r"timeout: worker_died +node07:41877:9f01ac/", text)
+
+
+@ON_SQLITE
+def test_a_look_counts_candidates_and_compounds(ledger: Ledger) -> None:
+    busy(ledger)
+    with ledger.begin() as connection:
+        first_two = sa.select(t.candidate.c.id).order_by(t.candidate.c.id).limit(2)
+        ids = connection.execute(first_two).scalars().all()
+        connection.execute(sa.update(t.candidate).where(t.candidate.c.id.in_(ids)).values(inchikey="X"))
+        are_hits = t.campaign_candidate.c.candidate_id.in_(ids)
+        connection.execute(sa.update(t.campaign_candidate).where(are_hits).values(is_hit=True))
+    assert re.search(r"redox-anolytes +running +2, 1 distinct +19 ", drawn(ledger, 140))
 
 
 @ON_SQLITE

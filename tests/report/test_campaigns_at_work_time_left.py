@@ -17,7 +17,8 @@ from sciagent.report.campaigns_at_work import time_left
 def status(jobs: int, minutes: float, budget: dict[str, Any], core_seconds: float = 0.0) -> CampaignCounts:
     zeros = dict.fromkeys(("passed", "failed", "inconclusive", "errors", "running"), 0)
     rung = RungCounts(rung="dft", tier=Tier.HIGH_FIDELITY, done=jobs, jobs=jobs, core_seconds=core_seconds, **zeros)
-    counts = dict.fromkeys(("proposals", "unreadable", "candidates", "hits", "reused", "held", "vetoed"), 0)
+    names = ("proposals", "unreadable", "candidates", "hits", "distinct_hits", "reused", "held", "vetoed")
+    counts = dict.fromkeys(names, 0)
     spent = {"core_seconds": core_seconds, "wall_minutes": minutes}
     nothing = dict.fromkeys(("stop_reason", "trouble", "driver"))
     more = {"spent": spent, "budget": budget, "rungs": (rung,), "hits_by_tier": {}, "rates": {}}

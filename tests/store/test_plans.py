@@ -119,6 +119,14 @@ def test_nothing_is_scanned(ledger: Ledger, name: str) -> None:
         assert not any("TEMP B-TREE" in line for line in plan), plan
 
 
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_hits_are_counted_from_an_index_of_hits_alone(ledger: Ledger) -> None:
+    with ledger.begin() as connection:
+        rows.campaign(connection)
+    plan = plan_of(ledger, lambda connection: campaign_counts_and_remarks.hits(connection, 1))
+    assert any("ix_campaign_candidate_hit" in line for line in plan), plan
+
+
 CLAIM = leases.Claim(1, 1, 1)
 WRITES: dict[str, Callable[[Any, int], object]] = {
     "cancelled_before": lambda c, i: jobs.cancelled_places(c, [jobs.NewJob(i, 1, 1, 0, "k", 1.0)]),

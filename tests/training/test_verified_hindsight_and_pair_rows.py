@@ -58,6 +58,7 @@ def test_worths_under_the_old_goal_leave_the_prompt(made: Conversing, tmp_path: 
     learned = (
         "#1 CCN: P(hit) 31 %, expected utility 0.53; xtb: homo_lumo_gap 8 eV\n"
         "#2 CC=O: no hit, expected utility 0.20\nHits so far: 2.\n"
+        "Hits so far: 3, 2 distinct; tautomers of one compound count once.\n"
         "new #9: CCC (modify: swap ring) [0a1b2c3d], settled; hit, utility 0.12; xtb: homo_lumo_gap 9 eV\n"
         "duplicate #2: CC=O [4e5f6a7b], settled; expected utility 0.20; it was proposed before, propose another\n"
         "Tried so far, by ring skeleton: c1ccccc1: 4, 1 hit, 2 turned down, best expected utility 0.71; "

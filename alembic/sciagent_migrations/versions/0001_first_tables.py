@@ -21,6 +21,7 @@ branch_labels = None
 depends_on = None
 
 ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+IS_HIT = sa.column("is_hit", sa.Boolean()) == sa.true()
 JSON = sa.JSON().with_variant(postgresql.JSONB(), "postgresql")
 KEY = sa.String(64)
 TEXT = sa.Text()
@@ -112,10 +113,15 @@ def create(
 
 
 def index(
-    name: str, table: str, *columns: Any, where: str | None = None, unique: bool = False, using: str | None = None
+    name: str,
+    table: str,
+    *columns: Any,
+    where: str | sa.ColumnElement[bool] | None = None,
+    unique: bool = False,
+    using: str | None = None,
 ) -> None:
     """where: the rows that the index holds; left out: all of them. using: the kind of index in PostgreSQL."""
-    rows = None if where is None else sa.text(where)
+    rows = sa.text(where) if isinstance(where, str) else where
     op.create_index(
         op.f(name),
         table,
@@ -705,6 +711,7 @@ def tables() -> None:
         sa.text("coalesce(margin, -1000000) DESC"),
         "seq",
     )
+    index("ix_campaign_candidate_hit", "campaign_candidate", "campaign_id", "candidate_id", where=IS_HIT)
     index("ix_campaign_candidate_open", "campaign_candidate", "campaign_id", "standing", "position", "seq")
     index(
         "ix_campaign_candidate_places",

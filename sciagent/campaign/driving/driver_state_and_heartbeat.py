@@ -21,6 +21,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built, Buil
 from sciagent.campaign.driving.job_slots import JobSlots, Pace, PlannedJob
 from sciagent.campaign.pricing.purchasing_interface import Purchasing
 from sciagent.campaign.pricing.rung_by_rung_purchasing_and_choice import purchasing_of
+from sciagent.domain.answers.status_and_comparison import HitCounts
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import NOTHING_LEFT, CampaignState, JobState
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, StaleLeaseError
@@ -55,8 +56,8 @@ class DriverSession:
     lease: DriverLease
     budget: BudgetTracker
     purchasing: Purchasing
-    hits: int
-    """Number of hits; kept up to date if the goal counts hits."""
+    hits: HitCounts
+    """Number of hits and of compounds among them; kept up to date if the goal counts hits."""
     crews: tuple[Crew, ...] = ()
     """The crews that run jobs; the first one takes new jobs."""
     own_core_seconds: float
@@ -128,7 +129,7 @@ class DriverSession:
         built = self.built
         goal = self.built.spec.goal
         if self.is_goal_reached:
-            return CampaignState.FINISHED, f"{self.hits} hits; {goal.count} were asked for"
+            return CampaignState.FINISHED, f"{self.hits}; {goal.count} were asked for"
         spent_limit = self.spent()
         if spent_limit is not None:
             return CampaignState.BUDGET_SPENT, spent_limit
@@ -201,9 +202,9 @@ class DriverSession:
 
     @property
     def is_goal_reached(self) -> bool:
-        """Whether the campaign has as many hits as were asked for."""
+        """Whether the campaign has hits of as many compounds as were asked for."""
         goal = self.built.spec.goal
-        return goal.kind == "hits" and goal.count is not None and self.hits >= goal.count
+        return goal.kind == "hits" and goal.count is not None and self.hits.distinct >= goal.count
 
     def _n_waiting(self, connection: Connection) -> int:
         """Returns the number of candidates that wait for a paid rung."""

@@ -99,7 +99,7 @@ def n_tasks_needed(connection: Connection, session: DriverSession, out: int) -> 
     if goal.kind != "hits" or not goal.count:
         return math.inf
     latest = campaign_counts_and_remarks.latest_hits(connection, built.row.id, built.terminal, RECENT)
-    return max(0, tasks_for_missing_hits(goal.count, session.hits, latest) - out)
+    return max(0, tasks_for_missing_hits(goal.count, session.hits.distinct, latest) - out)
 
 
 def _spare(

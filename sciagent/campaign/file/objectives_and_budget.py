@@ -271,7 +271,11 @@ class GoalSpec(Part):
     kind: Literal["hits", "best", "graded"] = Field(
         description="hits: find hits; best: find the best; graded: by utility."
     )
-    count: Count | None = Field(None, description="Number of hits after which to stop, or of best candidates wanted.")
+    count: Count | None = Field(
+        None,
+        description="Number of compounds after whose hits to stop (tautomers with one InChIKey count once), or of best "
+        "candidates wanted.",
+    )
 
 
 class AmountSpec(Part):

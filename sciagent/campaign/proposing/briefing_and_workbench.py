@@ -99,9 +99,10 @@ def digest(connection: Connection, built: Built, part: CandidatePart = WHOLE) ->
     """
     campaign_id = built.row.id
     lines = _best_lines(connection, built, part)
-    n_hits = campaign_counts_and_remarks.hits(connection, campaign_id, part)
-    if n_hits > 0:
-        lines.append(f"Hits so far: {n_hits}.")
+    hit_counts = campaign_counts_and_remarks.hits(connection, campaign_id, part)
+    if hit_counts.hits > 0:
+        count_once = "" if hit_counts.hits == hit_counts.distinct else "; tautomers of one compound count once"
+        lines.append(f"Hits so far: {hit_counts.text(str(hit_counts.hits))}{count_once}.")
     families = _family_lines(connection, built, part)
     if families:
         lines.append(f"Tried so far, by {built.subject.words.family}: {'; '.join(families)}.")

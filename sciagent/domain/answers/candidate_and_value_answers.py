@@ -18,7 +18,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from itertools import pairwise
 from textwrap import dedent
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, GetJsonSchemaHandler, PrivateAttr, TypeAdapter, computed_field
 from pydantic.json_schema import JsonSchemaValue
@@ -452,6 +452,26 @@ class ImportedValue(PropertyValue):
         return file_of(self.source)
 
 
+class SameCompound(CandidateName):
+    """A hit with the standard InChIKey of another candidate: both are one compound and count once."""
+
+    relation: Literal["tautomer", "spin state"]
+    """`spin state` where the spin multiplicities of the two differ, else `tautomer`."""
+
+
+def same_compound_text(others: Sequence[SameCompound], is_hit: bool) -> str:
+    """Returns a clause such as `tautomer of NAME, which counts once with it`; an empty text without others.
+
+    others: hits of the same compound. is_hit: whether the candidate itself is a hit.
+    """
+    if not others:
+        return ""
+    listed = " and ".join(f"{other.relation} of {other.label}" for other in others)
+    if len(others) == 1:
+        return f"{listed}, which {'counts' if is_hit else 'is a hit and counts'} once with it"
+    return f"{listed}, which {'count' if is_hit else 'are hits and count'} once with it"
+
+
 class BestCandidate(CandidateName):
     """A candidate with its values.
 
@@ -498,6 +518,9 @@ class BestCandidate(CandidateName):
     method is not known, or the value is only a bound."""
     margins: tuple[LimitMargin, ...]
     """Distance of each objective's value from its limits, with the two uncertainties."""
+    same_compound: tuple[SameCompound, ...]
+    """Hits with its standard InChIKey, at most three, which count once with it; empty where there are none, and for a
+    candidate that is neither a hit nor open."""
 
 
 class RungResult(AnswerModel):

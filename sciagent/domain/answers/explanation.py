@@ -17,6 +17,7 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     LimitMargin,
     PropertyValue,
     RungResult,
+    SameCompound,
 )
 
 
@@ -337,6 +338,9 @@ class CampaignStory(AnswerModel):
     """The imported values that contradict the verdict, as a sentence; null where none does."""
     decided_by_measurement: tuple[PropertyValue, ...]
     """Imported experimental values that decide objectives, under `measured: decide` of the campaign file."""
+    same_compound: tuple[SameCompound, ...]
+    """Hits with its standard InChIKey, at most three, which count once with it; empty where there are none, and for a
+    candidate that is neither a hit nor open."""
     why: str
     """Explanation of the standing, in a sentence or two."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, datetime
+from typing import NamedTuple
 
 from sciagent.domain.answers.candidate_and_value_answers import AnswerModel, CandidateName
 from sciagent.domain.omit_unset import omitted_if_unset
@@ -90,6 +91,23 @@ class LabCounts(AnswerModel):
     """Open tasks whose deadline has passed."""
 
 
+class HitCounts(NamedTuple):
+    """The number of hits of a campaign, and the number of different compounds among them."""
+
+    hits: int
+    """Number of candidates that are hits."""
+    distinct: int
+    """Number of different standard InChIKeys of hits, which tautomers share; a hit without one counts by itself."""
+
+    def __str__(self) -> str:
+        """Returns `5 hits`, or `5 hits, 4 distinct` where the two numbers differ."""
+        return self.text(f"{self.hits} hit{'' if self.hits == 1 else 's'}")
+
+    def text(self, hits: str) -> str:
+        """Returns the number of hits as it is given, with the number of compounds where the two differ."""
+        return hits if self.hits == self.distinct else f"{hits}, {self.distinct} distinct"
+
+
 class CampaignCounts(AnswerModel):
     """The counts of a campaign; the query is cheap enough to run every second."""
 
@@ -121,6 +139,9 @@ class CampaignCounts(AnswerModel):
     """Number of different structures."""
     hits: int
     """Number of candidates that meet every objective."""
+    distinct_hits: int
+    """Number of different compounds among the hits, by standard InChIKey, which tautomers share; `goal.count` counts
+    them. A hit without InChIKey counts by itself."""
     hits_defined: bool = True
     """Whether an objective has limits, which define hits."""
     hits_by_tier: Mapping[str, int]
@@ -141,6 +162,11 @@ class CampaignCounts(AnswerModel):
     """Counts, one entry per rung, in ladder order."""
     rates: Mapping[str, RateUse] = omitted_if_unset({})
     """Limits on the spending in any seven days, by resource; left out where the budget has none."""
+
+    @property
+    def hit_counts(self) -> HitCounts:
+        """The number of hits and of compounds among them."""
+        return HitCounts(self.hits, self.distinct_hits)
 
 
 class EstimateWithInterval(AnswerModel):

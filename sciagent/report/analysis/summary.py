@@ -149,7 +149,7 @@ def _found(
     figure = f"{n} verified"
     if row.has_limits:
         no_hit = "no hit" if n else "no hit yet"
-        figure = many(status.hits, "hit") if status.hits else no_hit
+        figure = status.hit_counts.text(many(status.hits, "hit")) if status.hits else no_hit
     n_seeds = len([card for card in best if card.candidate.hit and card.candidate.in_seeds])
     if n_seeds:
         lines.append(f"{many(n_seeds, 'hit')} among the best {'was' if n_seeds == 1 else 'were'} in the seeds.")
@@ -296,7 +296,10 @@ def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> Quest
         if remaining:
             lines.append(f"{remaining[0].upper()}{remaining[1:]}.")
     if status.hits:
-        lines.append(f"{cost(total / status.hits)} a hit.")
+        per_compound = ""
+        if status.distinct_hits != status.hits:
+            per_compound = f", {cost(total / status.distinct_hits)} a distinct compound"
+        lines.append(f"{cost(total / status.hits)} a hit{per_compound}.")
     if total:
         if spending.wasted:
             lines.append(f"{spending.wasted / total:.0%} was wasted: no answer, or an inconclusive one.")

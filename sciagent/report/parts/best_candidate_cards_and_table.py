@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
+from sciagent.domain.answers.candidate_and_value_answers import same_compound_text
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import SURE_PERCENT, percent_of
@@ -64,6 +65,8 @@ class Card:
     """`hit`, `contradicted`, `verified`, `open` or `fallen`."""
     contradicted: str | None
     """The imported values that contradict the verdict, as a sentence; None if none does."""
+    same_compound: str
+    """The other hits of the same compound, as a clause; empty if there are none."""
     drawing: str
     """SVG; empty if it cannot be drawn."""
     geometry: Mapping[str, str] | None
@@ -111,6 +114,7 @@ def cards(
                 status_text,
                 kind,
                 contradicted,
+                same_compound=same_compound_text(story.same_compound, candidate.hit),
                 drawing=depicted(candidate),
                 geometry=_shown_geometry(artifacts, candidate, story.answers),
                 series=[series_chart(stored) for stored in first_series],

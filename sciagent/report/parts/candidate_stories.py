@@ -11,6 +11,7 @@ from typing import Protocol
 
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.answers.candidate_and_value_answers import SameCompound
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung, file_of, pooled_measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
@@ -25,6 +26,7 @@ from sciagent.store.views.report_candidates import (
     MeasuredAt,
     RankedCandidate,
     calibrations_by_rung,
+    hits_of_same_compound,
     imported_answers,
     pooled_by_rung,
     rung_answers,
@@ -49,6 +51,8 @@ class CandidateStory:
     """How certain it is that it meets the limits."""
     contradicted: str | None
     """A sentence on the imported values that contradict the verdict; None if none does."""
+    same_compound: Sequence[SameCompound]
+    """Other hits of the same compound, which count once with it."""
 
 
 class CandidateStories:
@@ -62,17 +66,27 @@ class CandidateStories:
         self._fits = calibrations_by_rung(ladder)
 
     def of(self, candidates: Sequence[RankedCandidate]) -> list[CandidateStory]:
-        """Returns the stories of some candidates, in their order; two queries for all of them."""
+        """Returns the stories of some candidates, in their order; a few queries for all of them."""
         ids = [candidate.id for candidate in candidates]
         answers = rung_answers(self._connection, self._row, self._ladder, ids)
         imported = imported_answers(self._connection, ids)
+        same_compound = hits_of_same_compound(self._connection, self._row, candidates)
         return [
-            self._story(candidate, answers.get(candidate.id, ()), imported.get(candidate.id, ()))
+            self._story(
+                candidate,
+                answers.get(candidate.id, ()),
+                imported.get(candidate.id, ()),
+                same_compound.get(candidate.id, ()),
+            )
             for candidate in candidates
         ]
 
     def _story(
-        self, candidate: RankedCandidate, answers: Sequence[EvidenceAnswer], imported: Sequence[EvidenceAnswer]
+        self,
+        candidate: RankedCandidate,
+        answers: Sequence[EvidenceAnswer],
+        imported: Sequence[EvidenceAnswer],
+        same_compound: Sequence[SameCompound],
     ) -> CandidateStory:
         row = self._row
         pooled = pooled_by_rung(answers, self._fits, row.limits)
@@ -84,6 +98,7 @@ class CandidateStories:
             values=with_deciding_measurements(row, at_highest_rung(pooled), imported),
             certainty=certainty(row, self._ladder, pooled, self._errors, candidate.charge, imported),
             contradicted=contradiction(row, candidate, candidate.hit, imported),
+            same_compound=same_compound,
         )
 
 

@@ -220,6 +220,7 @@ def many(n: int, singular: str, plural: str | None = None) -> str:
 WORDS: tuple[tuple[str, str], ...] = (
     ("candidate", "a molecule or crystal in the campaign, identified by its standardised structure"),
     ("class", "of a ±: usual for such candidates, not computed for this one"),
+    ("distinct", "of hits: different compounds, by standard InChIKey; tautomers of one compound count once"),
     ("evidence", "a result in the ledger: value, uncertainty, level, cost and origin"),
     ("gate", "limits on a rung's own values; a candidate that misses them goes no further"),
     ("hit", "a candidate that meets every objective at the rung that decides"),

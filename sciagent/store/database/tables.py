@@ -275,6 +275,7 @@ BEST_FIRST = (
 """The one order of a campaign's candidates: by the chance to be a hit, then by expected utility, then by margin.
 Candidates without a worth come last, in order of arrival."""
 Index("ix_campaign_candidate_best", _cc.campaign_id, *BEST_FIRST)
+index_of_some("ix_campaign_candidate_hit", _cc.is_hit == sa.true(), _cc.campaign_id, _cc.candidate_id)
 Index("ix_campaign_candidate_waiting", _cc.campaign_id, _cc.standing, _cc.position, *BEST_FIRST)
 
 job = table("job", references("campaign", "rung", "candidate"), needed(Key, "evidence_key"),

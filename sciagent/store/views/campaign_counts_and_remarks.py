@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.answers.status_and_comparison import CampaignCounts, ControlCounts, LabCounts, RateUse, RungCounts
+from sciagent.domain.answers.status_and_comparison import (
+    CampaignCounts,
+    ControlCounts,
+    HitCounts,
+    LabCounts,
+    RateUse,
+    RungCounts,
+)
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS, WEEK
 from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.rung_positions_and_tiers import Tier
@@ -87,10 +94,17 @@ def count(connection: Connection, table: sa.FromClause, *conditions: Any) -> int
     return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one())
 
 
-def hits(connection: Connection, campaign_id: int, part: CandidatePart = WHOLE) -> int:
-    """Number of hits in a part of the campaign."""
-    conditions = (_CC.campaign_id == campaign_id, _CC.is_hit == sa.true(), part.condition)
-    return count(connection, t.campaign_candidate, *conditions)
+def hits(connection: Connection, campaign_id: int, part: CandidatePart = WHOLE) -> HitCounts:
+    """Number of hits in a part of the campaign, and of compounds among them. It reads the hits alone."""
+    inchikey = t.candidate.c.inchikey
+    numbers = (sa.func.count(), sa.func.count(inchikey), sa.func.count(inchikey.distinct()))
+    query = (
+        sa.select(*numbers)
+        .select_from(t.campaign_candidate.join(t.candidate, t.candidate.c.id == _CC.candidate_id))
+        .where(_CC.campaign_id == campaign_id, _CC.is_hit == sa.true(), part.condition)
+    )
+    n_hits, n_with_inchikey, n_inchikeys = connection.execute(query).one()
+    return HitCounts(n_hits, distinct=n_hits - n_with_inchikey + n_inchikeys)
 
 
 def verifications(connection: Connection, campaign_id: int, terminal: int) -> int:
@@ -149,6 +163,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     p = t.proposal.c
     d = t.decision.c
     n_unreadable = count(connection, t.proposal, *_is_unreadable(row))
+    hit_counts = hits(connection, row.id)
     # limits per week are among the rates, with the date until which they hold
     shown_elsewhere = {*rates, "until"}
     return CampaignCounts(
@@ -163,7 +178,8 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         proposals=count(connection, t.proposal, p.campaign_id == row.id),
         unreadable=n_unreadable,
         candidates=sum(place.candidates for place in ladder_places),
-        hits=hits(connection, row.id),
+        hits=hit_counts.hits,
+        distinct_hits=hit_counts.distinct,
         hits_defined=row.has_limits,
         hits_by_tier={str(tier): n_by_hit_tier[tier] for tier in Tier},
         reused=count(connection, t.decision, d.campaign_id == row.id, d.action == "reuse"),

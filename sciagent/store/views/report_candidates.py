@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.domain.answers.candidate_and_value_answers import SameCompound
 from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text
 from sciagent.domain.display_units import Units, as_imported, beside_limits, in_chosen_unit
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, pooled_measured, pooled_quantity
@@ -32,6 +33,7 @@ _CC = t.campaign_candidate.c
 _CE = t.current_evidence.c
 MAX_GENERATIONS = 4  # generations of a lineage that are shown
 MAX_PARENTS = 8  # ancestors of one generation that are shown
+MAX_SAME_COMPOUND = 3  # hits of the compound of a candidate that are named
 MAX_FILES = 20  # artifacts of one piece of evidence that are listed
 
 
@@ -210,6 +212,47 @@ def campaign_members(connection: Connection, row: CampaignRow, ids: Sequence[int
     """{id: candidate} of the candidates that belong to the campaign."""
     query = _CANDIDATES.where(_CC.campaign_id == row.id, among(connection, _CC.candidate_id, ids))
     return {candidate.id: candidate for candidate in _ranked(connection, row, query)}
+
+
+MAY_BE_HITS = (Standing.OPEN, Standing.PENDING, Standing.HELD)
+"""The standings of candidates that may still become hits."""
+
+
+def hits_of_same_compound(
+    connection: Connection, row: CampaignRow, candidates: Sequence[RankedCandidate]
+) -> dict[int, tuple[SameCompound, ...]]:
+    """{candidate id: the first other hits of the campaign with its standard InChIKey}, for hits and open candidates.
+
+    Candidates without such hits are left out.
+    """
+    asked = [each.id for each in candidates if each.inchikey and (each.hit or each.standing in MAY_BE_HITS)]
+    if not asked:
+        return {}
+    own = t.candidate.alias("own")
+    other = t.candidate.alias("other")
+    is_of_campaign = sa.and_(_CC.candidate_id == other.c.id, _CC.campaign_id == row.id)
+    other_columns = (other.c[name] for name in ("id", "key", "kind", "text", "multiplicity"))
+    query = (
+        sa.select(own.c.id, own.c.multiplicity, *other_columns)
+        .select_from(own)
+        .join(other, sa.and_(other.c.inchikey == own.c.inchikey, other.c.id != own.c.id))
+        .join(t.campaign_candidate, is_of_campaign)
+        .where(among(connection, own.c.id, asked), _CC.is_hit == sa.true())
+        .order_by(_CC.seq)
+    )
+    pairs = connection.execute(query).all()
+    names = names_of(connection, [other_id for _, _, other_id, *_ in pairs], [row.id])
+    found: dict[int, tuple[SameCompound, ...]] = {}
+    for id_, multiplicity, other_id, key, kind, text, other_multiplicity in pairs:
+        named = SameCompound(
+            key=key,
+            kind=kind,
+            text=text,
+            names=names.get(other_id, {}),
+            relation="tautomer" if multiplicity == other_multiplicity else "spin state",
+        )
+        found[id_] = (*found.get(id_, ()), named)[:MAX_SAME_COMPOUND]
+    return found
 
 
 def _ranked(connection: Connection, row: CampaignRow, query: sa.Select[Any]) -> list[RankedCandidate]:

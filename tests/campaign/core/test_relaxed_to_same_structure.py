@@ -183,7 +183,7 @@ def test_the_later_of_two_is_dropped_before_the_dearer_rung_and_names_the_first(
         )
         made.settle(made.said(ELASTIC, {0: bulk_modulus(25.0)}))
         assert made.rows()[0]["is_hit"]
-        assert campaign_counts_and_remarks.hits(connection, built.row.id) == 1
+        assert campaign_counts_and_remarks.hits(connection, built.row.id) == (1, 1)
 
 
 def test_of_several_that_come_at_once_the_first_of_the_campaign_goes_on(built: Built) -> None:
@@ -331,7 +331,7 @@ def test_of_two_that_the_terminal_rung_relaxes_one_is_a_hit(cheap: Built) -> Non
         first, second = made.rows()
         assert (first["standing"], first["is_hit"]) == (Standing.SETTLED, True)
         assert (second["standing"], second["reason"], second["is_hit"]) == (Standing.DROPPED, SAME, False)
-        assert campaign_counts_and_remarks.hits(connection, cheap.row.id) == 1
+        assert campaign_counts_and_remarks.hits(connection, cheap.row.id) == (1, 1)
         named = made.named(1)
     with pytest.raises(UsageError, match="no rung is left to which it could go on"):
         hold_release_veto_and_promote.promote(cheap, named, "me", "a test")

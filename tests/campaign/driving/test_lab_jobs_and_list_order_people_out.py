@@ -134,7 +134,7 @@ def test_no_more_stays_on_the_list_than_the_goal_is_likely_to_need(
         record_and_review_answers.enter(built, task_id, entry(gap(smiles)))
     drive(built)
     with built.ledger.read() as connection:
-        hits = campaign_counts_and_remarks.hits(connection, built.row.id)
+        hits = campaign_counts_and_remarks.hits(connection, built.row.id).hits
     goal = built.spec.goal.model_copy(update={"count": hits + 1})
     nearer = Built(built.ledger, built.row, built.spec.model_copy(update={"goal": goal}), built.rungs)
     assert len(listed(built)) == 3

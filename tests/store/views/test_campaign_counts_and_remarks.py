@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
 import sqlalchemy as sa
+from rdkit import Chem
+from sqlalchemy.engine import Connection
 
+from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
+from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.answers.candidate_and_value_answers import plain
+from sciagent.domain.answers.status_and_comparison import HitCounts
 from sciagent.domain.safe_text_and_durations import REPLACEMENT
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.results import candidates
 from sciagent.store.views import campaign_counts_and_remarks
 from tests.support import rows
 
@@ -71,3 +80,41 @@ def test_the_first_texts_that_could_not_be_read_are_named_with_the_reason(ledger
         "not read: no cell; file b.cif",
         "and 3 more that could not be read",
     )
+
+
+COMPOUNDS = {
+    "tautomers": ("Oc1ccccn1", "O=c1cccc[nH]1"),
+    "a zwitterion and the neutral form": ("NCC(=O)O", "[NH3+]CC(=O)[O-]"),
+    "enantiomers": ("C[C@H](O)C#N", "C[C@@H](O)C#N"),
+    "a compound and its anion": ("CC(=O)O", "CC(=O)[O-]"),
+    "keto and enol": ("CC(=O)CC(C)=O", "CC(=O)C=C(C)O"),
+}
+
+
+def test_hits_with_one_standard_inchikey_are_one_compound(ledger: Ledger) -> None:
+    """The reference is the InChIKey by RDKit. Crystals have none: each counts by itself."""
+    counted: dict[str, tuple[int, int]] = {}
+    crystals = [crystal_from_shorthand(text) for text in ("rocksalt: Na Cl", "rocksalt: K Cl")]
+    everything: list[Molecule | Crystal] = [*crystals]
+    with ledger.begin() as connection:
+        for kind, texts in COMPOUNDS.items():
+            pair = [parse_molecule(text) for text in texts]
+            assert len({molecule.key for molecule in pair}) == 2
+            counted[kind] = _hits_of(connection, kind, pair)
+            inchikeys = {Chem.MolToInchiKey(Chem.MolFromSmiles(text)) for text in texts}
+            assert counted[kind] == (2, len(inchikeys)), kind
+            everything += pair
+        assert _hits_of(connection, "everything", everything) == (12, 10)
+    once = {kind for kind, (_, distinct) in counted.items() if distinct == 1}
+    assert once == {"tautomers", "a zwitterion and the neutral form"}
+
+
+def _hits_of(connection: Connection, name: str, members: Sequence[Molecule | Crystal]) -> HitCounts:
+    """The numbers of hits of a new campaign in which all of these are hits, and one other candidate is none."""
+    row = rows.campaign(connection, name)
+    other = parse_molecule("C")
+    ids = candidates.enter(connection, [*members, other])
+    places = [{"candidate_id": ids[each.key], "in_seeds": False, "is_hit": True} for each in members]
+    places.append({"candidate_id": ids[other.key], "in_seeds": False, "is_hit": False})
+    candidate_standings.add(connection, row.id, places)
+    return campaign_counts_and_remarks.hits(connection, row.id)

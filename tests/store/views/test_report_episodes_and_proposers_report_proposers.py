@@ -60,7 +60,7 @@ def test_what_each_brought(made: Talker) -> None:
     made.place(0, "settled", 2, in_seeds=True)  # a hit of alpha that nobody discovered
     with made.ledger.read() as connection:
         found = {one.proposer: one[1:] for one in results_by_proposer(connection, made.row, 1)}
-        hits = campaign_counts_and_remarks.hits(connection, made.row.id)
+        hits = campaign_counts_and_remarks.hits(connection, made.row.id).hits
     assert {who: one[:3] for who, one in found.items()} == {
         "alpha": (4, 3, 1),
         "beta": (2, 0, 0),
