@@ -77,6 +77,7 @@ class BestTable(ResultTable[BestCandidate]):
                 yield f"{candidate.label} {candidate.detail}"
         yield from form_lines(self)
         yield from certainty_lines(self, self.properties)
+        yield from chance_by_measurement_lines(self)
         yield from caveat_lines(self)
         measured = _measured_columns(self, self.properties)
         shown = list[ImportedValue]()
@@ -279,9 +280,30 @@ def caveat_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:
         if caveat:
             labels_by_caveat.setdefault(caveat, []).append(candidate.label)
     for caveat, labels in labels_by_caveat.items():
-        n_more = len(labels) - MAX_NAMED
-        more = f" and {n_more} more" if n_more > 0 else ""
-        yield f"{', '.join(labels[:MAX_NAMED])}{more}: {caveat}"
+        yield f"{_first_labels(labels)}: {caveat}"
+
+
+def chance_by_measurement_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:
+    """Yields a line on all candidates whose P(limits) comes from measured values of the same properties."""
+    labels_by_line: dict[str, list[str]] = {}
+    for candidate in candidates:
+        names = candidate.p_limits_measured
+        if names and candidate.p_limits is not None:
+            line = f"P(limits) comes from the measured {' and '.join(names)}, not from the method's error"
+            labels_by_line.setdefault(line, []).append(candidate.label)
+        without_uncertainty = [name for name in candidate.p_limits_unknown if name in names]
+        if without_uncertainty:
+            line = f"P(limits) is unknown: {' and '.join(without_uncertainty)} was measured without an uncertainty"
+            labels_by_line.setdefault(line, []).append(candidate.label)
+    for line, labels in labels_by_line.items():
+        yield f"{_first_labels(labels)}: {line}"
+
+
+def _first_labels(labels: Sequence[str]) -> str:
+    """Returns the labels of a few candidates, and how many more there are."""
+    n_more = len(labels) - MAX_NAMED
+    more = f" and {n_more} more" if n_more > 0 else ""
+    return f"{', '.join(labels[:MAX_NAMED])}{more}"
 
 
 def _repeatability(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:

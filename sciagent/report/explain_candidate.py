@@ -356,6 +356,7 @@ def _campaign(
         outlook=outlook,
         p_limits=story.certainty.p_limits,
         p_limits_unknown=story.certainty.unknown,
+        p_limits_measured=story.certainty.measured,
         margins=story.certainty.margins,
         contradicted=story.contradicted,
         decided_by_measurement=tuple(PropertyValue.of(measured) for _, measured in deciding.values()),

@@ -56,7 +56,14 @@ def candidate(smiles: str, **more: Any) -> BestCandidate:
     shown = {"kind": "molecule", "text": smiles, "formula": "C2H6O"}
     return BestCandidate(
         **fixed
-        | {"imported": (), "contradicted": None, "p_limits": None, "p_limits_unknown": (), "margins": ()}
+        | {
+            "imported": (),
+            "contradicted": None,
+            "p_limits": None,
+            "p_limits_unknown": (),
+            "p_limits_measured": (),
+            "margins": (),
+        }
         | shown
         | more
     )
@@ -160,6 +167,14 @@ def test_the_chance_within_the_limits_has_a_column() -> None:
     shown = text_of(table.table())
     assert "P(limits)" in shown and "58 %" in shown and "unknown" in shown
     assert best_record(rows[0])["p_limits"] == 0.583
+
+
+def test_a_line_says_whose_chance_comes_from_a_measured_value() -> None:
+    rows = [candidate(f"{'C' * n}O", values=GAP, p_limits=0.01, p_limits_measured=("gap",)) for n in range(1, 6)]
+    rows.append(candidate("CO", values=GAP, p_limits_unknown=("gap",), p_limits_measured=("gap",)))
+    notes = list(BestTable.of(rows, ["gap"], "The best").notes())
+    assert "CO, CCO, CCCO and 2 more: P(limits) comes from the measured gap, not from the method's error" in notes
+    assert "CO: P(limits) is unknown: gap was measured without an uncertainty" in notes
 
 
 def test_into_a_pipe_go_plain_numbers_with_their_digits_and_the_level() -> None:

@@ -246,8 +246,8 @@ class LimitMargin(AnswerModel):
     """Why the method's error is null, such as `not known for ions`; null for a known one, and for an exact or measured
     value."""
     p_inside: float | None
-    """Probability that the true value lies within the limits, the method's error included; null where that is
-    unknown."""
+    """Probability that the true value lies within the limits, the method's error included; null where that is unknown.
+    Where the candidate has an experimental value of the property, it comes from that value and its uncertainty."""
 
     def cell(self) -> str:
         """Returns the distance in the unit of the value, with the method's error where it is known."""
@@ -293,14 +293,18 @@ def _with_uncertainty(value: float, uncertainty: float | None, unit: str) -> str
     return f"{rounded:.{decimals}f} ± {uncertainty:.{decimals}f}{tail}"
 
 
-def limits_chance_words(p_limits: float | None, unknown: Sequence[str]) -> str:
-    """Returns the probability that the true values lie within all limits, in words: `31 %`, or `unknown: dipole`.
+def limits_chance_words(p_limits: float | None, unknown: Sequence[str], measured: Sequence[str]) -> str:
+    """Returns the probability that the true values lie within all limits, in words: `31 %`, `3 % by the measured gap`,
+    or `unknown: dipole`.
 
-    unknown: the objectives whose values or methods leave it unknown. An empty text if it is not asked yet.
+    unknown: the objectives whose values or methods leave it unknown. measured: the objectives for which an experimental
+    value of the candidate says where the true value lies. An empty text if the probability is not asked yet.
     """
     if p_limits is not None:
-        return percent_of(p_limits)
-    return f"unknown: {', '.join(unknown)}" if unknown else ""
+        source = f" by the measured {' and '.join(measured)}" if measured else ""
+        return f"{percent_of(p_limits)}{source}"
+    clauses = [f"{name} (measured without an uncertainty)" if name in measured else name for name in unknown]
+    return f"unknown: {', '.join(clauses)}" if clauses else ""
 
 
 class StructureText(AnswerModel):
@@ -495,7 +499,10 @@ class BestCandidate(CandidateName):
     null where one is unknown, before the deciding rungs have answered, and where no objective has limits."""
     p_limits_unknown: tuple[str, ...]
     """The objectives for which the deciding rung has answered and that leave `p_limits` unknown: the error of the
-    method is not known, or the value is only a bound."""
+    method or of a measured value is not known, or the value is a bound that could lie on either side of a limit."""
+    p_limits_measured: tuple[str, ...]
+    """The objectives whose part of `p_limits` comes from an experimental value of the candidate, not from the error of
+    a method."""
     margins: tuple[LimitMargin, ...]
     """Distance of each objective's value from its limits, with the two uncertainties."""
 
