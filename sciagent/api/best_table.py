@@ -224,7 +224,7 @@ def _limits_cell(candidate: BestCandidate, is_brief: bool, has_chances: bool) ->
 
 
 def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
-    """Returns the cell `clear by`: the distance from the nearest limit, in the unit of the value.
+    """Returns the cell `margin`: the distance from the nearest limit, in the unit of the value, negative outside.
 
     The nearest is the one with the smallest distance in method errors. Of several objectives, one of a method without
     a known error counts only if its value lies outside, and before all others. The cell is missing where none counts.
@@ -241,7 +241,7 @@ def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
         return {}
     nearest = min(known, key=relative)
     name = "" if is_only else f"{nearest.property}: "
-    return {"clear by": f"{name}{nearest.cell()}"}
+    return {"margin": f"{name}{nearest.cell()}"}
 
 
 def certainty_lines(candidates: Sequence[BestCandidate], properties: Sequence[str]) -> Iterator[str]:

@@ -28,7 +28,7 @@ from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_t
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, file_of
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.quantities import Censoring, ComputedIsomer, named_value_text, value_text
+from sciagent.domain.quantities import MOST_DIGITS, Censoring, ComputedIsomer, hides_side, named_value_text, value_text
 from sciagent.domain.worth import KnownError, percent_of
 
 
@@ -252,10 +252,10 @@ class LimitMargin(AnswerModel):
     def cell(self) -> str:
         """Returns the distance in the unit of the value, with the method's error where it is known."""
         if self.method is not None:
-            text = _with_uncertainty(self.margin, self.method.mean_absolute_error, unit="1")
+            text = _distance_text(self.margin, self.method.mean_absolute_error, unit="1")
             return f"{text} (method)"
         # the repeatability decides only the digits of the distance
-        distance, _, _ = _with_uncertainty(self.margin, self.repeatability, unit="1").partition(" ±")
+        distance, _, _ = _distance_text(self.margin, self.repeatability, unit="1").partition(" ±")
         return distance
 
     def __str__(self) -> str:
@@ -266,13 +266,13 @@ class LimitMargin(AnswerModel):
         if self.isomer is not None and self.isomer.computed.decides_value:
             of_isomer = f" of {self.isomer.computed.share}"
         if self.method is None:
-            text = f"{side} {_with_uncertainty(distance, spread, self.unit)}"
+            text = f"{side} {_distance_text(distance, spread, self.unit)}"
             if self.method_unknown is None:  # a descriptor of the structure is exact; a measured value has its own ±
                 return text
             if spread:
                 text += f" (repeatability{of_isomer})"
             return f"{text}, the method's error is {self.method_unknown}"
-        text = f"{side} {_with_uncertainty(distance, self.method.mean_absolute_error, self.unit)} (method)"
+        text = f"{side} {_distance_text(distance, self.method.mean_absolute_error, self.unit)} (method)"
         if not spread:
             return text
         _, _, spread_text = value_text(0.0, spread, self.unit).partition("±")
@@ -280,16 +280,22 @@ class LimitMargin(AnswerModel):
         return f"{text}, ±{spread_text} ({kind_text}{of_isomer})"
 
 
-def _with_uncertainty(value: float, uncertainty: float | None, unit: str) -> str:
-    """Returns a text such as `0.4 ± 1.1 eV`: the uncertainty has two digits if the first is 1, else one."""
+def _distance_text(distance: float, uncertainty: float | None, unit: str) -> str:
+    """Returns a text such as `0.4 ± 1.1 eV`: the uncertainty has two digits if the first is 1, else one.
+
+    A distance has as many digits as tell it from 0, such as `0.03 ± 0.40 eV`.
+    """
     if not uncertainty:
-        return value_text(value, uncertainty, unit)
+        return value_text(distance, uncertainty, unit)
     exponent = math.floor(math.log10(uncertainty))
     starts_with_one = uncertainty < 2 * 10**exponent
     digits_after_first = 1 if starts_with_one else 0
     decimals = max(0, digits_after_first - exponent)
+    most_decimals = decimals + MOST_DIGITS
+    while hides_side(round(distance, decimals), distance, (0.0,)) and decimals < most_decimals:
+        decimals += 1
     tail = "" if unit == "1" else f" {unit}"
-    rounded = round(value, decimals) + 0.0  # + 0.0 turns -0.0 into 0.0
+    rounded = round(distance, decimals) + 0.0  # + 0.0 turns -0.0 into 0.0
     return f"{rounded:.{decimals}f} ± {uncertainty:.{decimals}f}{tail}"
 
 

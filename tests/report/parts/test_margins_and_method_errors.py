@@ -318,7 +318,7 @@ def test_neutral_molecules_and_ions_have_errors_of_their_own(own_ledger: Ledger,
         ladder = campaigns.rungs(connection, made.row.id)
         measured = method_errors(connection, made.row, ladder).measured
         shown = {candidate.smiles: candidate for candidate in best(connection, made.row, 9)}
-        columns = "smiles,p_limits,dipole clear by [D],dipole method error [D]"
+        columns = "smiles,p_limits,dipole margin [D],dipole method error [D]"
         write_csv(connection, made.row, file, selection=TableSelection(columns))
         [*_, arrow] = candidate_rows(connection, made.row).rows
         write_jsonl(connection, made.row, lines)
@@ -333,7 +333,7 @@ def test_neutral_molecules_and_ions_have_errors_of_their_own(own_ledger: Ledger,
     assert [float(cell) for cell in cells[1][1:]] == pytest.approx([shown["CO"].p_limits, 1.0, 0.22])
     assert cells[8][1] == cells[8][3] == "" and float(cells[8][2]) == pytest.approx(0.3)
     assert arrow["text"] == "CC[NH3+]" and (arrow["p_limits"], arrow["dipole method error [D]"]) == (None, None)
-    assert arrow["dipole clear by [D]"] == pytest.approx(0.2)
+    assert arrow["dipole margin [D]"] == pytest.approx(0.2)
     first = json.loads(lines.getvalue().splitlines()[0])
     assert first["p_limits"] == shown["CO"].p_limits and first["margins"] == plain(shown["CO"].margins[:1])
 
