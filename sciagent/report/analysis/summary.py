@@ -265,7 +265,8 @@ def against_imported(row: CampaignRow, measured: Sequence[Compared]) -> tuple[li
         bias = comparison.figures.bias
         unit = after_number(comparison.unit)
         if comparison.upper == row.spec["terminal"] and comparison.property in wanted and mae is not None:
-            against = f"against {comparison.x_level} (imported, n = {comparison.figures.n})"
+            molecules = f" {comparison.molecules}" if comparison.molecules else ""
+            against = f"against {comparison.x_level} (imported, n = {comparison.figures.n}{molecules})"
             lines.append(
                 f"{comparison.property} by {comparison.upper} {against}: mean absolute error {mae:.3g}{unit}, "
                 f"mean error {bias:+.3g}{unit}."
