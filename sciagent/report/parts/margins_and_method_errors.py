@@ -210,18 +210,13 @@ def certainty(
     An experimental value of the candidate is the best knowledge of the true one, whether it decides or not: the
     probability comes from it and its uncertainty, and not from the error of a method.
     """
-    accept = {}
-    for objective in row.spec.get("objectives", ()):
-        if objective.get("accept") not in (None, [None, None]):
-            accept[objective["property"]] = objective["accept"]
+    accept = _limits_by_objective(row)
     by_measurement = deciding_measurements(row, imported)
-    experimental = {name: value for name, value in experimental_values(row, imported).items() if name in accept}
     answered = _decided(ladder, answers, list(accept), by_measurement)
     values = {(answer.rung, measured.property): measured for answer in answers for measured in answer.measured}
     limit_margins = []
-    p_inside: dict[str, float | None] = {}
-    for name, (_, measured) in experimental.items():
-        p_inside[name] = _p_inside(measured.quantity, properties()[name], accept[name], OF_A_MEASUREMENT)
+    p_inside = _p_inside_by_measurement(row, imported, accept)
+    from_measurement = tuple(p_inside)
     for name, (answer, measured) in answered.items():
         if name not in properties():  # a function of a notebook defines it, and this process may not have it
             continue
@@ -233,11 +228,31 @@ def certainty(
         if measured.quantity.censoring is Censoring.NONE:
             limit_margins.append(_limit_margin(answer.rung, measured, accept[name], found, p_inside[name]))
     margins = tuple(limit_margins)
-    from_measurement = tuple(experimental)
-    if any(name not in answered and name not in experimental for name in accept):
+    if not accept.keys() <= answered.keys() | p_inside.keys():
         return Certainty(margins, None, (), from_measurement)
     unknown = tuple(name for name in accept if p_inside.get(name) is None)
     return Certainty(margins, p_limits([p_inside.get(name) for name in accept]), unknown, from_measurement)
+
+
+def _limits_by_objective(row: CampaignRow) -> dict[str, Sequence[float | None]]:
+    """Returns {property: (low, high) in its canonical unit} of the objectives with limits."""
+    accept = {}
+    for objective in row.spec.get("objectives", ()):
+        if objective.get("accept") not in (None, [None, None]):
+            accept[objective["property"]] = objective["accept"]
+    return accept
+
+
+def _p_inside_by_measurement(
+    row: CampaignRow, imported: Sequence[EvidenceAnswer], accept: Mapping[str, Sequence[float | None]]
+) -> dict[str, float | None]:
+    """Returns {property: probability that the true value lies within the limits} of the objectives for which the
+    candidate has an experimental value; None for a value without an uncertainty. accept: limits by property."""
+    p_inside = {}
+    for name, (_, measured) in experimental_values(row, imported).items():
+        if name in accept:
+            p_inside[name] = _p_inside(measured.quantity, properties()[name], accept[name], OF_A_MEASUREMENT)
+    return p_inside
 
 
 def _decided(
