@@ -81,6 +81,7 @@ class BestTable(ResultTable[BestCandidate]):
                 yield f"{candidate.label}: {same_compound_text(candidate.same_compound, candidate.hit)}"
         yield from form_lines(self)
         yield from certainty_lines(self, self.properties)
+        yield from chance_by_measurement_lines(self)
         yield from caveat_lines(self)
         measured = _measured_columns(self, self.properties)
         shown = list[ImportedValue]()
@@ -227,7 +228,7 @@ def _limits_cell(candidate: BestCandidate, is_brief: bool, has_chances: bool) ->
 
 
 def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
-    """Returns the cell `clear by`: the distance from the nearest limit, in the unit of the value.
+    """Returns the cell `margin`: the distance from the nearest limit, in the unit of the value, negative outside.
 
     The nearest is the one with the smallest distance in method errors. Of several objectives, one of a method without
     a known error counts only if its value lies outside, and before all others. The cell is missing where none counts.
@@ -244,7 +245,7 @@ def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
         return {}
     nearest = min(known, key=relative)
     name = "" if is_only else f"{nearest.property}: "
-    return {"clear by": f"{name}{nearest.cell()}"}
+    return {"margin": f"{name}{nearest.cell()}"}
 
 
 def certainty_lines(candidates: Sequence[BestCandidate], properties: Sequence[str]) -> Iterator[str]:
@@ -283,9 +284,30 @@ def caveat_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:
         if caveat:
             labels_by_caveat.setdefault(caveat, []).append(candidate.label)
     for caveat, labels in labels_by_caveat.items():
-        n_more = len(labels) - MAX_NAMED
-        more = f" and {n_more} more" if n_more > 0 else ""
-        yield f"{', '.join(labels[:MAX_NAMED])}{more}: {caveat}"
+        yield f"{_first_labels(labels)}: {caveat}"
+
+
+def chance_by_measurement_lines(candidates: Sequence[BestCandidate]) -> Iterator[str]:
+    """Yields a line on all candidates whose P(limits) comes from measured values of the same properties."""
+    labels_by_line: dict[str, list[str]] = {}
+    for candidate in candidates:
+        names = candidate.p_limits_measured
+        if names and candidate.p_limits is not None:
+            line = f"P(limits) comes from the measured {' and '.join(names)}, not from the method's error"
+            labels_by_line.setdefault(line, []).append(candidate.label)
+        without_uncertainty = [name for name in candidate.p_limits_unknown if name in names]
+        if without_uncertainty:
+            line = f"P(limits) is unknown: {' and '.join(without_uncertainty)} was measured without an uncertainty"
+            labels_by_line.setdefault(line, []).append(candidate.label)
+    for line, labels in labels_by_line.items():
+        yield f"{_first_labels(labels)}: {line}"
+
+
+def _first_labels(labels: Sequence[str]) -> str:
+    """Returns the labels of a few candidates, and how many more there are."""
+    n_more = len(labels) - MAX_NAMED
+    more = f" and {n_more} more" if n_more > 0 else ""
+    return f"{', '.join(labels[:MAX_NAMED])}{more}"
 
 
 def _repeatability(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:

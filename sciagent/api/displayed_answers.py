@@ -273,7 +273,8 @@ class CandidateRow:
     expected_utility: float | None
     """Expected utility, in (0, 1]; the utility, once every objective is answered; None before a paid rung answers."""
     p_limits: float | None
-    """Probability that the true values lie within all limits, the method's error included; None where it is unknown."""
+    """Probability that the true values lie within all limits, by the errors of the methods or by experimental values of
+    the candidate; None where it is unknown."""
     basis: str | None
     """Weakest source of the two: `answered`, `measured` (an imported value decides), `law`, `line` (a straight line
     from a lower rung) or `none`."""

@@ -135,12 +135,12 @@ def value_text(
         return f"{digits}{tail}"
     if not uncertainty:
         significant = 4
-        while _hides_side(float(f"{value:.{significant}g}"), value, near) and significant < MOST_DIGITS:
+        while hides_side(float(f"{value:.{significant}g}"), value, near) and significant < MOST_DIGITS:
             significant += 1
         return f"{value:.{significant}g}{tail}"
     own_places = -math.floor(math.log10(uncertainty))  # decimal places of the uncertainty's first digit
     places = own_places
-    while _hides_side(round(value, places), value, near) and places < own_places + MOST_DIGITS:
+    while hides_side(round(value, places), value, near) and places < own_places + MOST_DIGITS:
         places += 1
     if places <= 0:
         return f"{round(value, places):.0f} ± {round(uncertainty, own_places):.0f}{tail}"
@@ -149,7 +149,7 @@ def value_text(
     return text.replace(f"-{zero} ", f"{zero} ")  # a value that rounds to zero has no sign
 
 
-def _hides_side(shown: float, value: float, limits: Sequence[float]) -> bool:
+def hides_side(shown: float, value: float, limits: Sequence[float]) -> bool:
     """Whether a rounded value does not lie on the same side of a limit as the value itself."""
     for limit in limits:
         if math.isclose(value, limit, rel_tol=1e-9, abs_tol=1e-12):

@@ -356,6 +356,7 @@ def _campaign(
         outlook=outlook,
         p_limits=story.certainty.p_limits,
         p_limits_unknown=story.certainty.unknown,
+        p_limits_measured=story.certainty.measured,
         margins=story.certainty.margins,
         same_compound=tuple(story.same_compound),
         contradicted=story.contradicted,

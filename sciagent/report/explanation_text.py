@@ -204,10 +204,10 @@ def _certainty(story: CampaignStory, shown: Sections, words: Words) -> Iterator[
     if story.margins:
         about = f"± is the repeatability over {words.repeats} (k = 1)"
         yield Paragraph(f"{about}; “(method)” is the error against experiment")
-    chance = limits_chance_words(story.p_limits, story.p_limits_unknown)
+    chance = limits_chance_words(story.p_limits, story.p_limits_unknown, story.p_limits_measured)
     if chance:
-        is_known = story.p_limits is not None
-        meaning = ": that the true values meet all limits, the method's error included" if is_known else ""
+        errors = "the errors of methods and measurements" if story.p_limits_measured else "the method's error"
+        meaning = f": that the true values meet all limits, {errors} included" if story.p_limits is not None else ""
         yield Paragraph(f"P(limits) {chance}{meaning}")
 
 

@@ -64,6 +64,7 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
                 contradicted=story.contradicted,
                 p_limits=story.certainty.p_limits,
                 p_limits_unknown=story.certainty.unknown,
+                p_limits_measured=story.certainty.measured,
                 margins=story.certainty.margins,
                 same_compound=tuple(story.same_compound),
             )

@@ -56,8 +56,15 @@ def candidate(smiles: str, **more: Any) -> BestCandidate:
     shown = {"kind": "molecule", "text": smiles, "formula": "C2H6O"}
     return BestCandidate(
         **fixed
-        | {"imported": (), "contradicted": None, "p_limits": None, "p_limits_unknown": (), "margins": ()}
-        | {"same_compound": ()}
+        | {
+            "imported": (),
+            "contradicted": None,
+            "p_limits": None,
+            "p_limits_unknown": (),
+            "p_limits_measured": (),
+            "margins": (),
+            "same_compound": (),
+        }
         | shown
         | more
     )
@@ -130,7 +137,7 @@ FIGURES = {"n": 19, "mean_error": 0.1, "chemistry": "dyes", "reference": "experi
 """The figures of a benchmark, without its mean absolute error."""
 
 
-def test_clear_by_is_negative_for_a_value_outside_of_a_method_without_a_known_error() -> None:
+def test_the_margin_is_negative_for_a_value_outside_of_a_method_without_a_known_error() -> None:
     known = EstimatedError.of(None, MethodFigures(mean_absolute_error=0.4, unit="eV", **FIGURES))
     more = {
         "rung": "dft",
@@ -144,10 +151,10 @@ def test_clear_by_is_negative_for_a_value_outside_of_a_method_without_a_known_er
     inside = LimitMargin(property="gap", margin=0.5, method=known, **more)
     outside = LimitMargin(property="dipole", margin=-4.2, method=None, **more)
     fallen = candidate("CCO", values=GAP, hit=False, margins=(inside, outside))
-    assert nearest_limit(fallen) == {"clear by": "dipole: -4.20"}
-    assert nearest_limit(candidate("CCO", values=GAP, margins=(inside,))) == {"clear by": "0.5 ± 0.4 (method)"}
+    assert nearest_limit(fallen) == {"margin": "dipole: -4.20"}
+    assert nearest_limit(candidate("CCO", values=GAP, margins=(inside,))) == {"margin": "0.5 ± 0.4 (method)"}
     unknown = inside.model_copy(update={"method": None})
-    assert nearest_limit(candidate("CCO", values=GAP, margins=(unknown,))) == {"clear by": "0.50"}
+    assert nearest_limit(candidate("CCO", values=GAP, margins=(unknown,))) == {"margin": "0.50"}
 
 
 def test_the_chance_within_the_limits_has_a_column() -> None:
@@ -161,6 +168,14 @@ def test_the_chance_within_the_limits_has_a_column() -> None:
     shown = text_of(table.table())
     assert "P(limits)" in shown and "58 %" in shown and "unknown" in shown
     assert best_record(rows[0])["p_limits"] == 0.583
+
+
+def test_a_line_says_whose_chance_comes_from_a_measured_value() -> None:
+    rows = [candidate(f"{'C' * n}O", values=GAP, p_limits=0.01, p_limits_measured=("gap",)) for n in range(1, 6)]
+    rows.append(candidate("CO", values=GAP, p_limits_unknown=("gap",), p_limits_measured=("gap",)))
+    notes = list(BestTable.of(rows, ["gap"], "The best").notes())
+    assert "CO, CCO, CCCO and 2 more: P(limits) comes from the measured gap, not from the method's error" in notes
+    assert "CO: P(limits) is unknown: gap was measured without an uncertainty" in notes
 
 
 def test_into_a_pipe_go_plain_numbers_with_their_digits_and_the_level() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 from shlex import quote
 from shutil import copyfileobj
@@ -33,7 +34,10 @@ from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, reservations_and_bookings
+from sciagent.store.results import candidates
 from sciagent.verification.verifier_registry import Defined, defined, is_function, verifier_names
+
+BATCH = 50_000  # added structures that are looked up at a time
 
 
 class EntryKind(StrEnum):
@@ -66,7 +70,7 @@ class Entered:
     @cached_property
     def grown(self) -> list[str]:
         """A sentence on each file of structures to which rows were added since the campaign began."""
-        return [file.sentence(self.built.row.name) for file in grown_files(self.built.spec, self.built.row)]
+        return grown_sentences(self.built)
 
     @cached_property
     def calibrations(self) -> tuple[str, ...]:
@@ -89,19 +93,45 @@ class GrownFile:
     proposer: ScreenSpec
     sha256: str
     """Hash of the file as it was."""
+    length: int
+    """Its length in bytes as it was."""
     n_later: int
     """Number of structures that were added."""
 
-    def sentence(self, campaign: str) -> str:
-        """Returns what the campaign does with the new rows, and the command that brings them in."""
-        rows = "1 row" if self.n_later == 1 else f"{self.n_later} rows"
+    def n_lacking(self, connection: Connection, row: CampaignRow) -> int:
+        """Returns the number of added structures that the campaign lacks: their text was never proposed to it."""
+        texts = _texts_behind(row.spec["subject"], self.proposer, self.path, self.length)
+        n_lacking = 0
+        while True:
+            batch = [candidates.stored_proposal(text) for text in islice(texts, BATCH)]
+            if not batch:
+                return n_lacking
+            proposed = candidates.proposed_among(connection, row.id, batch)
+            n_lacking += len([text for text in batch if text not in proposed])
+
+    def sentence(self, campaign: str, n_lacking: int) -> str:
+        """Returns what the campaign does with the rows that it lacks, and the command that brings them in."""
+        rows = "1 row" if n_lacking == 1 else f"{n_lacking} rows"
+        them = "it" if n_lacking == 1 else "them"
         column = self.proposer.column
         option = f" --column {quote(column)}" if "column" in self.proposer.model_fields_set else ""
         return (
-            f"{self.path.name} has {rows} more at its end than when {campaign} began; its proposer leaves them out; "
-            f"to bring in what the campaign lacks: "
+            f"{self.path.name} has {rows} at its end that {campaign} lacks: its proposer leaves out what was added "
+            f"after the campaign began; to bring {them} in: "
             f'sciagent add --file {quote(str(self.path))}{option} --campaign {campaign} --reason "..."'
         )
+
+
+def grown_sentences(built: Built) -> list[str]:
+    """Returns a sentence on each file of structures to which rows were added that the campaign lacks. Raises
+    InputFileError for a file that cannot be read."""
+    lines = []
+    for file in grown_files(built.spec, built.row):
+        with built.ledger.read() as connection:
+            n_lacking = file.n_lacking(connection, built.row)
+        if n_lacking:
+            lines.append(file.sentence(built.row.name, n_lacking))
+    return lines
 
 
 def grown_files(spec: CampaignSpec, row: CampaignRow) -> list[GrownFile]:
@@ -120,15 +150,14 @@ def grown_files(spec: CampaignSpec, row: CampaignRow) -> list[GrownFile]:
             continue
         length = length_of_beginning(path, sha256)
         if length is not None:
-            n_later = _records_behind(spec, proposer, path, length)
+            n_later = sum(1 for _ in _texts_behind(spec.subject, proposer, path, length))
             where = ("proposers", name, "file") if name else ("file",)
-            grown.append(GrownFile(where, path, proposer, sha256, n_later))
+            grown.append(GrownFile(where, path, proposer, sha256, length, n_later))
     return grown
 
 
-def _records_behind(spec: CampaignSpec, proposer: ScreenSpec, path: Path, length: int) -> int:
-    """Returns the number of structures behind the first `length` bytes of a file, below the header that a csv has."""
-    subject = subject_of(spec.subject)
+def _texts_behind(subject: str, proposer: ScreenSpec, path: Path, length: int) -> Iterator[str]:
+    """Yields the structures behind the first `length` bytes of a file, below the header that a csv has."""
     with TemporaryDirectory(prefix="sciagent-") as folder, path.open("rb") as file:
         rest = Path(folder) / f"rest{path.suffix}"
         with rest.open("wb") as copy:
@@ -136,7 +165,8 @@ def _records_behind(spec: CampaignSpec, proposer: ScreenSpec, path: Path, length
             copy.write(header)
             file.seek(length)
             copyfileobj(file, copy)
-        return sum(1 for _ in subject.records(rest, stated_column(proposer)))
+        for record in subject_of(subject).records(rest, stated_column(proposer)):
+            yield record.text
 
 
 def as_begun(spec: CampaignSpec, source: str, row: CampaignRow) -> CampaignSpec:

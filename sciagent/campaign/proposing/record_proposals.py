@@ -35,7 +35,6 @@ from sciagent.store.job_queue.reservations_and_bookings import Bill, book_many
 from sciagent.store.results import candidates
 from sciagent.verification.sandbox.host import HostResult
 
-MAX_TEXT_LENGTH = 4000  # characters stored of a proposed text
 MAX_COMPARED = 20  # most candidates of one family and formula that a proposal is matched with
 MAX_LISTED = 5  # most molecules that an event on protonation states names
 MAX_OPERATION = 100  # characters stored of the name of an operation
@@ -92,7 +91,13 @@ class CampaignWorkbench:
     def calls(self) -> Sequence[Mapping[str, Any]]:
         """Tool calls of the turn, in the ledger's form."""
         return [
-            {"tool": "propose", "arguments": {"text": _stored(entry.given.text), "parents": list(entry.given.parents)}}
+            {
+                "tool": "propose",
+                "arguments": {
+                    "text": candidates.stored_proposal(entry.given.text),
+                    "parents": list(entry.given.parents),
+                },
+            }
             for entry in self._entries
         ]
 
@@ -308,7 +313,7 @@ class CampaignWorkbench:
             {
                 "campaign_id": self._built.row.id,
                 "turn_id": entry.turn_id,
-                "text": _stored(entry.given.text),
+                "text": candidates.stored_proposal(entry.given.text),
                 "candidate_id": ids[entry.candidate.key] if entry.candidate else None,
                 "status": entry.status,
                 "reason": entry.reason,
@@ -481,8 +486,3 @@ def write_direct_results(
     results_by_attempt = [results] if rung.is_fast else [[result] for result in results]
     for attempt in results_by_attempt:
         complete_direct(connection, owner, attempt, campaign_id=built.row.id, rung_id=rung.id, turn_id=turn_id)
-
-
-def _stored(text: str) -> str:
-    """Returns a proposed text as the ledger stores it: limited in length, without NUL characters."""
-    return text[:MAX_TEXT_LENGTH].replace("\0", "\\0")

@@ -28,7 +28,7 @@ from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_t
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, file_of
 from sciagent.domain.omit_unset import omitted_if_unset
-from sciagent.domain.quantities import Censoring, ComputedIsomer, named_value_text, value_text
+from sciagent.domain.quantities import MOST_DIGITS, Censoring, ComputedIsomer, hides_side, named_value_text, value_text
 from sciagent.domain.worth import KnownError, percent_of
 
 
@@ -246,16 +246,16 @@ class LimitMargin(AnswerModel):
     """Why the method's error is null, such as `not known for ions`; null for a known one, and for an exact or measured
     value."""
     p_inside: float | None
-    """Probability that the true value lies within the limits, the method's error included; null where that is
-    unknown."""
+    """Probability that the true value lies within the limits, the method's error included; null where that is unknown.
+    Where the candidate has an experimental value of the property, it comes from that value and its uncertainty."""
 
     def cell(self) -> str:
         """Returns the distance in the unit of the value, with the method's error where it is known."""
         if self.method is not None:
-            text = _with_uncertainty(self.margin, self.method.mean_absolute_error, unit="1")
+            text = _distance_text(self.margin, self.method.mean_absolute_error, unit="1")
             return f"{text} (method)"
         # the repeatability decides only the digits of the distance
-        distance, _, _ = _with_uncertainty(self.margin, self.repeatability, unit="1").partition(" ±")
+        distance, _, _ = _distance_text(self.margin, self.repeatability, unit="1").partition(" ±")
         return distance
 
     def __str__(self) -> str:
@@ -266,13 +266,13 @@ class LimitMargin(AnswerModel):
         if self.isomer is not None and self.isomer.computed.decides_value:
             of_isomer = f" of {self.isomer.computed.share}"
         if self.method is None:
-            text = f"{side} {_with_uncertainty(distance, spread, self.unit)}"
+            text = f"{side} {_distance_text(distance, spread, self.unit)}"
             if self.method_unknown is None:  # a descriptor of the structure is exact; a measured value has its own ±
                 return text
             if spread:
                 text += f" (repeatability{of_isomer})"
             return f"{text}, the method's error is {self.method_unknown}"
-        text = f"{side} {_with_uncertainty(distance, self.method.mean_absolute_error, self.unit)} (method)"
+        text = f"{side} {_distance_text(distance, self.method.mean_absolute_error, self.unit)} (method)"
         if not spread:
             return text
         _, _, spread_text = value_text(0.0, spread, self.unit).partition("±")
@@ -280,27 +280,37 @@ class LimitMargin(AnswerModel):
         return f"{text}, ±{spread_text} ({kind_text}{of_isomer})"
 
 
-def _with_uncertainty(value: float, uncertainty: float | None, unit: str) -> str:
-    """Returns a text such as `0.4 ± 1.1 eV`: the uncertainty has two digits if the first is 1, else one."""
+def _distance_text(distance: float, uncertainty: float | None, unit: str) -> str:
+    """Returns a text such as `0.4 ± 1.1 eV`: the uncertainty has two digits if the first is 1, else one.
+
+    A distance has as many digits as tell it from 0, such as `0.03 ± 0.40 eV`.
+    """
     if not uncertainty:
-        return value_text(value, uncertainty, unit)
+        return value_text(distance, uncertainty, unit)
     exponent = math.floor(math.log10(uncertainty))
     starts_with_one = uncertainty < 2 * 10**exponent
     digits_after_first = 1 if starts_with_one else 0
     decimals = max(0, digits_after_first - exponent)
+    most_decimals = decimals + MOST_DIGITS
+    while hides_side(round(distance, decimals), distance, (0.0,)) and decimals < most_decimals:
+        decimals += 1
     tail = "" if unit == "1" else f" {unit}"
-    rounded = round(value, decimals) + 0.0  # + 0.0 turns -0.0 into 0.0
+    rounded = round(distance, decimals) + 0.0  # + 0.0 turns -0.0 into 0.0
     return f"{rounded:.{decimals}f} ± {uncertainty:.{decimals}f}{tail}"
 
 
-def limits_chance_words(p_limits: float | None, unknown: Sequence[str]) -> str:
-    """Returns the probability that the true values lie within all limits, in words: `31 %`, or `unknown: dipole`.
+def limits_chance_words(p_limits: float | None, unknown: Sequence[str], measured: Sequence[str]) -> str:
+    """Returns the probability that the true values lie within all limits, in words: `31 %`, `3 % by the measured gap`,
+    or `unknown: dipole`.
 
-    unknown: the objectives whose values or methods leave it unknown. An empty text if it is not asked yet.
+    unknown: the objectives whose values or methods leave it unknown. measured: the objectives for which an experimental
+    value of the candidate says where the true value lies. An empty text if the probability is not asked yet.
     """
     if p_limits is not None:
-        return percent_of(p_limits)
-    return f"unknown: {', '.join(unknown)}" if unknown else ""
+        source = f" by the measured {' and '.join(measured)}" if measured else ""
+        return f"{percent_of(p_limits)}{source}"
+    clauses = [f"{name} (measured without an uncertainty)" if name in measured else name for name in unknown]
+    return f"unknown: {', '.join(clauses)}" if clauses else ""
 
 
 class StructureText(AnswerModel):
@@ -515,7 +525,10 @@ class BestCandidate(CandidateName):
     null where one is unknown, before the deciding rungs have answered, and where no objective has limits."""
     p_limits_unknown: tuple[str, ...]
     """The objectives for which the deciding rung has answered and that leave `p_limits` unknown: the error of the
-    method is not known, or the value is only a bound."""
+    method or of a measured value is not known, or the value is a bound that could lie on either side of a limit."""
+    p_limits_measured: tuple[str, ...]
+    """The objectives whose part of `p_limits` comes from an experimental value of the candidate, not from the error of
+    a method."""
     margins: tuple[LimitMargin, ...]
     """Distance of each objective's value from its limits, with the two uncertainties."""
     same_compound: tuple[SameCompound, ...]

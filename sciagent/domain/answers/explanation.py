@@ -332,6 +332,9 @@ class CampaignStory(AnswerModel):
     null where one is unknown, before the deciding rungs have answered, and where no objective has limits."""
     p_limits_unknown: tuple[str, ...]
     """The objectives that leave `p_limits` unknown although the deciding rung has answered."""
+    p_limits_measured: tuple[str, ...]
+    """The objectives whose part of `p_limits` comes from an experimental value of the candidate, not from the error of
+    a method."""
     margins: tuple[LimitMargin, ...]
     """Distance of each objective's value from its limits, with the two uncertainties."""
     contradicted: str | None

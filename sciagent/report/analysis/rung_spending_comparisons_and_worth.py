@@ -7,7 +7,7 @@ every candidate has passed or that an objective needs is not valued.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise
@@ -29,6 +29,7 @@ from sciagent.store.results import laws_and_audits
 from sciagent.store.views import progress_and_comparisons
 from sciagent.store.views.progress_and_comparisons import Replicates
 from sciagent.store.views.report_queries import booked_costs, has_measured, measured_by, reused_answers
+from sciagent.verification.verifier_contract import ChargeClass
 
 MAX_RUNG_CHARTS = 8  # charts of rung against rung
 MAX_IMPORTED_CHARTS = 24  # charts of imported values against a rung
@@ -89,6 +90,8 @@ class Compared:
     """Label of the lower rung, or `imported values`."""
     upper: str
     """Label of the upper rung."""
+    molecules: str
+    """`ions`, or `neutral molecules` where the rungs have measured ions, too; else empty."""
     x_level: str
     """Level of the lower rung's values."""
     y_level: str
@@ -135,52 +138,94 @@ def compared_with_imports(connection: Connection, row: CampaignRow, ladder: Sequ
 def _compare(
     connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, name: str
 ) -> Iterator[Compared]:
-    """Yields a comparison for each pair of levels, with replicates pooled. lower: None for imported values."""
+    """Yields a comparison for each pair of levels and each class of charge, with replicates pooled. lower: None for
+    imported values."""
+    unit = chosen_unit_of(name, row.units)
+    pairs_by_levels = defaultdict[tuple[int, int], list[tuple[int, Pair | None]]](list)  # None: a value is censored
+    for x, y, hit in progress_and_comparisons.replicate_pairs(connection, row, lower, upper, name):
+        pair: Pair | None = None
+        if not x.is_censored and not y.is_censored:
+            x_value, x_uncertainty = _calibrated(_pooled(x), lower, name, unit)
+            y_value, y_uncertainty = _calibrated(_pooled(y), upper, name, unit)
+            pair = Pair(x_value, x_uncertainty, y_value, y_uncertainty, hit)
+        pairs_by_levels[x.level_id, y.level_id].append((x.candidate_id, pair))
+    labels = progress_and_comparisons.level_labels(connection, list(chain.from_iterable(pairs_by_levels)))
+    for (x_level_id, y_level_id), pairs in pairs_by_levels.items():
+        by_class = _by_charge(connection, pairs)
+        for charge, of_class in by_class.items():
+            is_named = len(by_class) > 1 or charge is ChargeClass.ION
+            known_pairs = [pair for pair in of_class if pair is not None]
+            if known_pairs:
+                yield _comparison(
+                    row,
+                    lower,
+                    upper,
+                    name,
+                    molecules=charge.many if is_named else "",
+                    x_level=_level(labels[x_level_id], lower, name),
+                    y_level=_level(labels[y_level_id], upper, name),
+                    pairs=known_pairs,
+                    censored=len(of_class) - len(known_pairs),
+                    salt=f"{x_level_id}-{y_level_id}-{charge}",
+                )
+
+
+def _by_charge(
+    connection: Connection, pairs: Sequence[tuple[int, Pair | None]]
+) -> dict[ChargeClass, list[Pair | None]]:
+    """Returns the pairs of the neutral molecules, then those of the ions; a class without any is left out.
+
+    pairs: (candidate id, pair).
+    """
+    charges = progress_and_comparisons.charges(connection, [candidate_id for candidate_id, _ in pairs])
+    by_class: dict[ChargeClass, list[Pair | None]] = {ChargeClass.NEUTRAL: [], ChargeClass.ION: []}
+    for candidate_id, pair in pairs:
+        by_class[ChargeClass.of(charges[candidate_id])].append(pair)
+    return {charge: of_class for charge, of_class in by_class.items() if of_class}
+
+
+def _comparison(
+    row: CampaignRow,
+    lower: RungRow | None,
+    upper: RungRow,
+    name: str,
+    molecules: str,
+    x_level: str,
+    y_level: str,
+    pairs: Sequence[Pair],
+    censored: int,
+    salt: str,
+) -> Compared:
+    """Returns the comparison of the values of one property at two levels. salt: of the levels and the molecules."""
     unit = chosen_unit_of(name, row.units)
     shared = name not in PROPERTIES_ON_METHOD_SCALE
-    groups = defaultdict[tuple[int, int], list[Pair]](list)
-    censored = Counter[tuple[int, int]]()
-    for x, y, hit in progress_and_comparisons.replicate_pairs(connection, row, lower, upper, name):
-        level_ids = (x.level_id, y.level_id)
-        if x.is_censored or y.is_censored:
-            censored[level_ids] += 1
-            continue
-        x_value, x_uncertainty = _calibrated(_pooled(x), lower, name, unit)
-        y_value, y_uncertainty = _calibrated(_pooled(y), upper, name, unit)
-        groups[level_ids].append(Pair(x_value, x_uncertainty, y_value, y_uncertainty, hit))
-    labels = progress_and_comparisons.level_labels(connection, list(chain.from_iterable(groups)))
     quantity = with_unit(name, unit)
     lower_name = "imported values" if lower is None else lower.name
     x_label = f"{quantity}, imported" if lower is None else f"{quantity} at {lower.name}"
-    x_limits = None if lower is None else limits(row, lower, name)
-    y_limits = limits(row, upper, name)
-    for (x_level_id, y_level_id), pairs in groups.items():
-        # keeps the ids of this chart apart from those of the other charts on the page
-        salt = f"{lower_name}-{upper.name}-{name}-{x_level_id}-{y_level_id}".replace(" ", "-")
-        x_values = np.array([pair.x for pair in pairs])
-        y_values = np.array([pair.y for pair in pairs])
-        yield Compared(
-            property=words(name),
-            lower=lower_name,
-            upper=upper.name,
-            x_level=_level(labels[x_level_id], lower, name),
-            y_level=_level(labels[y_level_id], upper, name),
-            unit=unit,
-            seen=len(pairs),
-            drawn=min(len(pairs), campaign_charts.MAX_POINTS),
-            censored=censored[x_level_id, y_level_id],
-            figures=agreement(x_values, y_values, shared),
-            shared_scale=shared,
-            chart=campaign_charts.scatter(
-                pairs,
-                x_label=x_label,
-                y_label=f"{quantity} at {upper.name}",
-                x_window=x_limits,
-                y_window=y_limits,
-                salt=salt,
-                shared=shared,
-            ),
-        )
+    return Compared(
+        property=words(name),
+        lower=lower_name,
+        upper=upper.name,
+        molecules=molecules,
+        x_level=x_level,
+        y_level=y_level,
+        unit=unit,
+        seen=len(pairs),
+        drawn=min(len(pairs), campaign_charts.MAX_POINTS),
+        censored=censored,
+        figures=agreement(np.array([pair.x for pair in pairs]), np.array([pair.y for pair in pairs]), shared),
+        shared_scale=shared,
+        chart=campaign_charts.scatter(
+            pairs,
+            x_label=f"{x_label}, {molecules}" if molecules else x_label,
+            y_label=f"{quantity} at {upper.name}",
+            x_window=None if lower is None else limits(row, lower, name),
+            y_window=limits(row, upper, name),
+            # keeps the ids of this chart apart from those of the other charts on the page
+            salt=f"{lower_name}-{upper.name}-{name}-{salt}".replace(" ", "-"),
+            shared=shared,
+        ),
+    )
 
 
 def _pooled(replicates: Replicates) -> tuple[float, float | None]:

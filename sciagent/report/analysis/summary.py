@@ -182,7 +182,8 @@ def certainty_sentence(doubts: HitsInDoubt, hits: int) -> str:
     if doubts.unknown < hits:
         what = "a miss" if doubts.by_method == 1 else "misses"
         could_be = f"{doubts.by_method or 'none'} of {counted_hits} could be {what}"
-        clause = f"{could_be} by the method's error (P(limits) < {SURE_PERCENT} %)"
+        cause = "the method's error or their measured values" if doubts.by_measurement else "the method's error"
+        clause = f"{could_be} by {cause} (P(limits) < {SURE_PERCENT} %)"
         if doubts.by_method_near:
             clause += f", {doubts.by_method_near} of them also by repeatability alone"
         clauses.append(clause)
@@ -190,12 +191,19 @@ def certainty_sentence(doubts: HitsInDoubt, hits: int) -> str:
         number = str(doubts.unknown)
         if doubts.unknown == hits:
             number = "the only hit" if hits == 1 else f"all {counted_hits}"
-        clause = f"the method's error is unknown for {number}"
+        clause = f"{_unknown_error(doubts)} for {number}"
         if doubts.unknown_near:
             clause += f", {doubts.unknown_near} of which could be a miss by repeatability alone"
         clauses.append(clause)
     sentence = "; ".join(clauses)
     return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _unknown_error(doubts: HitsInDoubt) -> str:
+    """Returns a clause on what leaves P(limits) unknown."""
+    if doubts.unknown_measured:
+        return "the error of the method, or of the measured value, is unknown"
+    return "the method's error is unknown"
 
 
 def _hits_in_doubt(status: CampaignCounts, table: Table, lines: list[str]) -> str:
@@ -211,7 +219,7 @@ def _hits_in_doubt(status: CampaignCounts, table: Table, lines: list[str]) -> st
         verb = "is" if contradicted == 1 else "are"
         lines.append(f"{contradicted} of {many(shown, 'hit')} {verb} contradicted by a measured value.")
     if doubts.unknown == shown:
-        return "the method's error is unknown"
+        return _unknown_error(doubts)
     sure = shown - doubts.by_method - doubts.unknown
     return f"{sure} of {shown} with P(limits) ≥ {SURE_PERCENT} %"
 
@@ -257,7 +265,8 @@ def against_imported(row: CampaignRow, measured: Sequence[Compared]) -> tuple[li
         bias = comparison.figures.bias
         unit = after_number(comparison.unit)
         if comparison.upper == row.spec["terminal"] and comparison.property in wanted and mae is not None:
-            against = f"against {comparison.x_level} (imported, n = {comparison.figures.n})"
+            molecules = f" {comparison.molecules}" if comparison.molecules else ""
+            against = f"against {comparison.x_level} (imported, n = {comparison.figures.n}{molecules})"
             lines.append(
                 f"{comparison.property} by {comparison.upper} {against}: mean absolute error {mae:.3g}{unit}, "
                 f"mean error {bias:+.3g}{unit}."

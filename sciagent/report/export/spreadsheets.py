@@ -65,7 +65,7 @@ DESCRIPTIONS = {
     "utility": "geometric mean of the desirabilities; 1 is best",
     "p_hit": "probability to be a hit at the terminal rung",
     "expected_utility": "utility to expect; the utility, once every objective is answered",
-    "p_limits": "probability that the true values meet all limits, the method's error included",
+    "p_limits": "probability that the true values meet all limits, by errors of methods or by measured values",
     "basis": "what the probability and the expected utility rest on",
     "contradicted": "measurements that contradict the verdict",
     "rung": "the last rung",

@@ -201,10 +201,14 @@ class HitsInDoubt:
     """Hits whose P(limits) is below `SURE_PERCENT`."""
     by_method_near: int = 0
     """Those of them that are near a limit."""
+    by_measurement: int = 0
+    """Those of them that have an experimental value, from which P(limits) comes."""
     unknown: int = 0
     """Hits whose P(limits) is unknown."""
     unknown_near: int = 0
     """Those of them that are near a limit."""
+    unknown_measured: int = 0
+    """Those of them that have an experimental value without an uncertainty."""
 
     def add(self, certain: Certainty) -> None:
         """Counts a hit."""
@@ -213,9 +217,11 @@ class HitsInDoubt:
         if certain.p_limits is None:
             self.unknown += 1
             self.unknown_near += bool(near)
+            self.unknown_measured += any(name in certain.measured for name in certain.unknown)
         elif 100 * certain.p_limits < SURE_PERCENT:
             self.by_method += 1
             self.by_method_near += bool(near)
+            self.by_measurement += bool(certain.measured)
 
 
 @dataclass(frozen=True)

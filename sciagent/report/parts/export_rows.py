@@ -170,14 +170,14 @@ class MarginColumn:
     """A column on the certainty of an objective's value."""
 
     name: str
-    """Name of the column, such as `dipole clear by [D]`."""
+    """Name of the column, such as `dipole margin [D]`."""
     unit: str
     description: str
     cell: Callable[[Entry], float | None]
 
 
 def margin_columns(row: CampaignRow) -> list[MarginColumn]:
-    """Returns the columns `clear by` and `method error` of each objective with limits."""
+    """Returns the columns `margin` and `method error` of each objective with limits."""
     columns_of_objectives = []
     for objective in row.spec.get("objectives", ()):
         if objective.get("accept") in (None, [None, None]):
@@ -185,7 +185,7 @@ def margin_columns(row: CampaignRow) -> list[MarginColumn]:
         name = objective["property"]
         unit = chosen_unit_of(name, row.units) if name in properties() else objective["unit"]
         parts: tuple[tuple[str, str, Callable[[LimitMargin], float | None]], ...] = (
-            ("clear by", "distance from the nearest limit; negative outside", lambda margin: margin.margin),
+            ("margin", "distance from the nearest limit; negative outside", lambda margin: margin.margin),
             ("method error", "mean absolute error of the method; empty where it is not known", _method_error),
         )
         for part, description, of_margin in parts:

@@ -29,6 +29,8 @@ from sciagent.domain.answers.candidate_and_value_answers import (
 from sciagent.domain.derived_properties import evaluated_in_unit, propagated_error, read_formula
 from sciagent.domain.display_units import chosen_unit_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung, pooled
+from sciagent.domain.objectives import Window
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, from_canonical, spread_in_canonical_unit, to_canonical
 from sciagent.domain.rung_calibration_on_measurements import Fit, Fits
@@ -37,7 +39,13 @@ from sciagent.errors import UnknownNameError, UsageError
 from sciagent.report.parts.rung_and_judge_agreement import MIN_PAIRS, PROPERTIES_ON_METHOD_SCALE
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views import progress_and_comparisons
-from sciagent.store.views.report_candidates import MEASURED_LABEL, EvidenceAnswer, MeasuredAt, deciding_measurements
+from sciagent.store.views.report_candidates import (
+    MEASURED_LABEL,
+    EvidenceAnswer,
+    MeasuredAt,
+    deciding_measurements,
+    experimental_values,
+)
 from sciagent.store.views.report_queries import has_measured
 from sciagent.verification.verifier_contract import ChargeClass, MethodError
 from sciagent.verification.verifier_registry import verifier_class
@@ -174,11 +182,13 @@ class Certainty:
     """Probability that the true values lie within all limits; see `sciagent.domain.worth.p_limits`."""
     unknown: tuple[str, ...]
     """The objectives that leave it unknown although the rung that decides has answered."""
+    measured: tuple[str, ...] = ()
+    """The objectives for which an experimental value of the candidate itself says where the true value lies."""
 
     @property
     def words(self) -> str:
         """The probability in words; empty before the rungs that decide have answered."""
-        return limits_chance_words(self.p_limits, self.unknown)
+        return limits_chance_words(self.p_limits, self.unknown, self.measured)
 
 
 def certainty(
@@ -196,27 +206,53 @@ def certainty(
     charge of the candidate. An objective without limits, a value that is only a bound, and a value of a lower rung than
     the one that decides have no distance: the limits are not on that rung's scale. imported: the candidate's imported
     values, in any unit; under `measured: decide` those of experiment stand in place of computed ones.
+
+    An experimental value of the candidate is the best knowledge of the true one, whether it decides or not: the
+    probability comes from it and its uncertainty, and not from the error of a method.
     """
-    accept = {}
-    for objective in row.spec.get("objectives", ()):
-        if objective.get("accept") not in (None, [None, None]):
-            accept[objective["property"]] = objective["accept"]
+    accept = _limits_by_objective(row)
     by_measurement = deciding_measurements(row, imported)
     answered = _decided(ladder, answers, list(accept), by_measurement)
     values = {(answer.rung, measured.property): measured for answer in answers for measured in answer.measured}
     limit_margins = []
+    p_inside = _p_inside_by_measurement(row, imported, accept)
+    from_measurement = tuple(p_inside)
     for name, (answer, measured) in answered.items():
-        # a function of a notebook defines a property that this process may not have
-        if measured.quantity.censoring is Censoring.NONE and name in properties():
-            found = OF_A_MEASUREMENT
-            if name not in by_measurement:
-                found = errors.of_value(answer.rung, measured, ChargeClass.of(charge), values)
-            limit_margins.append(_limit_margin(answer.rung, measured, accept[name], found))
-    if len(answered) < len(accept):
-        return Certainty(tuple(limit_margins), None, ())
-    known = {margin.property: margin.p_inside for margin in limit_margins if margin.p_inside is not None}
-    unknown = tuple(name for name in accept if name not in known)
-    return Certainty(tuple(limit_margins), p_limits([known.get(name) for name in accept]), unknown)
+        if name not in properties():  # a function of a notebook defines it, and this process may not have it
+            continue
+        found = OF_A_MEASUREMENT
+        if name not in by_measurement:
+            found = errors.of_value(answer.rung, measured, ChargeClass.of(charge), values)
+        if name not in p_inside:
+            p_inside[name] = _p_inside(measured.quantity, properties()[name], accept[name], found)
+        if measured.quantity.censoring is Censoring.NONE:
+            limit_margins.append(_limit_margin(answer.rung, measured, accept[name], found, p_inside[name]))
+    margins = tuple(limit_margins)
+    if not accept.keys() <= answered.keys() | p_inside.keys():
+        return Certainty(margins, None, (), from_measurement)
+    unknown = tuple(name for name in accept if p_inside.get(name) is None)
+    return Certainty(margins, p_limits([p_inside.get(name) for name in accept]), unknown, from_measurement)
+
+
+def _limits_by_objective(row: CampaignRow) -> dict[str, Sequence[float | None]]:
+    """Returns {property: (low, high) in its canonical unit} of the objectives with limits."""
+    accept = {}
+    for objective in row.spec.get("objectives", ()):
+        if objective.get("accept") not in (None, [None, None]):
+            accept[objective["property"]] = objective["accept"]
+    return accept
+
+
+def _p_inside_by_measurement(
+    row: CampaignRow, imported: Sequence[EvidenceAnswer], accept: Mapping[str, Sequence[float | None]]
+) -> dict[str, float | None]:
+    """Returns {property: probability that the true value lies within the limits} of the objectives for which the
+    candidate has an experimental value; None for a value without an uncertainty. accept: limits by property."""
+    p_inside = {}
+    for name, (_, measured) in experimental_values(row, imported).items():
+        if name in accept:
+            p_inside[name] = _p_inside(measured.quantity, properties()[name], accept[name], OF_A_MEASUREMENT)
+    return p_inside
 
 
 def _decided(
@@ -241,8 +277,11 @@ def _decided(
     return decided
 
 
-def _limit_margin(rung: str, measured: Measured, accept: Sequence[float | None], found: ErrorOrReason) -> LimitMargin:
-    """Returns the distance of a value from the limits. accept: (low, high) in the canonical unit."""
+def _limit_margin(
+    rung: str, measured: Measured, accept: Sequence[float | None], found: ErrorOrReason, p_inside: float | None
+) -> LimitMargin:
+    """Returns the distance of a value from the limits. accept: (low, high) in the canonical unit. p_inside: of the true
+    value."""
     quantity = measured.quantity
     prop = properties()[measured.property]
     low, high = _limits_in_unit(quantity, prop, accept)
@@ -251,13 +290,6 @@ def _limit_margin(rung: str, measured: Measured, accept: Sequence[float | None],
         distances.append(quantity.value - low)
     if high is not None:
         distances.append(high - quantity.value)
-    known = found.error.known if found.error else None
-    if found is OF_A_MEASUREMENT and quantity.uncertainty is not None:
-        known = EXACT
-    uncertainty = quantity.uncertainty
-    if uncertainty is not None and known is not None and quantity.uncertainty_kind == "fit":
-        # the uncertainty of a calibrated value includes the error of the fit, which would count twice
-        uncertainty = math.sqrt(max(uncertainty**2 - known.spread**2, 0.0))
     is_exact = quantity.uncertainty == 0 and found.error is None
     return LimitMargin(
         property=prop.name,
@@ -269,8 +301,30 @@ def _limit_margin(rung: str, measured: Measured, accept: Sequence[float | None],
         isomer=IsomerAnswer.of(quantity.isomer),
         method=found.error,
         method_unknown=None if found.error or is_exact else found.reason or None,
-        p_inside=LimitedValue(quantity.value, uncertainty, known, low, high).p_inside,
+        p_inside=p_inside,
     )
+
+
+def _p_inside(quantity: Quantity, prop: Property, accept: Sequence[float | None], found: ErrorOrReason) -> float | None:
+    """Returns the probability that the true value lies within the limits; None if it is unknown.
+
+    accept: (low, high) in the canonical unit. found: the error of the method. A bound that lies wholly inside or
+    outside counts like a value at the bound, from which the true value lies still further inside or outside; one that
+    could lie on either side leaves the probability unknown.
+    """
+    low, high = _limits_in_unit(quantity, prop, accept)
+    is_bound = quantity.censoring is not Censoring.NONE
+    if is_bound and Window(low, high).misses(quantity) is Reason.NOT_MEASURED:
+        return None
+    known = found.error.known if found.error else None
+    # the bound of a measurement is what was found, also without an uncertainty
+    if found is OF_A_MEASUREMENT and (is_bound or quantity.uncertainty is not None):
+        known = EXACT
+    uncertainty = quantity.uncertainty
+    if uncertainty is not None and known is not None and quantity.uncertainty_kind == "fit":
+        # the uncertainty of a calibrated value includes the error of the fit, which would count twice
+        uncertainty = math.sqrt(max(uncertainty**2 - known.spread**2, 0.0))
+    return LimitedValue(quantity.value, uncertainty, known, low, high).p_inside
 
 
 def _limits_in_unit(

@@ -230,7 +230,11 @@ WORDS: tuple[tuple[str, str], ...] = (
     ("mean error", "mean of computed minus measured: by how much a method is too high (+) or too low (-)"),
     ("method's error", "how far a method's values lie from experiment for other compounds; it is not in the ±"),
     ("objective", "what is wanted of a property: limits, or a direction"),
-    ("P(limits)", "probability that the true values lie within all limits, the method's error included"),
+    (
+        "P(limits)",
+        "probability that the true values lie within all limits, by the method's error or by the candidate's own "
+        "measured value",
+    ),
     ("recall", "share of all hits among the candidates that were found; an estimate"),
     (
         "repeatability",

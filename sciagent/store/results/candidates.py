@@ -24,6 +24,7 @@ from sciagent.store.database.condition_for_part_of_candidates import WHOLE, Cand
 from sciagent.store.database.engine import db_now
 
 MAX_ALIAS = 4096  # characters of a text that is stored as an alias
+MAX_PROPOSAL = 4000  # characters stored of a proposed text
 ROW_HASH_DIGITS = 16  # digits that tell the rows of one candidate apart
 _MAX_MATCHES = 20  # candidates that a search returns
 _MIN_KEY_DIGITS = 6  # a beginning of a key with at least this number of digits identifies a candidate
@@ -70,6 +71,19 @@ def enter_aliases(connection: Connection, pairs: Iterable[tuple[int, str]], nota
             rows[digest] = {"candidate_id": id_, "notation": notation, "text": text, "text_hash": digest}
     in_order = [rows[digest] for digest in sorted(rows)]  # so that two writers cannot deadlock
     insert_or_ignore(connection, t.candidate_alias, in_order)
+
+
+def stored_proposal(text: str) -> str:
+    """Returns a proposed text as the ledger stores it: limited in length, without NUL characters."""
+    return text[:MAX_PROPOSAL].replace("\0", "\\0")
+
+
+def proposed_among(connection: Connection, campaign_id: int, texts: Iterable[str]) -> set[str]:
+    """Returns those of the texts that were proposed to a campaign, whatever became of them. texts: as they are stored,
+    see `stored_proposal`."""
+    p = t.proposal.c
+    query = sa.select(p.text).distinct().where(p.campaign_id == campaign_id, among(connection, p.text, list(texts)))
+    return set(connection.execute(query).scalars())
 
 
 def _digest(text: str) -> str:

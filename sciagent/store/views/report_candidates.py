@@ -328,9 +328,18 @@ def with_deciding_measurements(
 def deciding_measurements(row: CampaignRow, imported: Sequence[EvidenceAnswer]) -> dict[str, MeasuredAt]:
     """Returns the experimental values that decide objectives of the campaign, by property, in its units; empty without
     `measured: decide` in the campaign file. imported: the candidate's imported values, in any unit."""
-    if row.spec.get("measured") != "decide":
-        return {}
-    limits = {o["property"]: Window(*o["accept"]) if o["accept"] else None for o in row.spec["objectives"]}
+    return experimental_values(row, imported) if row.spec.get("measured") == "decide" else {}
+
+
+def experimental_values(row: CampaignRow, imported: Sequence[EvidenceAnswer]) -> dict[str, MeasuredAt]:
+    """Returns the experimental values of the objectives' properties, by property, in the units of the campaign; several
+    of one property are pooled. A bound that could lie on either side of a limit is left out.
+
+    imported: the candidate's imported values, in any unit.
+    """
+    limits = {}
+    for objective in row.spec.get("objectives", ()):
+        limits[objective["property"]] = Window(*objective["accept"]) if objective["accept"] else None
     replicates: dict[str, list[Quantity]] = {}
     origins: dict[str, MeasuredAt] = {}
     for answer in imported:
@@ -340,12 +349,12 @@ def deciding_measurements(row: CampaignRow, imported: Sequence[EvidenceAnswer]) 
                 replicates.setdefault(name, []).append(to_canonical(measured.quantity, properties()[name]))
                 origins.setdefault(name, (answer, measured))
     pooled_values = {name: pooled_quantity(quantities) for name, quantities in replicates.items()}
-    deciding = {}
+    values = {}
     for name, quantity in decisive(limits, pooled_values).items():
         answer, first = origins[name]
         measured = in_chosen_unit(replace(first, quantity=quantity), row.units)
-        deciding[name] = (answer, beside_limits(measured, row.limits))
-    return deciding
+        values[name] = (answer, beside_limits(measured, row.limits))
+    return values
 
 
 def calibrations_by_rung(ladder: Sequence[RungRow]) -> dict[str, Fits]:

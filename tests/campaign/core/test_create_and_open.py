@@ -160,7 +160,7 @@ def test_a_campaign_goes_on_after_rows_were_added_at_the_end_of_its_file(
     again = entered(ledger, tmp_path, SCREEN)
     assert (again.entry, again.amendments) == (EntryKind.OPENED, ())
     [line] = again.grown
-    assert line.startswith("lib.csv has 2 rows more at its end than when catalogue began")
+    assert line.startswith("lib.csv has 2 rows at its end that catalogue lacks")
     assert f"sciagent add --file {file} --campaign catalogue --reason" in line
     [(_, proposer)] = again.built.spec.proposers
     assert again.built.make_script(proposer).total == 2, "its proposer ends where the file ended"
@@ -172,6 +172,14 @@ def test_a_campaign_goes_on_after_rows_were_added_at_the_end_of_its_file(
     ]
     answers = list(add(again.built, proposals, "ann", "new rows of the supplier"))
     assert [answer.status for answer in answers] == ["new", "new"]
+    assert entered(ledger, tmp_path, SCREEN).grown == [], "the campaign has them by now"
+    file.write_text(f"{file.read_text()}E,5,CCF\nF,6,no molecule\n")
+    [line] = entered(ledger, tmp_path, SCREEN).grown
+    assert line.startswith("lib.csv has 2 rows at its end that catalogue lacks") and "to bring them in" in line
+    latest = entered(ledger, tmp_path, SCREEN).built
+    statuses = [answer.status for answer in add(latest, proposals_of_file(latest, file), "ann", "more new rows of his")]
+    assert statuses == ["duplicate", "duplicate", "new", "refused"]
+    assert entered(ledger, tmp_path, SCREEN).grown == [], "what was refused is not named again"
 
 
 def test_a_file_that_changed_otherwise_is_another_campaign(ledger: Ledger, tmp_path: Path) -> None:

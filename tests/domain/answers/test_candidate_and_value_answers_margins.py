@@ -45,6 +45,22 @@ def test_both_numbers_are_named() -> None:
     assert str(margin(margin=-0.5)).startswith("outside the limits by 0.5 ± 0.3 eV (method)")
 
 
+@pytest.mark.parametrize(
+    ("distance", "cell", "text"),
+    [
+        (0.03, "0.03 ± 0.30 (method)", "clear of the limits by 0.03 ± 0.30 eV"),
+        (-0.03, "-0.03 ± 0.30 (method)", "outside the limits by 0.03 ± 0.30 eV"),
+        (-0.0004, "-0.0004 ± 0.3000 (method)", "outside the limits by 0.0004 ± 0.3000 eV"),
+        (0.0, "0.0 ± 0.3 (method)", "clear of the limits by 0.0 ± 0.3 eV"),
+    ],
+)
+def test_a_distance_has_the_digits_that_tell_it_from_0(distance: float, cell: str, text: str) -> None:
+    shown = margin(margin=distance)
+    assert shown.cell() == cell and str(shown).startswith(f"{text} (method)")
+    repeated = margin(margin=distance, method=None, method_unknown="not known")
+    assert float(repeated.cell()) == distance
+
+
 def test_without_the_methods_error_the_text_says_so() -> None:
     text = str(margin(method=None, method_unknown="not known"))
     assert text == "clear of the limits by 0.12 ± 0.03 eV (repeatability), the method's error is not known"

@@ -80,6 +80,25 @@ def test_the_head_of_the_report_tells_the_error_against_imported_values(made: Ma
     assert figure == "mean absolute error 0.02 eV"
 
 
+def test_ions_are_compared_apart_from_neutral_molecules(made: Maker) -> None:
+    """The rung errs by 0.02 eV for neutral molecules and by 0.5 eV for five anions."""
+    anions = ("C[O-]", "CC[O-]", "CCC[O-]", "CCCC[O-]", "CC(C)[O-]")
+    made.enter(anions)
+    for i in range(6, 11):
+        made.answer(i, 2, solvation(-0.1 * i + 0.5, DEAR))
+        made.place(i, Standing.SETTLED, 2, verdict="pass", depth=2, score=0.5)
+        write(made, i, solvation(-0.1 * i, MEASURED), 0)
+    with made.ledger.read() as connection:
+        found = compared_with_imports(connection, made.row, campaigns.rungs(connection, made.row.id))
+    at_r2 = [compared for compared in found if compared.upper == "r2"]
+    assert [(c.molecules, c.seen) for c in at_r2] == [("neutral molecules", 5), ("ions", 5)]
+    assert [c.figures.mae for c in at_r2] == pytest.approx([0.02, 0.5])
+    wanted = {"objectives": [{"property": "solvation_free_energy"}], "terminal": "r2"}
+    lines, _ = against_imported(replace(made.row, spec=made.row.spec | wanted), at_r2)
+    assert "(imported, n = 5 neutral molecules)" in lines[0] and "(imported, n = 5 ions)" in lines[1]
+    assert comparisons(made)["r1"].molecules == "", "no ion reached it"
+
+
 def test_statistics_of_imported_values_equal_those_that_pandas_computes_from_the_export(
     made: Maker, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ def test_a_chemists_questions_are_answered(parsed: Parsed) -> None:
         "2 hits",
         "12 candidates from 14 proposals; 5 verified, 1 left: neither verified nor dropped.",
         "Best: c1ccccc1 with HOMO-LUMO gap 4.30 ± 0.03 eV.",
-        "The method's error is unknown for all 2 hits.",
+        "(P(limits) < 80 %); the method's error is unknown for 1.",
         "PBE0/def2-SVP",
         "orbital gap, not optical",
         "6.3 core-minutes",
@@ -47,6 +47,11 @@ def test_a_chemists_questions_are_answered(parsed: Parsed) -> None:
             HitsInDoubt(unknown=13, unknown_near=1),
             "The method's error is unknown for all 13 hits, 1 of which could be a miss by repeatability alone.",
         ),
+        (
+            HitsInDoubt(by_method=2, by_measurement=1, unknown=3, unknown_measured=1),
+            "2 of 13 hits could be misses by the method's error or their measured values (P(limits) < 80 %); "
+            "the error of the method, or of the measured value, is unknown for 3.",
+        ),
     ],
 )
 def test_one_sentence_says_how_many_hits_may_be_misses(doubts: HitsInDoubt, sentence: str) -> None:
@@ -58,6 +63,9 @@ def test_a_hit_is_in_doubt_below_80_percent() -> None:
     for chance in (0.78, 0.81, 1.0, None):
         doubts.add(Certainty((), chance, ()))
     assert doubts == HitsInDoubt(by_method=1, unknown=1)
+    doubts.add(Certainty((), 0.02, (), ("gap",)))
+    doubts.add(Certainty((), None, ("gap",), ("gap",)))
+    assert doubts == HitsInDoubt(by_method=2, by_measurement=1, unknown=2, unknown_measured=1)
 
 
 def test_a_campaign_for_the_best_shows_utility_and_no_hits(own_ledger: Ledger, tmp_path: Path) -> None:

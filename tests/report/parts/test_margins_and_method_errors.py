@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from sciagent.domain import derived_properties
 from sciagent.domain.answers.candidate_and_value_answers import MEASURED, PROPAGATED, plain
 from sciagent.domain.display_units import in_chosen_unit
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
-from sciagent.domain.quantities import Quantity
+from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.domain.states_and_needs import Standing
 from sciagent.report.export.parquet_tables import candidate_rows
@@ -54,6 +55,11 @@ class Answer:
     def __init__(self, *measured: Measured, rung: str = "alpb") -> None:
         self.rung = rung
         self.measured = measured
+
+
+class Imported(Answer):
+    def _replace(self, rung: str) -> Imported:
+        return Imported(*self.measured, rung=rung)
 
 
 class Rung:
@@ -116,6 +122,65 @@ def test_the_chance_of_true_values_within_the_limits_is_that_of_drawn_errors() -
     expected = np.mean((true > -6) & (true < -2))
     for unit in ("kcal/mol", "eV"):
         assert of_solvation(-2.4 * KCAL, unit).p_inside == pytest.approx(expected, abs=0.01)
+
+
+def chance_beside_measurement(computed: Quantity, measured: Quantity | None, mode: str = "flag") -> Certainty:
+    """Certainty of a hydration energy, in kcal/mol between -6 and -2, beside an imported experimental value."""
+    row: Any = Row("solvation_free_energy", [-6 * KCAL, -2 * KCAL])
+    row.spec["measured"] = mode
+    row.units = {"solvation_free_energy": "kcal/mol"}
+    row.limits = {"solvation_free_energy": (-6.0, -2.0)}
+    answers: Any = [Answer(Measured("solvation_free_energy", ALPB, computed))]
+    imported: Any = []
+    if measured is not None:
+        imported = [Imported(Measured("solvation_free_energy", Level("experiment"), measured))]
+    errors = MethodErrors({}, {"alpb": XTB_SOLVATION})
+    return certainty(row, (Rung("alpb", "solvation_free_energy"),), answers, errors, 0, imported)  # type: ignore[arg-type]
+
+
+def kcal(value: float, uncertainty: float | None = None, censoring: Censoring = Censoring.NONE) -> Quantity:
+    return Quantity(value, "kcal/mol", uncertainty, censoring)
+
+
+@pytest.mark.parametrize("mode", ["flag", "decide"])
+def test_the_chance_within_the_limits_comes_from_the_candidates_own_measured_value(mode: str) -> None:
+    """A normal of -1.5 ± 0.2 kcal/mol has the probability Φ(-2.5) below -2; the computed -4 lies safely inside."""
+    computed = kcal(-4.0, 0.2)
+    alone = chance_beside_measurement(computed, None, mode).p_limits
+    assert alone is not None and alone > 0.75
+    told = chance_beside_measurement(computed, kcal(-1.5, 0.2), mode)
+    assert told.p_limits == pytest.approx(float(ndtr(-2.5)), rel=1e-4)
+    assert told.words == "1 % by the measured solvation_free_energy"
+    [margin] = told.margins
+    assert margin.p_inside == told.p_limits
+    assert margin.margin == pytest.approx(2.0 if mode == "flag" else -0.5), (
+        "the distance is that of the value that decides"
+    )
+
+
+def test_a_measured_value_without_an_uncertainty_leaves_the_chance_unknown() -> None:
+    told = chance_beside_measurement(kcal(-4.0, 0.2), kcal(-1.5))
+    assert told.p_limits is None
+    assert told.words == "unknown: solvation_free_energy (measured without an uncertainty)"
+
+
+def test_a_bound_beyond_a_limit_decides_the_chance_and_one_on_either_side_does_not() -> None:
+    above, below = Censoring.ABOVE, Censoring.BELOW
+    assert chance_beside_measurement(kcal(-4.0, 0.2), kcal(-1.0, None, above)).words.startswith("0 % by")
+    computed = chance_beside_measurement(kcal(2.0, 0.2, above), None)
+    assert computed.p_limits is not None and computed.words == "< 1 %" and computed.margins == ()
+    undecided = chance_beside_measurement(kcal(-4.0, 0.2, below), None)
+    assert (undecided.p_limits, undecided.unknown) == (None, ("solvation_free_energy",))
+    beside_undecided = chance_beside_measurement(kcal(-4.0, 0.2), kcal(-4.0, None, below))
+    assert beside_undecided == chance_beside_measurement(kcal(-4.0, 0.2), None), "the bound says nothing"
+
+
+def test_a_bound_inside_a_limit_on_one_side_is_sure() -> None:
+    row: Any = Row("solvation_free_energy", [None, -2 * KCAL])
+    answers: Any = [Answer(Measured("solvation_free_energy", ALPB, kcal(-9.0, 0.2, Censoring.BELOW)))]
+    errors = MethodErrors({}, {"alpb": XTB_SOLVATION})
+    told = certainty(row, (Rung("alpb", "solvation_free_energy"),), answers, errors, 0)  # type: ignore[arg-type]
+    assert told.p_limits is not None and told.words == "> 99 %"
 
 
 def test_the_interval_of_a_mean_absolute_error_covers_19_of_20() -> None:
@@ -245,15 +310,15 @@ def test_two_measurements_of_a_candidate_count_once(own_ledger: Ledger, tmp_path
 
 
 def test_neutral_molecules_and_ions_have_errors_of_their_own(own_ledger: Ledger, tmp_path: Path) -> None:
-    made = dipole_campaign(own_ledger, tmp_path, (*ALCOHOLS, "C[O-]", "C[NH3+]"))
+    made = dipole_campaign(own_ledger, tmp_path, (*ALCOHOLS, "C[O-]", "C[NH3+]", "CC[O-]", "CC[NH3+]"))
     file = io.StringIO()
     lines = io.StringIO()
     import_dipoles(made, Level("experiment", phase="gas"), (0.1, -0.3, 0.2, 0.2, 0.3, 5.0, 5.0))
     with made.ledger.read() as connection:
         ladder = campaigns.rungs(connection, made.row.id)
         measured = method_errors(connection, made.row, ladder).measured
-        shown = {candidate.smiles: candidate for candidate in best(connection, made.row, 7)}
-        columns = "smiles,p_limits,dipole clear by [D],dipole method error [D]"
+        shown = {candidate.smiles: candidate for candidate in best(connection, made.row, 9)}
+        columns = "smiles,p_limits,dipole margin [D],dipole method error [D]"
         write_csv(connection, made.row, file, selection=TableSelection(columns))
         [*_, arrow] = candidate_rows(connection, made.row).rows
         write_jsonl(connection, made.row, lines)
@@ -261,13 +326,14 @@ def test_neutral_molecules_and_ions_have_errors_of_their_own(own_ledger: Ledger,
     assert (name, charge, found.n) == ("dipole", ChargeClass.NEUTRAL, 5), "two ions are too few, and no neutral ones"
     assert found.mean_absolute_error == pytest.approx(0.22) and found.root_mean_square == pytest.approx(0.054**0.5)
     assert shown["CO"].margins[0].method is not None and shown["CO"].p_limits is not None
-    assert shown["C[O-]"].margins[0].method_unknown == "not known for ions"
-    assert (shown["C[O-]"].p_limits, shown["C[O-]"].p_limits_unknown) == (None, ("dipole",))
+    assert shown["CC[O-]"].margins[0].method_unknown == "not known for ions"
+    assert (shown["CC[O-]"].p_limits, shown["CC[O-]"].p_limits_unknown) == (None, ("dipole",))
+    assert (shown["C[O-]"].p_limits, shown["C[O-]"].p_limits_measured) == (0.0, ("dipole",)), "measured at -2.5 D"
     cells = list(csv.reader(file.getvalue().splitlines()))
     assert [float(cell) for cell in cells[1][1:]] == pytest.approx([shown["CO"].p_limits, 1.0, 0.22])
-    assert cells[6][1] == cells[6][3] == "" and float(cells[6][2]) == pytest.approx(0.5)
-    assert arrow["text"] == "C[NH3+]" and (arrow["p_limits"], arrow["dipole method error [D]"]) == (None, None)
-    assert arrow["dipole clear by [D]"] == pytest.approx(0.4)
+    assert cells[8][1] == cells[8][3] == "" and float(cells[8][2]) == pytest.approx(0.3)
+    assert arrow["text"] == "CC[NH3+]" and (arrow["p_limits"], arrow["dipole method error [D]"]) == (None, None)
+    assert arrow["dipole margin [D]"] == pytest.approx(0.2)
     first = json.loads(lines.getvalue().splitlines()[0])
     assert first["p_limits"] == shown["CO"].p_limits and first["margins"] == plain(shown["CO"].margins[:1])
 

@@ -89,6 +89,13 @@ def test_a_text_is_found_by_an_index(ledger: Ledger, campaign_id: int | None) ->
     assert any("ix_candidate_text" in line for line in plan)
 
 
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_proposed_texts_are_looked_for_in_one_campaign_by_an_index(ledger: Ledger) -> None:
+    plan = plan_of(ledger, lambda asked: candidates.proposed_among(asked, 1, ["CCO", "CCN"]))
+    assert scans(plan) == []
+    assert any("ix_proposal_campaign_status (campaign_id=?)" in line for line in plan), plan
+
+
 def test_many_at_once(ledger: Ledger) -> None:
     made = alkanes(60)
     with ledger.begin() as connection:
