@@ -26,7 +26,7 @@ from sciagent.campaign.pricing.purchasing_interface import Basket, Blocked, Bloc
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_positions_and_tiers import PaidIndex, Position
 from sciagent.domain.states_and_needs import CampaignState
-from sciagent.domain.worth import Basis, chance_of
+from sciagent.domain.worth import DECIMALS, SHOWN_DECIMALS, Basis, chance_of
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.indices_to_recompute import MAX_ALL_EVALUATED
@@ -492,25 +492,34 @@ class Pricing(Purchasing):
             self._store_chances(connection)
 
     def _store_chances(self, connection: Connection) -> None:
-        """Writes the chances of the evaluated candidates that the law values otherwise than the ledger says.
+        """Writes the chance and the expected utility of the candidates just evaluated of which the ledger shows another.
 
-        Only candidates that have a worth and whose terminal rung is open count, and only where hits are counted.
+        Shown are a chance in whole percent, a utility with two digits, and whether they are the law's. Only candidates
+        that have a worth and whose terminal rung is open count, and only where hits are counted.
         """
         priced = self.priced
         if self._schema.aims.kind != "hits" or not priced.is_learnt:
             return
         pool = self.pool
-        n = min(len(priced.expected), len(pool.ids))
-        p_hit = priced.expected[:n]
-        is_valued = ~(np.isnan(p_hit) | np.isnan(pool.worth[:n, 0]) | pool.out[:n] | pool.closed[:n, -1])
-        is_valued[: pool.n_earlier] = False
-        rows = np.flatnonzero(is_valued)
-        chances = np.array([chance_of(float(p)) for p in p_hit[rows]], dtype=float)
+        rows = priced.valued[priced.valued >= pool.n_earlier]
+        rows = rows[~(np.isnan(pool.worth[rows, 0]) | pool.out[rows] | pool.closed[rows, -1])]
+        chances = np.array([chance_of(float(p)) for p in priced.expected[rows]], dtype=float)
+        utilities = priced.utility[rows]
         changed = chances != pool.worth[rows, 0]
+        changed |= utilities.round(SHOWN_DECIMALS) != pool.worth[rows, 1].round(SHOWN_DECIMALS)
+        changed |= ~pool.by_law[rows]
+        rows = rows[changed]
+        pool.worth[rows, 0] = chances[changed]
+        pool.worth[rows, 1] = utilities[changed]
+        pool.by_law[rows] = True
         values = {}
-        for row, chance in zip(rows[changed].tolist(), chances[changed].tolist(), strict=True):
-            pool.worth[row, 0] = chance
-            values[int(pool.ids[row])] = {"p_hit": float(p_hit[row]), "chance": int(chance), "basis": str(Basis.LAW)}
+        for row in rows.tolist():
+            values[int(pool.ids[row])] = {
+                "p_hit": float(priced.expected[row]),
+                "chance": int(pool.worth[row, 0]),
+                "expected_utility": round(float(priced.utility[row]), DECIMALS),
+                "basis": str(Basis.LAW),
+            }
         candidate_standings.update_many(connection, self._built.row.id, values)
 
     def _worths(self) -> dict[str, object]:

@@ -176,6 +176,10 @@ class Priced:
         """(n,) payoff per unit of cost when last evaluated, or predicted (see `candidate_indices`); NaN if never."""
         self.expected = np.empty(0)
         """(n,) expected payoff of a terminal verification, when last evaluated."""
+        self.utility: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+        """(n,) expected utility, when last evaluated; NaN if never, and unless the goal is to count hits."""
+        self.valued: RowIndices = np.empty(0, dtype=np.intp)
+        """Rows of the candidates that the last update evaluated."""
         self.value = np.empty(0)
         """(n,) value at the current price, when last evaluated."""
         self.purchases: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
@@ -183,6 +187,7 @@ class Priced:
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Returns the next batch, most urgent first; empty if nothing can be bought. left: remaining budget."""
+        self.valued = np.empty(0, dtype=np.intp)
         purchases = self.for_everyone(pool, left)
         if not purchases:
             purchases = self._whole_ladder_purchases(pool, left)
@@ -411,6 +416,7 @@ class Priced:
         unknown = np.full(n_new, np.nan)
         self.index = np.concatenate([self.index, unknown])
         self.expected = np.concatenate([self.expected, unknown])
+        self.utility = np.concatenate([self.utility, unknown.astype(np.float32)])
         self.value = np.concatenate([self.value, unknown])
 
     def _evaluate_some(self, pool: CandidatePool, is_refitted: bool) -> tuple[Evaluated, list[_ByLaw]]:
@@ -464,15 +470,17 @@ class Priced:
         return max(self.laws, key=lambda law: law.weight)
 
     def _value(self, pool: CandidatePool, of: RowIndices, by_law: list[_ByLaw]) -> NDArray[np.int64]:
-        """Sets index, payoff, value and purchases of the candidates in `of`, (n,). Returns the rungs to buy, (n,). The
+        """Sets index, payoff, utility, value and purchases of the candidates in `of`, (n,). Returns the rungs to buy, (n,). The
         index orders the candidates; the price that the budget affords decides the rung."""
         terminal = pool.paid[-1]
         rungs_to_buy = np.full(len(of), terminal)
         expected = np.zeros(len(of))
+        utility = np.zeros(len(of))
         value = np.zeros(len(of))
         for law, group in by_law:
             places = group.places
             expected[places] += law.weight * group.expected
+            utility[places] += law.weight * group.utility
             value[places] += law.weight * group.worth(self.price)
             if law is self._heaviest:
                 # an action is a place in group.rungs, or TERMINAL = -1, which picks the terminal rung at the end
@@ -482,7 +490,9 @@ class Priced:
                 self.purchases[of[places]] = purchases
                 rungs_to_buy[places] = group_rungs[group.action(self.price)]
         self.index[of] = _mean_index(by_law, len(of))
+        self.valued = of
         self.expected[of] = expected
+        self.utility[of] = utility
         self.value[of] = value
         return rungs_to_buy
 

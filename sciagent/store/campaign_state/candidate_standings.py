@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.states_and_needs import Standing
-from sciagent.domain.worth import Worth
+from sciagent.domain.worth import Basis, Worth
 from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many
@@ -141,6 +141,8 @@ class CandidateStanding(NamedTuple):
     """Chance to be a hit in percent, expected utility and margin: see `Worth`; None without evidence."""
     expected_utility: float | None
     margin: float | None
+    basis: Basis | None
+    """Weakest source of the beliefs behind the worth; None without evidence."""
 
 
 WORTH_COLUMNS = tuple(_CC[name] for name in Worth.__dataclass_fields__)
@@ -161,8 +163,8 @@ def standings_of(connection: Connection, campaign_id: int, candidate_ids: Sequen
 
 def _standings(connection: Connection, query: sa.Select[Any]) -> list[CandidateStanding]:
     return [
-        CandidateStanding(id_, seq, Standing(standing), *rest)
-        for id_, seq, standing, *rest in connection.execute(query).all()
+        CandidateStanding(id_, seq, Standing(standing), *rest, None if basis is None else Basis(basis))
+        for id_, seq, standing, *rest, basis in connection.execute(query).all()
     ]
 
 
