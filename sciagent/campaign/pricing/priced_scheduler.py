@@ -330,6 +330,7 @@ class Pricing(Purchasing):
         lacks_feature = np.any(~pool.closed[rows][:, startable_features] & is_affordable, axis=1)
 
         # or it is worth its next rung; a candidate that was never evaluated counts as worth it
+        least_index = LEAST_INDEX if self._built.proposer_learns else max(priced.price, LEAST_INDEX)
         index = np.full(len(rows), np.inf)
         is_evaluated = rows < len(priced.index)
         last_index = priced.index[rows[is_evaluated]]
@@ -337,7 +338,7 @@ class Pricing(Purchasing):
         others = self._startable([rung for rung in pool.paid if rung not in features])
         costs = np.where(pool.closed[rows][:, others], np.inf, pool.costs[rows][:, others])
         least_cost = costs.min(axis=1, initial=np.inf)
-        is_worth_it = index >= max(priced.price, LEAST_INDEX)
+        is_worth_it = index >= least_index
         is_worth_it &= np.isfinite(least_cost) & (least_cost <= left)
 
         wanted: Mask = is_open & (lacks_feature | is_worth_it)
