@@ -155,15 +155,8 @@ class Worth:
         return float(self.chance), self.expected_utility, -math.inf if self.margin is None else self.margin
 
     def __str__(self) -> str:
-        """Returns words such as `P(hit) 31 %, expected utility 0.62`; see `WORTH_PATTERN`."""
-        if self.p_hit == 1 or self.chance == HIT:
-            return f"hit, utility {_utility_text(self.expected_utility)}"
-        expected = f"expected utility {_utility_text(self.expected_utility)}"
-        if self.p_hit is None:
-            return f"P(hit) unknown, {expected}" if self.chance == LEAST else expected
-        if self.chance == MISS:
-            return f"no hit, {expected}"
-        return f"P(hit) {percent_of(self.p_hit)}, {expected}"
+        """Returns the words of `worth_text`."""
+        return worth_text(self.p_hit, self.chance, self.expected_utility)
 
     @property
     def columns(self) -> Mapping[str, object]:
@@ -177,6 +170,19 @@ class Worth:
             return None
         fields: dict[str, Any] = {name: columns[name] for name in cls.__dataclass_fields__}
         return cls(**{**fields, "basis": Basis(fields["basis"])})
+
+
+def worth_text(p_hit: float | None, chance: int, expected_utility: float) -> str:
+    """Returns words such as `P(hit) 31 %, expected utility 0.62`; see `WORTH_PATTERN`. The parameters are fields of
+    `Worth`."""
+    if p_hit == 1 or chance == HIT:
+        return f"hit, utility {_utility_text(expected_utility)}"
+    expected = f"expected utility {_utility_text(expected_utility)}"
+    if p_hit is None:
+        return f"P(hit) unknown, {expected}" if chance == LEAST else expected
+    if chance == MISS:
+        return f"no hit, {expected}"
+    return f"P(hit) {percent_of(p_hit)}, {expected}"
 
 
 WORTH_PATTERN = r"(?:hit, |no hit, |P\(hit\) (?:(?:[<>] )?\d+ %|unknown), )?(?:expected )?utility \d\.\d\d"

@@ -154,7 +154,15 @@ def groups(
         for start in range(0, len(members), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
             yield from _assigned_groups(
-                pool, places[block], members[block], rungs, u[block], expected[block], utility[block], levels, programmes
+                pool,
+                places[block],
+                members[block],
+                rungs,
+                u[block],
+                expected[block],
+                utility[block],
+                levels,
+                programmes,
             )
 
 

@@ -433,7 +433,7 @@ class LedgerPool(CandidatePool):
         self.changed += pool_rows
         self.out[pool_rows] = [candidate.standing not in GOING_STANDINGS for candidate in rows]
         self.pending[pool_rows] = [candidate.standing == Standing.PENDING for candidate in rows]
-        worths = [(candidate.chance, candidate.expected_utility, candidate.margin) for candidate in rows]
+        worths = [(place.chance, place.expected_utility, place.margin, place.p_hit) for place in rows]
         self.worth[pool_rows] = np.array(worths, dtype=float)  # None becomes NaN
         self.by_law[pool_rows] = [candidate.basis is Basis.LAW for candidate in rows]
         first_not_started = []

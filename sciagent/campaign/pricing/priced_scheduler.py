@@ -512,6 +512,7 @@ class Pricing(Purchasing):
         rows = rows[changed]
         pool.worth[rows, 0] = chances[changed]
         pool.worth[rows, 1] = utilities[changed]
+        pool.worth[rows, 3] = priced.expected[rows]
         pool.by_law[rows] = True
         values = {}
         for row in rows.tolist():

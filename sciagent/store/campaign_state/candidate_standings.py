@@ -138,9 +138,10 @@ class CandidateStanding(NamedTuple):
     depth: int
     """Position of the highest rung with an answer; -1 if there is none."""
     chance: int | None
-    """Chance to be a hit in percent, expected utility and margin: see `Worth`; None without evidence."""
+    """Chance to be a hit in percent, expected utility, margin and P(hit): see `Worth`; None without evidence."""
     expected_utility: float | None
     margin: float | None
+    p_hit: float | None
     basis: Basis | None
     """Weakest source of the beliefs behind the worth; None without evidence."""
 
