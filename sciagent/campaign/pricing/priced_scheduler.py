@@ -493,7 +493,7 @@ class Pricing(Purchasing):
             self._store_chances(connection)
 
     def _store_chances(self, connection: Connection) -> None:
-        """Writes the chance and the expected utility of the candidates just evaluated of which the ledger shows another.
+        """Writes the chance and the expected utility of the candidates just evaluated, where the ledger shows others.
 
         Shown are a chance in whole percent, a utility with two digits, and whether they are the law's. Only candidates
         that have a worth and whose terminal rung is open count, and only where hits are counted.

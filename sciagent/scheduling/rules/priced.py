@@ -470,8 +470,8 @@ class Priced:
         return max(self.laws, key=lambda law: law.weight)
 
     def _value(self, pool: CandidatePool, of: RowIndices, by_law: list[_ByLaw]) -> NDArray[np.int64]:
-        """Sets index, payoff, utility, value and purchases of the candidates in `of`, (n,). Returns the rungs to buy, (n,). The
-        index orders the candidates; the price that the budget affords decides the rung."""
+        """Sets index, payoff, utility, value and purchases of the candidates in `of`, (n,). Returns the rungs to buy,
+        (n,). The index orders the candidates; the price that the budget affords decides the rung."""
         terminal = pool.paid[-1]
         rungs_to_buy = np.full(len(of), terminal)
         expected = np.zeros(len(of))
