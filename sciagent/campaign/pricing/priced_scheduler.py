@@ -98,7 +98,9 @@ class Pricing(Purchasing):
         self._take_queued(basket, places, put_off)
         if not (basket.choices or self._queue or self.is_done):
             # the queue held nothing that can start, and no running job will bring a new evaluation
-            is_queue_outdated = not (was_filled or self.blocked or self.pool.pending.any())
+            # a rung may have become full since the last evaluation, so that candidates skip it
+            is_obstacle_lasting = self.blocked is not None and self.blocked.by is not BlockedBy.PLACES
+            is_queue_outdated = not (was_filled or is_obstacle_lasting or self.pool.pending.any())
             if is_queue_outdated:
                 self._evaluate(connection, put_off)
                 self._take_queued(basket, places, put_off)
@@ -110,6 +112,7 @@ class Pricing(Purchasing):
 
     def _refill(self, connection: Connection, slots: int, first_only: bool, put_off: Set[int]) -> bool:
         """Fills the queue if it is empty or out of date; returns whether it did. The parameters are as in `choose`."""
+        self._note_full_rungs()
         if first_only:
             self._queue = deque(self.priced.for_everyone(self.pool, self._remaining_share()))
             return True
@@ -199,8 +202,9 @@ class Pricing(Purchasing):
                 self.blocked = obstacle
 
     def _take_cheaper(self, basket: Basket, places: Set[Position], put_off: Set[int]) -> None:
-        """Goes down the last ranking for purchases that fit the rest of the budget, if the more urgent ones do not."""
-        while not (basket.choices or self._queue) and self.blocked and self.blocked.by is BlockedBy.BUDGET:
+        """Goes down the last ranking for purchases that fit the rest of the budget and of the places, if the more
+        urgent ones do not."""
+        while not (basket.choices or self._queue) and self.blocked and self.blocked.by is not BlockedBy.SLICE:
             further = self.priced.next_in_ranking(self.pool, N_FURTHER)
             if not further:
                 return
@@ -343,6 +347,10 @@ class Pricing(Purchasing):
 
         wanted: Mask = is_open & (lacks_feature | is_worth_it)
         return wanted
+
+    def _note_full_rungs(self) -> None:
+        """Tells the scheduler which rungs may start no more jobs."""
+        self.priced.full = frozenset(self.pool.paid) - frozenset(self._startable(self.pool.paid))
 
     def _startable(self, rungs: Iterable[PaidIndex]) -> list[PaidIndex]:
         """Returns the rungs among these that may start more jobs."""

@@ -100,8 +100,11 @@ def _refused(connection: Connection, rung: RungRow) -> int:
 
 
 def cost_fate() -> Any:
-    """A column with what became of a booked cost: `proposing` (the cost of a proposer, which is of no job), `batch` (a batch of a fast rung, with candidates of every verdict),
-    `no_answer` (the attempt gave no evidence), `refused`, `inconclusive`, `passed`, `failed`."""
+    """A column with what became of a booked cost.
+
+    `proposing` (the cost of a proposer, which is of no job), `batch` (a batch of a fast rung, with candidates of every
+    verdict), `no_answer` (the attempt gave no evidence), `refused`, `inconclusive`, `passed`, `failed`.
+    """
     a = t.attempt.c
     r = t.rung.c
     # the first condition that holds counts
