@@ -68,6 +68,7 @@ class Pricing(Purchasing):
         self._evaluation_seconds = 0.0  # duration of the last evaluation
         self._wanted: Mask | None = None  # (n,) candidates worth a purchase; None: to be computed again
         self._n_wanted = 0
+        self._do_all_wait = self._built.proposer_learns  # whether candidates wait that the price passes over now
         self._startable_rungs: list[PaidIndex] = []  # rungs that could start more jobs when `_wanted` was computed
         # rungs that every candidate gets; None: to be computed again
         self._feature_rungs: list[PaidIndex] | None = None
@@ -97,18 +98,24 @@ class Pricing(Purchasing):
             self._take_audits(basket, self._audit.purchases_due(connection, self._spent_on_jobs()), put_off)
         self._take_queued(basket, places, put_off)
         if not (basket.choices or self._queue or self.is_done):
-            # the queue held nothing that can start, and no running job will bring a new evaluation
-            # a rung may have become full since the last evaluation, so that candidates skip it
-            is_obstacle_lasting = self.blocked is not None and self.blocked.by is not BlockedBy.PLACES
-            is_queue_outdated = not (was_filled or is_obstacle_lasting or self.pool.pending.any())
-            if is_queue_outdated:
+            if not was_filled and self._is_queue_outdated():
                 self._evaluate(connection, put_off)
                 self._take_queued(basket, places, put_off)
             if not (first_only or self.pool.pending.any()):
                 self._take_cheaper(basket, places, put_off)
             if not (basket.choices or self._queue or self.blocked):
                 self.blocked = self._unreleased(first_only, put_off)
+        self._note_whether_all_wait(can_start=bool(basket.choices or self.pool.pending.any()))
         return list(basket.choices.values())
+
+    def _is_queue_outdated(self) -> bool:
+        """Whether another evaluation may find purchases that can start, after the queue held none.
+
+        It may not while jobs run, which bring an evaluation of their own, or if the budget is the obstacle. A rung may
+        have become full since the last evaluation; candidates then skip it.
+        """
+        is_lasting = self.blocked is not None and self.blocked.by is not BlockedBy.PLACES
+        return not (is_lasting or self.pool.pending.any())
 
     def _refill(self, connection: Connection, slots: int, first_only: bool, put_off: Set[int]) -> bool:
         """Fills the queue if it is empty or out of date; returns whether it did. The parameters are as in `choose`."""
@@ -304,7 +311,12 @@ class Pricing(Purchasing):
         return [purchase for purchase in purchases if purchase is not None]
 
     def wants(self, connection: Connection) -> int:
-        """Returns the number of open candidates worth a purchase that the budget released so far can pay."""
+        """Returns the number of open candidates that wait for a job which the budget released so far can pay.
+
+        For a proposer that learns from answers, these are all whose answer could still come, while any job runs or can
+        start. Otherwise they are those that are worth the job at the present price: a file is read on until they are
+        enough, since a larger choice costs nothing.
+        """
         self._read_ledger(connection)
         if self.is_done:
             return 0
@@ -318,8 +330,15 @@ class Pricing(Purchasing):
             self._n_wanted = int(self._wanted.sum())
         return self._n_wanted
 
+    def _note_whether_all_wait(self, can_start: bool) -> None:
+        """can_start: whether a job runs or was chosen. If none is, the proposer must not wait for answers."""
+        do_all_wait = self._built.proposer_learns and can_start
+        if do_all_wait != self._do_all_wait:
+            self._do_all_wait = do_all_wait
+            self._wanted = None
+
     def _is_wanted(self, rows: RowIndices, left: float = math.inf) -> Mask:
-        """Returns (m,) whether each candidate is open and worth a purchase that costs no more than `left`.
+        """Returns (m,) whether each candidate is open and waits, as `wants` counts, for a job of at most `left`.
 
         rows: (m,) rows of the candidates in the pool. left: share of the whole budget.
         """
@@ -333,8 +352,8 @@ class Pricing(Purchasing):
         is_affordable = pool.costs[rows][:, startable_features] <= left
         lacks_feature = np.any(~pool.closed[rows][:, startable_features] & is_affordable, axis=1)
 
-        # or it is worth its next rung; a candidate that was never evaluated counts as worth it
-        least_index = LEAST_INDEX if self._built.proposer_learns else max(priced.price, LEAST_INDEX)
+        # or it waits for its next rung; a candidate that was never evaluated counts, too
+        least_index = LEAST_INDEX if self._do_all_wait else max(priced.price, LEAST_INDEX)
         index = np.full(len(rows), np.inf)
         is_evaluated = rows < len(priced.index)
         last_index = priced.index[rows[is_evaluated]]
@@ -429,6 +448,7 @@ class Pricing(Purchasing):
             self._is_outdated = True
         if self.pool.n_arrived > n_before:
             self._price_jobs()
+            self._note_whether_all_wait(can_start=True)  # until the next choice
             self._evaluated_at = -math.inf  # new candidates are evaluated at once
         self._update_wanted()
 

@@ -91,7 +91,7 @@ class Purchasing(ABC):
 
     @abstractmethod
     def wants(self, connection: Connection) -> int:
-        """Returns the number of open candidates worth a purchase now; if it is low, more candidates are proposed."""
+        """Returns the number of candidates that wait for an answer; if it is low, more candidates are proposed."""
 
     @abstractmethod
     def is_preparing(self, connection: Connection) -> bool:

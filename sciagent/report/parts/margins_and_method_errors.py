@@ -143,8 +143,8 @@ class MethodErrors:
             return None, NOT_KNOWN
         absolute = propagated.mean_absolute
         if len(slopes) == 1:  # the error of the only part, stretched by the formula
-            [(part, slope)] = slopes.items()
-            absolute = abs(slope) * absolute_errors[part]
+            [(only_part, slope)] = slopes.items()
+            absolute = abs(slope) * absolute_errors[only_part]
         names = [part_property for _, part_property in known]
         return _as_propagated(propagated, absolute, stated["unit"], names, list(errors.values()), charge), ""
 

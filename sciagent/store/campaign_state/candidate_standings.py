@@ -163,10 +163,11 @@ def standings_of(connection: Connection, campaign_id: int, candidate_ids: Sequen
 
 
 def _standings(connection: Connection, query: sa.Select[Any]) -> list[CandidateStanding]:
-    return [
-        CandidateStanding(id_, seq, Standing(standing), *rest, None if basis is None else Basis(basis))
-        for id_, seq, standing, *rest, basis in connection.execute(query).all()
-    ]
+    standings = []
+    for row in connection.execute(query):
+        basis = None if row.basis is None else Basis(row.basis)
+        standings.append(CandidateStanding(*row)._replace(standing=Standing(row.standing), basis=basis))
+    return standings
 
 
 def ids_with_answers(connection: Connection, campaign_id: int, limit: int) -> list[int]:
