@@ -68,7 +68,6 @@ class Pricing(Purchasing):
         self._evaluation_seconds = 0.0  # duration of the last evaluation
         self._wanted: Mask | None = None  # (n,) candidates worth a purchase; None: to be computed again
         self._n_wanted = 0
-        self._do_all_wait = self._built.proposer_learns  # whether candidates wait that the price passes over now
         self._startable_rungs: list[PaidIndex] = []  # rungs that could start more jobs when `_wanted` was computed
         # rungs that every candidate gets; None: to be computed again
         self._feature_rungs: list[PaidIndex] | None = None
@@ -105,7 +104,6 @@ class Pricing(Purchasing):
                 self._take_cheaper(basket, places, put_off)
             if not (basket.choices or self._queue or self.blocked):
                 self.blocked = self._unreleased(first_only, put_off)
-        self._note_whether_all_wait(can_start=bool(basket.choices or self.pool.pending.any()))
         return list(basket.choices.values())
 
     def _is_queue_outdated(self) -> bool:
@@ -310,19 +308,20 @@ class Pricing(Purchasing):
         purchases = [self._chosen_purchases.get((choice.id, choice.position)) for choice in choices]
         return [purchase for purchase in purchases if purchase is not None]
 
-    def wants(self, connection: Connection) -> int:
+    def wants(self, connection: Connection, is_idle: bool = False) -> int:
         """Returns the number of open candidates that wait for a job which the budget released so far can pay.
 
-        For a proposer that learns from answers, these are all whose answer could still come, while any job runs or can
-        start. Otherwise they are those that are worth the job at the present price: a file is read on until they are
+        For a proposer that learns from answers, these are all whose answer could still come, unless the campaign is
+        idle. Otherwise they are those that are worth the job at the present price: a file is read on until they are
         enough, since a larger choice costs nothing.
         """
         self._read_ledger(connection)
         if self.is_done:
             return 0
         # more budget is released as more candidates come, so the answer changes with the spend and is not kept
-        if self._released_share() < 1:
-            return int(self._is_wanted(self.pool.open, left=self._remaining_share()).sum())
+        if is_idle or self._released_share() < 1:
+            left = self._remaining_share() if self._released_share() < 1 else math.inf
+            return int(self._is_wanted(self.pool.open, left, is_idle).sum())
         startable = self._startable(self.pool.paid)
         if self._wanted is None or startable != self._startable_rungs:
             self._startable_rungs = startable
@@ -330,17 +329,10 @@ class Pricing(Purchasing):
             self._n_wanted = int(self._wanted.sum())
         return self._n_wanted
 
-    def _note_whether_all_wait(self, can_start: bool) -> None:
-        """can_start: whether a job runs or was chosen. If none is, the proposer must not wait for answers."""
-        do_all_wait = self._built.proposer_learns and can_start
-        if do_all_wait != self._do_all_wait:
-            self._do_all_wait = do_all_wait
-            self._wanted = None
-
-    def _is_wanted(self, rows: RowIndices, left: float = math.inf) -> Mask:
+    def _is_wanted(self, rows: RowIndices, left: float = math.inf, is_idle: bool = False) -> Mask:
         """Returns (m,) whether each candidate is open and waits, as `wants` counts, for a job of at most `left`.
 
-        rows: (m,) rows of the candidates in the pool. left: share of the whole budget.
+        rows: (m,) rows of the candidates in the pool. left: share of the whole budget. is_idle: as in `wants`.
         """
         pool = self.pool
         priced = self.priced
@@ -353,7 +345,9 @@ class Pricing(Purchasing):
         lacks_feature = np.any(~pool.closed[rows][:, startable_features] & is_affordable, axis=1)
 
         # or it waits for its next rung; a candidate that was never evaluated counts, too
-        least_index = LEAST_INDEX if self._do_all_wait else max(priced.price, LEAST_INDEX)
+        least_index = LEAST_INDEX
+        if is_idle or not self._built.proposer_learns:
+            least_index = max(priced.price, LEAST_INDEX)
         index = np.full(len(rows), np.inf)
         is_evaluated = rows < len(priced.index)
         last_index = priced.index[rows[is_evaluated]]
@@ -448,7 +442,6 @@ class Pricing(Purchasing):
             self._is_outdated = True
         if self.pool.n_arrived > n_before:
             self._price_jobs()
-            self._note_whether_all_wait(can_start=True)  # until the next choice
             self._evaluated_at = -math.inf  # new candidates are evaluated at once
         self._update_wanted()
 
