@@ -1,7 +1,7 @@
 """The worth of a candidate: its chance to be a hit, its expected utility, and how far inside the limits it lies.
 
 This is the one definition. Whoever orders candidates, breeds from them, buys for them or rewards them reads it; the law
-of the scheduler has a vectorised twin in `scheduling.aims_and_payoff`.
+of the scheduler has vectorised twins in `scheduling.aims_and_payoff`: `Hits.expected` and `Aims.expected_utility`.
 
 For each objective there is a belief about the value that its deciding rung would give: the highest rung, up to the
 terminal one, that measures the property. The beliefs about different objectives are independent. Candidates are ordered
@@ -32,11 +32,12 @@ MOST = 99  # largest chance of a candidate that is no hit yet
 LEAST_PROBABILITY = 1e-12  # of an undecided candidate, so that rounding never makes it a known miss
 UNKNOWN_DESIRABILITY = 0.5  # expected desirability of an objective about which nothing is known
 DECIMALS = 6  # of the expected utility
+SHOWN_DECIMALS = 2  # of a utility in words
 MAX_PRIOR_MOLECULES = 10  # molecules for which a benchmark counts beside own measured values
 SURE_PERCENT = 80  # least probability, in percent, of true values within the limits from which a hit is called sure
 _STANDARD_NORMAL = NormalDist()
 _N_NODES = 21
-_NODES = tuple(_STANDARD_NORMAL.inv_cdf((i + 0.5) / _N_NODES) for i in range(_N_NODES))
+NODES = tuple(_STANDARD_NORMAL.inv_cdf((i + 0.5) / _N_NODES) for i in range(_N_NODES))
 """Values of a standard normal, of equal probability, over which the desirability is averaged."""
 
 
@@ -91,7 +92,7 @@ class Belief:
             return float(UNKNOWN_DESIRABILITY**exponent)
         if self.sd == 0 or self.basis is Basis.MEASURED:
             return _share(objective, self.mean, exponent)
-        return math.fsum(_share(objective, self.mean + self.sd * z, exponent) for z in _NODES) / _N_NODES
+        return math.fsum(_share(objective, self.mean + self.sd * z, exponent) for z in NODES) / _N_NODES
 
 
 def _p_between(low: float | None, high: float | None, mean: float, sd: float) -> float:
@@ -154,15 +155,8 @@ class Worth:
         return float(self.chance), self.expected_utility, -math.inf if self.margin is None else self.margin
 
     def __str__(self) -> str:
-        """Returns words such as `P(hit) 31 %, expected utility 0.62`; see `WORTH_PATTERN`."""
-        if self.p_hit == 1 or self.chance == HIT:
-            return f"hit, utility {_utility_text(self.expected_utility)}"
-        expected = f"expected utility {_utility_text(self.expected_utility)}"
-        if self.p_hit is None:
-            return f"P(hit) unknown, {expected}" if self.chance == LEAST else expected
-        if self.chance == MISS:
-            return f"no hit, {expected}"
-        return f"P(hit) {percent_of(self.p_hit)}, {expected}"
+        """Returns the words of `worth_text`."""
+        return worth_text(self.p_hit, self.chance, self.expected_utility)
 
     @property
     def columns(self) -> Mapping[str, object]:
@@ -176,6 +170,19 @@ class Worth:
             return None
         fields: dict[str, Any] = {name: columns[name] for name in cls.__dataclass_fields__}
         return cls(**{**fields, "basis": Basis(fields["basis"])})
+
+
+def worth_text(p_hit: float | None, chance: int, expected_utility: float) -> str:
+    """Returns words such as `P(hit) 31 %, expected utility 0.62`; see `WORTH_PATTERN`. The parameters are fields of
+    `Worth`."""
+    if p_hit == 1 or chance == HIT:
+        return f"hit, utility {_utility_text(expected_utility)}"
+    expected = f"expected utility {_utility_text(expected_utility)}"
+    if p_hit is None:
+        return f"P(hit) unknown, {expected}" if chance == LEAST else expected
+    if chance == MISS:
+        return f"no hit, {expected}"
+    return f"P(hit) {percent_of(p_hit)}, {expected}"
 
 
 WORTH_PATTERN = r"(?:hit, |no hit, |P\(hit\) (?:(?:[<>] )?\d+ %|unknown), )?(?:expected )?utility \d\.\d\d"
@@ -242,7 +249,7 @@ def percent_of(p: float) -> str:
 
 def _utility_text(utility: float) -> str:
     """Returns a utility with two digits; 1.00 only if it is 1."""
-    text = f"{utility:.2f}"
+    text = f"{utility:.{SHOWN_DECIMALS}f}"
     return "0.99" if text == "1.00" and utility < 1 else text
 
 

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, owens_t
 
 from sciagent.domain.objectives import UTILITY_FLOOR
+from sciagent.domain.worth import NODES as NORMAL_NODES
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.answer_transforms import TruthTransform, between
 from sciagent.scheduling.law.binary_answers import truncated_moments
@@ -307,6 +308,27 @@ class Aims:
             record = self._record(scores)
         payoff_of = utility_payoff(desirabilities, [aim.weight for aim in self.aims], record)
         return Graded(payoff_of, q=len(self.aims))
+
+    def expected_utility(self, truths: Sequence[TruthTransform], means: Array, variances: Array) -> Array:
+        """Returns (n,) expected utilities, in (0, 1], whatever the goal: the twin of `domain.worth.worth_of`.
+
+        The properties are independent, so that the expectation of their geometric mean is the product over the
+        properties of E[desirability ** (weight / sum of weights)], each an average over `domain.worth.NODES`.
+        means, variances: (q, n) as in `Hits.expected`.
+        """
+        total_weight = sum(aim.weight for aim in self.aims)
+        deviations = np.array(NORMAL_NODES)[:, None]
+        expected: Array = np.ones(means.shape[1])
+        for aim, truth, mean, variance in zip(self.aims, truths, means, variances, strict=True):
+            if aim.desirability is None:
+                continue
+            sd = np.sqrt(variance)
+            for start in range(0, len(expected), BLOCK):
+                part = slice(start, start + BLOCK)
+                values = truth.inverse(mean[part] + sd[part] * deviations)  # (nodes, n)
+                desirabilities = np.maximum(aim.desirability(values), UTILITY_FLOOR)
+                expected[part] *= (desirabilities ** (aim.weight / total_weight)).mean(axis=0)
+        return expected
 
     def misses_all(self, scores: Array) -> bool:
         """Returns whether every candidate with all deciding answers has the lowest utility; False without any."""

@@ -65,6 +65,9 @@ class CandidateGroup:
     """(n,) probit of the expected payoff: the candidate's state in the programme."""
     expected: Array
     """(n,) expected payoff of a terminal verification."""
+    utility: Array
+    """(n,) expected utility by the same forecasts; NaN unless the goal is to count hits, where the payoff does not tell
+    it."""
     weight: Array
     """(n,) the programme's unit of cost: the candidate's cost of a terminal verification, times the factor by which the
     plan costs more with the candidate's own costs."""
@@ -130,6 +133,9 @@ def groups(
         rungs = tuple(j for j in open_rungs if j not in barred)
         means, variances, shares = _forecasts(pool, members, rungs, aims, truths, chains)
         expected, u = _expected_payoff(payoff, means, variances, only_limit)
+        utility = np.full(len(members), np.nan)
+        if aims.kind == "hits":
+            utility = aims.expected_utility(truths, means, variances)
         cannot_hit = _is_undecidable(pool, members, rungs, aims)
         expected = np.where(cannot_hit, 0.0, expected)
         u = np.where(cannot_hit, U[0], u)
@@ -148,7 +154,15 @@ def groups(
         for start in range(0, len(members), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
             yield from _assigned_groups(
-                pool, places[block], members[block], rungs, u[block], expected[block], levels, programmes
+                pool,
+                places[block],
+                members[block],
+                rungs,
+                u[block],
+                expected[block],
+                utility[block],
+                levels,
+                programmes,
             )
 
 
@@ -192,6 +206,7 @@ def _assigned_groups(
     rungs: tuple[PaidIndex, ...],
     u: Array,
     expected: Array,
+    utility: Array,
     levels: Array,
     plans: Sequence[Sequence[Programme]],
 ) -> Iterator[CandidateGroup]:
@@ -238,6 +253,7 @@ def _assigned_groups(
             rungs=rungs,
             u=u[members],
             expected=expected[members],
+            utility=utility[members],
             weight=weight[members],
             index=index[members],
             programme=plans[level_number][plan_number],

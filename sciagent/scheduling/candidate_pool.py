@@ -60,7 +60,8 @@ class CandidatePool:
     started: tuple[int, ...] | None = None
     """(k,) number of candidates on which each rung was started; None: those for which it is closed."""
     worth: NDArray[np.float32] = field(init=False)
-    """(n, 3) chance to be a hit in percent, expected utility and margin of each candidate; NaN if unknown."""
+    """(n, 4) chance to be a hit in percent, expected utility, margin and P(hit) of each candidate; NaN if unknown. The
+    chance of a candidate with a worth is never unknown: see `domain.worth.LEAST`."""
     errors: NDArray[np.float32] | None = field(init=False, default=None)
     """(n, c) standard uncertainties of the answers, 0 if unknown; None while none is known."""
     bounds: NDArray[np.int8] | None = field(init=False, default=None)
@@ -90,7 +91,7 @@ class CandidatePool:
 
     def __post_init__(self) -> None:
         self.rungs = self.rungs or tuple(map(PaidIndex, range(self.costs.shape[1])))
-        self.worth = np.full((len(self.scores), 3), np.nan, dtype=np.float32)
+        self.worth = np.full((len(self.scores), 4), np.nan, dtype=np.float32)
         self.out = np.zeros(len(self.scores), dtype=bool)
         self.pending = np.zeros(len(self.scores), dtype=bool)
         self.tried = np.zeros(self.costs.shape[1], dtype=np.int64)

@@ -157,9 +157,9 @@ def wanted(pricing: Pricing) -> int:
 def test_who_is_wanted_is_kept_in_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told, kept = Pricing.wants, list[tuple[int, int, int]]()
 
-    def both(pricing: Pricing, connection: Connection) -> int:
+    def both(pricing: Pricing, connection: Connection, is_idle: bool = False) -> int:
         whole = pricing._wanted is None
-        kept.append((told(pricing, connection), wanted(pricing), whole))
+        kept.append((told(pricing, connection, is_idle), wanted(pricing), whole))
         assert pricing._rungs_for_everyone() == pricing.priced.rungs_for_everyone(pricing.pool)
         return kept[-1][0]
 

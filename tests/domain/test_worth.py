@@ -28,7 +28,7 @@ from sciagent.domain.worth import (
     percent_of,
     worth_of,
 )
-from sciagent.scheduling.aims_and_payoff import Graded, Hits, utility_payoff
+from sciagent.scheduling.aims_and_payoff import Aim, Aims, Graded, Hits, utility_payoff
 from sciagent.scheduling.law.answer_transforms import TruthTransform
 
 GAP = Objective("gap", Direction.WINDOW, Window(2.0, 3.0), scale=0.5)
@@ -76,6 +76,14 @@ def test_chance_and_expected_utility_are_those_of_the_schedulers_payoffs(
     payoff = utility_payoff(desirabilities, [GAP.weight, DIPOLE.weight], 0.0)
     graded = float(Graded(payoff, q=2).expected(means, variances)[0])
     assert worth.expected_utility == pytest.approx(graded, abs=0.02)
+    aims = Aims(
+        (
+            Aim((0,), 2.0, 3.0, desirabilities[0], weight=GAP.weight),
+            Aim((1,), -math.inf, 4.0, desirabilities[1], weight=DIPOLE.weight),
+        )
+    )
+    of_law = float(aims.expected_utility(plain, means, variances)[0])
+    assert worth.expected_utility == pytest.approx(of_law, abs=1e-6)
 
 
 @given(st.floats(0, 6), st.floats(0, 8))

@@ -61,7 +61,9 @@ def _bought(rule: RungRule, sign: int, pool: CandidatePool, room: Mapping[int, i
     """Returns a rule's purchases. sign: 1 if a higher answer is better, else -1. room: jobs that a limited rung may
     still start."""
     ranked = ranks(pool.scores, sign)
-    pool.worth = np.column_stack((np.where(np.isnan(ranked), np.nan, 0.0), ranked, ranked))
+    no_chance = np.where(np.isnan(ranked), np.nan, 0.0)
+    p_hit = np.full(len(ranked), np.nan)
+    pool.worth = np.column_stack((no_chance, ranked, ranked, p_hit))
     pool.room = tuple(room.get(j) for j in pool.paid)
     pool.slots = slots
     return rule.choose(pool, math.inf)

@@ -425,6 +425,11 @@ class Built(BuiltLadder):
         return max(thresholds)
 
     @property
+    def proposer_learns(self) -> bool:
+        """Whether answers change what is proposed next; the structures of a file are the same whatever is answered."""
+        return any(not isinstance(chosen, ScreenSpec) for _, chosen in self.spec.proposers)
+
+    @property
     def waits_for_first_paid_rung(self) -> bool:
         """Whether the proposer is asked only after the first paid rung has answered for all earlier candidates."""
         return any(isinstance(chosen, EvolveSpec) and chosen.wait for _, chosen in self.spec.proposers)

@@ -146,12 +146,12 @@ class Intake:
             connection, t.proposal, t.proposal.c.campaign_id == campaign_id
         )
 
-    def propose(self, session: DriverSession, insist: bool = False) -> bool:
+    def propose(self, session: DriverSession, insist: bool = False, is_idle: bool = False) -> bool:
         """Runs one turn of the proposer if fewer candidates than `built.fewest_waiting` wait. Returns True if there was
         a turn, or if the proposer has just ended.
 
         insist: whether to ask even if enough candidates wait, or the first paid rung has not answered yet; for a
-        campaign in which no waiting candidate can start.
+        campaign in which no waiting candidate can start. is_idle: whether no job runs and none could start.
         """
         built = session.built
         budget = session.budget
@@ -176,8 +176,8 @@ class Intake:
             return False
         if not insist:
             with built.ledger.read() as connection:
-                n_worth_buying = purchasing.wants(connection)
-                if n_worth_buying >= built.fewest_waiting:
+                n_waiting = purchasing.wants(connection, is_idle)
+                if n_waiting >= built.fewest_waiting:
                     return False
                 self.holding = built.waits_for_first_paid_rung and purchasing.is_preparing(connection)
         return not self.holding and self._turn(limit, session)

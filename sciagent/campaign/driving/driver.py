@@ -447,7 +447,7 @@ class Driver:
         blocked = self.session.purchasing.blocked
         # more proposals release more of the budget
         insist = blocked is not None and blocked.by is BlockedBy.SLICE
-        return self.intake.propose(self.session, insist=insist) or self._awaits_model
+        return self.intake.propose(self.session, insist=insist, is_idle=True) or self._awaits_model
 
     def _end_campaign(self, ending: Ending) -> CampaignState:
         with self.session.computing(), self.session.begin() as connection:

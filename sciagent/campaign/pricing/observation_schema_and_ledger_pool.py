@@ -30,6 +30,7 @@ from sciagent.domain.objectives import Objective, Window
 from sciagent.domain.quantities import Censoring
 from sciagent.domain.rung_positions_and_tiers import PaidIndex, Position
 from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.worth import Basis
 from sciagent.scheduling.array_types import Array, Mask
 from sciagent.scheduling.audit_of_dropped import lots
 from sciagent.scheduling.candidate_pool import CandidatePool
@@ -279,7 +280,7 @@ STARTED_STANDINGS = (*ENDED_STANDINGS, Standing.PENDING)
 class LedgerPool(CandidatePool):
     """The candidates of one campaign as a scheduler sees them."""
 
-    GROWING = (*CandidatePool.GROWING, "ids", "_counted")  # arrays that get a row for each new candidate
+    GROWING = (*CandidatePool.GROWING, "ids", "by_law", "_counted")  # arrays that get a row for each new candidate
 
     def __init__(
         self,
@@ -315,6 +316,8 @@ class LedgerPool(CandidatePool):
         """(n,) order of the candidates for the law, from their keys; it does not depend on when they came."""
         self.ids: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         """(n,) ledger ids of the rows."""
+        self.by_law: Mask = np.empty(0, dtype=bool)
+        """(n,) whether the worth in the ledger is the law's."""
         self.known: dict[int, PaidIndex] = {}
         """A rung with reusable evidence, by row. All deciding rungs below it have answered."""
         self.declared: dict[str, Array] = {"core_seconds": np.empty((0, k))}
@@ -446,8 +449,9 @@ class LedgerPool(CandidatePool):
         self.changed += pool_rows
         self.out[pool_rows] = [candidate.standing not in GOING_STANDINGS for candidate in rows]
         self.pending[pool_rows] = [candidate.standing == Standing.PENDING for candidate in rows]
-        worths = [(candidate.chance, candidate.expected_utility, candidate.margin) for candidate in rows]
+        worths = [(place.chance, place.expected_utility, place.margin, place.p_hit) for place in rows]
         self.worth[pool_rows] = np.array(worths, dtype=float)  # None becomes NaN
+        self.by_law[pool_rows] = [candidate.basis is Basis.LAW for candidate in rows]
         first_not_started = []
         for candidate in rows:
             was_started = candidate.standing in STARTED_STANDINGS

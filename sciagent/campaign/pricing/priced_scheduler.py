@@ -26,7 +26,7 @@ from sciagent.campaign.pricing.purchasing_interface import Basket, Blocked, Bloc
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_positions_and_tiers import PaidIndex, Position
 from sciagent.domain.states_and_needs import CampaignState
-from sciagent.domain.worth import Basis, chance_of
+from sciagent.domain.worth import DECIMALS, SHOWN_DECIMALS, Basis, chance_of
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import Purchase
 from sciagent.scheduling.indices_to_recompute import MAX_ALL_EVALUATED
@@ -97,9 +97,7 @@ class Pricing(Purchasing):
             self._take_audits(basket, self._audit.purchases_due(connection, self._spent_on_jobs()), put_off)
         self._take_queued(basket, places, put_off)
         if not (basket.choices or self._queue or self.is_done):
-            # the queue held nothing that can start, and no running job will bring a new evaluation
-            is_queue_outdated = not (was_filled or self.blocked or self.pool.pending.any())
-            if is_queue_outdated:
+            if not was_filled and self._is_queue_outdated():
                 self._evaluate(connection, put_off)
                 self._take_queued(basket, places, put_off)
             if not (first_only or self.pool.pending.any()):
@@ -108,8 +106,18 @@ class Pricing(Purchasing):
                 self.blocked = self._unreleased(first_only, put_off)
         return list(basket.choices.values())
 
+    def _is_queue_outdated(self) -> bool:
+        """Whether another evaluation may find purchases that can start, after the queue held none.
+
+        It may not while jobs run, which bring an evaluation of their own, or if the budget is the obstacle. A rung may
+        have become full since the last evaluation; candidates then skip it.
+        """
+        is_lasting = self.blocked is not None and self.blocked.by is not BlockedBy.PLACES
+        return not (is_lasting or self.pool.pending.any())
+
     def _refill(self, connection: Connection, slots: int, first_only: bool, put_off: Set[int]) -> bool:
         """Fills the queue if it is empty or out of date; returns whether it did. The parameters are as in `choose`."""
+        self._note_full_rungs()
         if first_only:
             self._queue = deque(self.priced.for_everyone(self.pool, self._remaining_share()))
             return True
@@ -199,8 +207,9 @@ class Pricing(Purchasing):
                 self.blocked = obstacle
 
     def _take_cheaper(self, basket: Basket, places: Set[Position], put_off: Set[int]) -> None:
-        """Goes down the last ranking for purchases that fit the rest of the budget, if the more urgent ones do not."""
-        while not (basket.choices or self._queue) and self.blocked and self.blocked.by is BlockedBy.BUDGET:
+        """Goes down the last ranking for purchases that fit the rest of the budget and of the places, if the more
+        urgent ones do not."""
+        while not (basket.choices or self._queue) and self.blocked and self.blocked.by is not BlockedBy.SLICE:
             further = self.priced.next_in_ranking(self.pool, N_FURTHER)
             if not further:
                 return
@@ -299,14 +308,20 @@ class Pricing(Purchasing):
         purchases = [self._chosen_purchases.get((choice.id, choice.position)) for choice in choices]
         return [purchase for purchase in purchases if purchase is not None]
 
-    def wants(self, connection: Connection) -> int:
-        """Returns the number of open candidates worth a purchase that the budget released so far can pay."""
+    def wants(self, connection: Connection, is_idle: bool = False) -> int:
+        """Returns the number of open candidates that wait for a job which the budget released so far can pay.
+
+        For a proposer that learns from answers, these are all whose answer could still come, unless the campaign is
+        idle. Otherwise they are those that are worth the job at the present price: a file is read on until they are
+        enough, since a larger choice costs nothing.
+        """
         self._read_ledger(connection)
         if self.is_done:
             return 0
         # more budget is released as more candidates come, so the answer changes with the spend and is not kept
-        if self._released_share() < 1:
-            return int(self._is_wanted(self.pool.open, left=self._remaining_share()).sum())
+        if is_idle or self._released_share() < 1:
+            left = self._remaining_share() if self._released_share() < 1 else math.inf
+            return int(self._is_wanted(self.pool.open, left, is_idle).sum())
         startable = self._startable(self.pool.paid)
         if self._wanted is None or startable != self._startable_rungs:
             self._startable_rungs = startable
@@ -314,10 +329,10 @@ class Pricing(Purchasing):
             self._n_wanted = int(self._wanted.sum())
         return self._n_wanted
 
-    def _is_wanted(self, rows: RowIndices, left: float = math.inf) -> Mask:
-        """Returns (m,) whether each candidate is open and worth a purchase that costs no more than `left`.
+    def _is_wanted(self, rows: RowIndices, left: float = math.inf, is_idle: bool = False) -> Mask:
+        """Returns (m,) whether each candidate is open and waits, as `wants` counts, for a job of at most `left`.
 
-        rows: (m,) rows of the candidates in the pool. left: share of the whole budget.
+        rows: (m,) rows of the candidates in the pool. left: share of the whole budget. is_idle: as in `wants`.
         """
         pool = self.pool
         priced = self.priced
@@ -329,7 +344,10 @@ class Pricing(Purchasing):
         is_affordable = pool.costs[rows][:, startable_features] <= left
         lacks_feature = np.any(~pool.closed[rows][:, startable_features] & is_affordable, axis=1)
 
-        # or it is worth its next rung; a candidate that was never evaluated counts as worth it
+        # or it waits for its next rung; a candidate that was never evaluated counts, too
+        least_index = LEAST_INDEX
+        if is_idle or not self._built.proposer_learns:
+            least_index = max(priced.price, LEAST_INDEX)
         index = np.full(len(rows), np.inf)
         is_evaluated = rows < len(priced.index)
         last_index = priced.index[rows[is_evaluated]]
@@ -337,11 +355,15 @@ class Pricing(Purchasing):
         others = self._startable([rung for rung in pool.paid if rung not in features])
         costs = np.where(pool.closed[rows][:, others], np.inf, pool.costs[rows][:, others])
         least_cost = costs.min(axis=1, initial=np.inf)
-        is_worth_it = index >= max(priced.price, LEAST_INDEX)
+        is_worth_it = index >= least_index
         is_worth_it &= np.isfinite(least_cost) & (least_cost <= left)
 
         wanted: Mask = is_open & (lacks_feature | is_worth_it)
         return wanted
+
+    def _note_full_rungs(self) -> None:
+        """Tells the scheduler which rungs may start no more jobs."""
+        self.priced.full = frozenset(self.pool.paid) - frozenset(self._startable(self.pool.paid))
 
     def _startable(self, rungs: Iterable[PaidIndex]) -> list[PaidIndex]:
         """Returns the rungs among these that may start more jobs."""
@@ -492,25 +514,35 @@ class Pricing(Purchasing):
             self._store_chances(connection)
 
     def _store_chances(self, connection: Connection) -> None:
-        """Writes the chances of the evaluated candidates that the law values otherwise than the ledger says.
+        """Writes the chance and the expected utility of the candidates just evaluated, where the ledger shows others.
 
-        Only candidates that have a worth and whose terminal rung is open count, and only where hits are counted.
+        Shown are a chance in whole percent, a utility with two digits, and whether they are the law's. Only candidates
+        that have a worth and whose terminal rung is open count, and only where hits are counted.
         """
         priced = self.priced
         if self._schema.aims.kind != "hits" or not priced.is_learnt:
             return
         pool = self.pool
-        n = min(len(priced.expected), len(pool.ids))
-        p_hit = priced.expected[:n]
-        is_valued = ~(np.isnan(p_hit) | np.isnan(pool.worth[:n, 0]) | pool.out[:n] | pool.closed[:n, -1])
-        is_valued[: pool.n_earlier] = False
-        rows = np.flatnonzero(is_valued)
-        chances = np.array([chance_of(float(p)) for p in p_hit[rows]], dtype=float)
+        rows = priced.valued[priced.valued >= pool.n_earlier]
+        rows = rows[~(np.isnan(pool.worth[rows, 0]) | pool.out[rows] | pool.closed[rows, -1])]
+        chances = np.array([chance_of(float(p)) for p in priced.expected[rows]], dtype=float)
+        utilities = priced.utility[rows]
         changed = chances != pool.worth[rows, 0]
+        changed |= utilities.round(SHOWN_DECIMALS) != pool.worth[rows, 1].round(SHOWN_DECIMALS)
+        changed |= ~pool.by_law[rows]
+        rows = rows[changed]
+        pool.worth[rows, 0] = chances[changed]
+        pool.worth[rows, 1] = utilities[changed]
+        pool.worth[rows, 3] = priced.expected[rows]
+        pool.by_law[rows] = True
         values = {}
-        for row, chance in zip(rows[changed].tolist(), chances[changed].tolist(), strict=True):
-            pool.worth[row, 0] = chance
-            values[int(pool.ids[row])] = {"p_hit": float(p_hit[row]), "chance": int(chance), "basis": str(Basis.LAW)}
+        for row in rows.tolist():
+            values[int(pool.ids[row])] = {
+                "p_hit": float(priced.expected[row]),
+                "chance": int(pool.worth[row, 0]),
+                "expected_utility": round(float(priced.utility[row]), DECIMALS),
+                "basis": str(Basis.LAW),
+            }
         candidate_standings.update_many(connection, self._built.row.id, values)
 
     def _worths(self) -> dict[str, object]:

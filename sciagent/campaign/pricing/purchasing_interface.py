@@ -90,8 +90,10 @@ class Purchasing(ABC):
         reservation exceeds the budget."""
 
     @abstractmethod
-    def wants(self, connection: Connection) -> int:
-        """Returns the number of open candidates worth a purchase now; if it is low, more candidates are proposed."""
+    def wants(self, connection: Connection, is_idle: bool = False) -> int:
+        """Returns the number of candidates that wait for an answer; if it is low, more candidates are proposed.
+
+        is_idle: whether no job runs and none could start, so that nobody should wait for answers."""
 
     @abstractmethod
     def is_preparing(self, connection: Connection) -> bool:

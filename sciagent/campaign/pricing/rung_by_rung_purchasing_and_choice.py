@@ -61,7 +61,7 @@ class InTurn(Purchasing):
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
         """Does nothing: the rule chooses these candidates again."""
 
-    def wants(self, connection: Connection) -> int:
+    def wants(self, connection: Connection, is_idle: bool = False) -> int:
         """Works as in `Purchasing`, but leaves out candidates at rungs where the rule may leave them for good."""
         self.pool.refresh(connection)
         may_start = [self.budget.remaining_jobs(position) != 0 for position in self._paid]

@@ -53,7 +53,7 @@ class Spending:
 
     @property
     def wasted(self) -> float:
-        """Core-seconds that brought no verdict or an inconclusive one."""
+        """Core-seconds of jobs that brought no verdict or an inconclusive one."""
         return sum(self.wasted_at(rung) for rung in self.by_rung)
 
     def cost(self, rung: str) -> float:
@@ -61,7 +61,7 @@ class Spending:
         return sum(self.by_rung[rung].values())
 
     def wasted_at(self, rung: str) -> float:
-        """Returns the core-seconds of a rung that brought no verdict or an inconclusive one."""
+        """Returns the core-seconds of a rung's jobs that brought no verdict or an inconclusive one."""
         return sum(self.by_rung[rung].get(fate, 0.0) for fate in WASTED_FATES)
 
 

@@ -311,7 +311,9 @@ def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> Quest
         lines.append(f"{cost(total / status.hits)} a hit{per_compound}.")
     if total:
         if spending.wasted:
-            lines.append(f"{spending.wasted / total:.0%} was wasted: no answer, or an inconclusive one.")
+            lines.append(
+                f"{spending.wasted / total:.0%} was wasted on jobs without an answer, or with an inconclusive one."
+            )
         dearest = max(spending.by_rung, key=spending.cost)
         lines.append(f"{dearest} took {spending.cost(dearest) / total:.0%}.")
     if status.reused:

@@ -63,8 +63,11 @@ FATE_LABELS = {
     "errors": "error",
     "waiting": "waiting, running or set aside",
     "batch": "fast batches, all verdicts",
+    "muted": "proposing",
 }
 """{part of a bar, which is also the name of its colour: label}."""
+PARTS_OF_FATES = {"no_answer": "errors", "proposing": "muted"}
+"""{fate of a cost: part of a bar} where the names differ."""
 
 
 def figure(width: float, height: float) -> tuple[Figure, Any]:
@@ -173,8 +176,7 @@ def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
     chart, axes = figure(6.0, 1.25 + 0.56 * len(by_rung))
     bars = []
     for costs_by_fate in by_rung.values():
-        # jobs without an answer have the colour and label of errors
-        bars.append({name.replace("no_answer", "errors"): cost / factor for name, cost in costs_by_fate.items()})
+        bars.append({PARTS_OF_FATES.get(fate, fate): cost / factor for fate, cost in costs_by_fate.items()})
     _bars(chart, axes, bars, columns=3)
     lengths = [sum(parts.values()) for parts in bars]
     for place, length in enumerate(lengths):

@@ -140,15 +140,21 @@ class MethodErrors:
             return None, NOT_KNOWN
         slopes: dict[RungProperty, float] = {}  # two names may stand for one part
         known: dict[RungProperty, KnownError] = {}
+        absolute_errors: dict[RungProperty, float] = {}
         for name, error in errors.items():
             part_property = stated["parts"][name][1]
             slopes[rungs[name], part_property] = slopes.get((rungs[name], part_property), 0.0) + result.slopes[name]
             known[rungs[name], part_property] = error.known
+            absolute_errors[rungs[name], part_property] = error.mean_absolute_error
         propagated = propagated_error([(part[0], slope, known[part]) for part, slope in slopes.items()])
         if propagated is None:
             return None, NOT_KNOWN
+        absolute = propagated.mean_absolute
+        if len(slopes) == 1:  # the error of the only part, stretched by the formula
+            [(only_part, slope)] = slopes.items()
+            absolute = abs(slope) * absolute_errors[only_part]
         names = [part_property for _, part_property in known]
-        return _as_propagated(propagated, stated["unit"], names, list(errors.values()), charge), ""
+        return _as_propagated(propagated, absolute, stated["unit"], names, list(errors.values()), charge), ""
 
 
 def method_errors(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> MethodErrors:
@@ -436,16 +442,21 @@ def _leave_one_out_error(fit: Fit, prop: Property) -> MethodFigures:
 
 
 def _as_propagated(
-    error: KnownError, unit: str, names: Sequence[str], parts: Sequence[EstimatedError], charge: ChargeClass
+    error: KnownError,
+    absolute: float,
+    unit: str,
+    names: Sequence[str],
+    parts: Sequence[EstimatedError],
+    charge: ChargeClass,
 ) -> MethodFigures:
-    """Returns the error of a derived value as figures. unit: of the error. names: properties of the parts. parts: their
-    errors."""
+    """Returns the error of a derived value as figures. absolute: its mean absolute error. unit: of both. names:
+    properties of the parts. parts: their errors."""
     figures = [of_source for part in parts for of_source in (part.own, part.benchmark) if of_source is not None]
     references = dict.fromkeys(of_source.reference for of_source in figures)
     return MethodFigures(
         n=error.n,
         mean_error=error.bias,
-        mean_absolute_error=error.mean_absolute,
+        mean_absolute_error=absolute,
         unit=unit,
         chemistry=f"by its formula from {' and '.join(names)}",
         reference=" and ".join(references),

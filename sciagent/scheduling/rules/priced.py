@@ -166,6 +166,8 @@ class Priced:
 
         self.price = 0.0
         """Payoff per unit of cost at which the budget is just spent, at the last choice; 0 if it buys everything."""
+        self.full: frozenset[PaidIndex] = frozenset()
+        """Rungs that may start no more jobs; candidates skip them, but for rungs that decide an objective."""
         self.seconds: Array | None = None
         """(k,) seconds that a job of each rung keeps all workers busy: its duration divided by the number of workers.
 
@@ -176,6 +178,10 @@ class Priced:
         """(n,) payoff per unit of cost when last evaluated, or predicted (see `candidate_indices`); NaN if never."""
         self.expected = np.empty(0)
         """(n,) expected payoff of a terminal verification, when last evaluated."""
+        self.utility: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+        """(n,) expected utility, when last evaluated; NaN if never, and unless the goal is to count hits."""
+        self.valued: RowIndices = np.empty(0, dtype=np.intp)
+        """Rows of the candidates that the last update evaluated."""
         self.value = np.empty(0)
         """(n,) value at the current price, when last evaluated."""
         self.purchases: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
@@ -183,6 +189,7 @@ class Priced:
 
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Returns the next batch, most urgent first; empty if nothing can be bought. left: remaining budget."""
+        self.valued = np.empty(0, dtype=np.intp)
         purchases = self.for_everyone(pool, left)
         if not purchases:
             purchases = self._whole_ladder_purchases(pool, left)
@@ -196,6 +203,8 @@ class Priced:
         purchases: list[Purchase] = []
         open_rows = pool.open
         for j in self.rungs_for_everyone(pool):
+            if j in self.full:
+                continue
             lacking = open_rows[~pool.closed[open_rows, j] & (pool.costs[open_rows, j] <= left)]
             n_places = MAX_FEATURES_AT_ONCE - len(purchases)
             purchases += [Purchase(row, j, math.inf) for row in lacking[:n_places].tolist()]
@@ -312,7 +321,7 @@ class Priced:
         self._ranked = np.array([evaluated.rows[order], rungs[order]])
         self._n_taken = 0
         batch = self.next_in_ranking(pool, self._batch_size(pool, left))
-        return self._lessons.with_lessons(pool, batch, paid[:-1])
+        return self._lessons.with_lessons(pool, batch, [j for j in paid[:-1] if j not in self.full])
 
     def _batch_size(self, pool: CandidatePool, left: float) -> int:
         """Returns how many purchases of the ranking are made before the law is updated; at least 1."""
@@ -411,6 +420,7 @@ class Priced:
         unknown = np.full(n_new, np.nan)
         self.index = np.concatenate([self.index, unknown])
         self.expected = np.concatenate([self.expected, unknown])
+        self.utility = np.concatenate([self.utility, unknown.astype(np.float32)])
         self.value = np.concatenate([self.value, unknown])
 
     def _evaluate_some(self, pool: CandidatePool, is_refitted: bool) -> tuple[Evaluated, list[_ByLaw]]:
@@ -448,9 +458,15 @@ class Priced:
             plans = [Plans() for _ in self.laws]
         by_law: list[_ByLaw] = []
         for law, law_plans in zip(self.laws, plans, strict=True):
-            for group in groups(pool, rows, self.aims, self.truths, payoff, law.chains, plans=law_plans):
+            for group in groups(
+                pool, rows, self.aims, self.truths, payoff, law.chains, barred=self._skipped(pool), plans=law_plans
+            ):
                 by_law.append((law, group))
         return by_law
+
+    def _skipped(self, pool: CandidatePool) -> frozenset[PaidIndex]:
+        """Returns the full rungs that candidates skip: those below the terminal one that decide no objective."""
+        return self.full - {pool.rungs[column] for column in self._deciding_columns} - {pool.paid[-1]}
 
     def evaluate(self, pool: CandidatePool, of: RowIndices) -> list[CandidateGroup]:
         """Values open candidates at the current price. Returns their groups under the law with the largest weight."""
@@ -464,15 +480,17 @@ class Priced:
         return max(self.laws, key=lambda law: law.weight)
 
     def _value(self, pool: CandidatePool, of: RowIndices, by_law: list[_ByLaw]) -> NDArray[np.int64]:
-        """Sets index, payoff, value and purchases of the candidates in `of`, (n,). Returns the rungs to buy, (n,). The
-        index orders the candidates; the price that the budget affords decides the rung."""
+        """Sets index, payoff, utility, value and purchases of the candidates in `of`, (n,). Returns the rungs to buy,
+        (n,). The index orders the candidates; the price that the budget affords decides the rung."""
         terminal = pool.paid[-1]
         rungs_to_buy = np.full(len(of), terminal)
         expected = np.zeros(len(of))
+        utility = np.zeros(len(of))
         value = np.zeros(len(of))
         for law, group in by_law:
             places = group.places
             expected[places] += law.weight * group.expected
+            utility[places] += law.weight * group.utility
             value[places] += law.weight * group.worth(self.price)
             if law is self._heaviest:
                 # an action is a place in group.rungs, or TERMINAL = -1, which picks the terminal rung at the end
@@ -482,7 +500,9 @@ class Priced:
                 self.purchases[of[places]] = purchases
                 rungs_to_buy[places] = group_rungs[group.action(self.price)]
         self.index[of] = _mean_index(by_law, len(of))
+        self.valued = of
         self.expected[of] = expected
+        self.utility[of] = utility
         self.value[of] = value
         return rungs_to_buy
 
@@ -500,11 +520,12 @@ class Priced:
         def worth(*barred: PaidIndex) -> float:
             """Returns the value of the best candidates if these rungs cannot be bought."""
             chains = self._heaviest.chains
-            valued = groups(pool, best_rows, self.aims, truths, payoff, chains, barred=frozenset(barred))
+            left_out = self._skipped(pool).union(barred)
+            valued = groups(pool, best_rows, self.aims, truths, payoff, chains, barred=left_out)
             return float(sum(group.worth(self.price).sum() for group in valued))
 
-        deciding = {pool.rungs[column] for column in self._deciding_columns}
-        lacking = [j for j in pool.paid[:-1] if j not in deciding and not pool.closed[best_rows, j].all()]
+        unvalued = {pool.rungs[column] for column in self._deciding_columns} | self.full
+        lacking = [j for j in pool.paid[:-1] if j not in unvalued and not pool.closed[best_rows, j].all()]
         return worth(), {j: worth(j) for j in lacking}
 
     def _solve_price(self, pool: CandidatePool, evaluated: Evaluated, by_law: list[_ByLaw], left: float) -> float:

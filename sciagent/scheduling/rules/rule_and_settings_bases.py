@@ -15,6 +15,7 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from sciagent.domain.rung_positions_and_tiers import PaidIndex, Tier
+from sciagent.domain.worth import worth_text
 from sciagent.inputs.yaml_validation import Part
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.candidate_pool import CandidatePool, Purchase
@@ -33,7 +34,7 @@ class Waiting:
     rows: RowIndices
     """(n,) rows of the pool."""
     worth: Array
-    """(n, 3) chance to be a hit in percent, expected utility and margin; NaN if unknown."""
+    """(n, 4) chance to be a hit in percent, expected utility, margin and P(hit); NaN if unknown."""
     remaining: int | None = None
     """Number of jobs that the rung may still start; None without a limit."""
     started: int = 0
@@ -68,8 +69,10 @@ class Waiting:
 
     def words(self, i: int) -> str:
         """Returns a clause on the worth of the i-th candidate; empty without one."""
-        chance, expected_utility, _ = self.worth[i]
-        return "" if math.isnan(chance) else f"; chance {chance:.0f} %, expected utility {expected_utility:.3f}"
+        chance, expected_utility, _, p_hit = self.worth[i].tolist()
+        if math.isnan(chance):
+            return ""
+        return f"; {worth_text(None if math.isnan(p_hit) else p_hit, int(chance), expected_utility)}"
 
     def places(self, slots: int) -> int:
         """Returns how many of the free slots the rung may fill."""

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.states_and_needs import Standing
-from sciagent.domain.worth import Worth
+from sciagent.domain.worth import Basis, Worth
 from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many
@@ -138,9 +138,12 @@ class CandidateStanding(NamedTuple):
     depth: int
     """Position of the highest rung with an answer; -1 if there is none."""
     chance: int | None
-    """Chance to be a hit in percent, expected utility and margin: see `Worth`; None without evidence."""
+    """Chance to be a hit in percent, expected utility, margin and P(hit): see `Worth`; None without evidence."""
     expected_utility: float | None
     margin: float | None
+    p_hit: float | None
+    basis: Basis | None
+    """Weakest source of the beliefs behind the worth; None without evidence."""
 
 
 WORTH_COLUMNS = tuple(_CC[name] for name in Worth.__dataclass_fields__)
@@ -160,10 +163,11 @@ def standings_of(connection: Connection, campaign_id: int, candidate_ids: Sequen
 
 
 def _standings(connection: Connection, query: sa.Select[Any]) -> list[CandidateStanding]:
-    return [
-        CandidateStanding(id_, seq, Standing(standing), *rest)
-        for id_, seq, standing, *rest in connection.execute(query).all()
-    ]
+    standings = []
+    for row in connection.execute(query):
+        basis = None if row.basis is None else Basis(row.basis)
+        standings.append(CandidateStanding(*row)._replace(standing=Standing(row.standing), basis=basis))
+    return standings
 
 
 def ids_with_answers(connection: Connection, campaign_id: int, limit: int) -> list[int]:

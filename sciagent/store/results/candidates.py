@@ -18,6 +18,7 @@ from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_
 from sciagent.domain.candidate_and_its_names_in_files import IMPORTED_PREFIX, Candidate, Names, names_from_rows
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.safe_text_and_durations import storable
+from sciagent.domain.worth import LEAST
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, insert_or_ignore
 from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
@@ -399,4 +400,6 @@ def _best_words(best: float | None) -> str | None:
     if best is None:
         return None
     chance = int(best)
+    if chance == LEAST:  # also of a candidate of which nothing is known
+        return f"chance unknown or at most {LEAST} %"
     return f"chance {chance} %" if chance else f"expected utility {best / UTILITY_WEIGHT:.2f}"

@@ -100,13 +100,17 @@ def _refused(connection: Connection, rung: RungRow) -> int:
 
 
 def cost_fate() -> Any:
-    """A column with what became of a booked cost: `batch` (a batch of a fast rung, with candidates of every verdict),
-    `no_answer` (the attempt gave no evidence), `refused`, `inconclusive`, `passed`, `failed`."""
+    """A column with what became of a booked cost.
+
+    `proposing` (the cost of a proposer, which is of no job), `batch` (a batch of a fast rung, with candidates of every
+    verdict), `no_answer` (the attempt gave no evidence), `refused`, `inconclusive`, `passed`, `failed`.
+    """
     a = t.attempt.c
     r = t.rung.c
     # the first condition that holds counts
     return sa.case(
-        (sa.and_(a.id.is_not(None), a.job_id.is_(None)), "batch"),
+        (a.id.is_(None), "proposing"),
+        (a.job_id.is_(None), "batch"),
         (a.outcome == Outcome.REFUSED, "refused"),
         (a.outcome.in_(UNDECIDED_OUTCOMES), "inconclusive"),
         (sa.or_(a.outcome.is_(None), a.outcome != Outcome.OK), "no_answer"),

@@ -180,6 +180,26 @@ def test_a_rung_without_places_does_not_hold_up_those_above_it(ledger: Ledger, t
     assert ran.jobs == {"cheap": 5, "middle": 5, "truth": 5}, ran
 
 
+def test_a_proposer_that_learns_waits_for_answers_where_places_are_few(ledger: Ledger, tmp_path: Path) -> None:
+    """Candidates that the price passes over now may still be verified, so they wait like others."""
+    (tmp_path / "seeds.csv").write_text("smiles\n" + "\n".join(MOLECULES[:8]) + "\n")
+    proposer = "{kind: evolve, seeds: seeds.csv, batch: 4, ahead: 5}"
+    ran = run(ledger, tmp_path, "{proposals: 24, rungs: {truth: 6}}", prices=(0.01, 0.02, 1), proposer=proposer)
+    assert ran.proposals == 24 and ran.jobs["truth"] == 6
+    with ledger.read() as connection:
+        last_turn = connection.execute(sa.select(sa.func.max(t.turn.c.watermark))).scalar_one()
+        decided = sa.select(t.decision.c.watermark).join(t.rung, t.rung.c.id == t.decision.c.rung_id)
+        decided_at = list(connection.execute(decided.where(t.rung.c.name == "truth")).scalars())
+    assert sum(watermark < last_turn for watermark in decided_at) >= 5, "a turn after each answer"
+
+
+def test_candidates_skip_a_rung_whose_places_are_used_where_it_decides_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    (tmp_path / "molecules.csv").write_text("smiles\n" + "\n".join(MOLECULES[:10]) + "\n")
+    ran = run(ledger, tmp_path, "{money: 1000, rungs: {cheap: 5, middle: 4}}", prices=(0.01, 0.02, 12))
+    assert ran.proposals == 10 and ran.jobs["truth"] == 10 and ran.state is CampaignState.FINISHED
+    assert ran.jobs["cheap"] <= 5 and ran.jobs["middle"] <= 4
+
+
 # A model that does not answer
 
 

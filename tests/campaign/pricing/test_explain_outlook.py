@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.report.explain_candidate import explain, refused
 from sciagent.report.status_best_trace import best
 from sciagent.rewards.reward_law import RewardLaw, expectations
+from sciagent.scheduling.candidate_indices import expected_payoffs
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -285,6 +287,24 @@ def test_a_plan_learns_from_the_ledger(ledger: Ledger, ran: Path) -> None:
         assert other.costs["core_seconds"].median == pytest.approx(other.cost_ratio * one.costs["core_seconds"].median)
     assert taught.candidates == pytest.approx(17 * 16 / 17), "one text is no molecule"
     assert [c.hit_rate_is for c in taught.cases][:3] == ["assumed"] * 3
+
+
+def test_expected_utilities_in_the_ledger_are_of_the_laws_forecasts(ledger: Ledger) -> None:
+    """They are those of the distributions that give the chance, and differ where a straight line tells nothing."""
+    cc = t.campaign_candidate.c
+    with ledger.read() as connection:
+        by_law = sa.select(cc.candidate_id, cc.expected_utility).where(cc.basis == "law")
+        utilities = {id_: utility for id_, utility in connection.execute(by_law)}
+        rebuilt = rebuild_with_law(open_campaign_for_people(ledger, "small"), connection)
+    assert set(utilities) == set(standing(ledger, "open")) and len(set(utilities.values())) > 1
+    assert rebuilt is not None
+    scheduler, pool = rebuilt.scheduler, rebuilt.pool
+    aims = replace(rebuilt.schema.aims, kind="graded")
+    [rows] = np.nonzero(np.isin(pool.ids, list(utilities)))
+    graded = aims.payoff(scheduler.truths, pool.scores)
+    expected = expected_payoffs(scheduler.laws, rows, aims, scheduler.truths, pool.scores, graded)
+    for row, utility in zip(rows.tolist(), expected.tolist(), strict=True):
+        assert utilities[int(pool.ids[row])] == pytest.approx(utility, abs=0.005)
 
 
 def test_best_says_the_chance_that_explain_says(ran: Path, ledger: Ledger) -> None:

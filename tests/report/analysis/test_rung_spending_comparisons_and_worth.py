@@ -12,16 +12,23 @@ import pytest
 
 from sciagent.domain.answers.status_and_comparison import RungWorth
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states_and_needs import Standing
-from sciagent.report.analysis.rung_spending_comparisons_and_worth import Compared, compared_with_imports, ladder_worth
+from sciagent.report.analysis.rung_spending_comparisons_and_worth import (
+    Compared,
+    compared_with_imports,
+    ladder_worth,
+    spending,
+)
 from sciagent.report.analysis.summary import against_imported
 from sciagent.report.export import spreadsheets
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue.reservations_and_bookings import Bill, book_many
 from sciagent.store.results import evidence
 from tests.support.pages import Parsed, rendered
 from tests.support.reported import Maker
@@ -70,6 +77,17 @@ def test_every_rung_is_compared_with_all_molecules_that_a_file_knows_too(made: M
         "r2": (5, MEASURED.label),
     }
     assert found["r2"].figures.bias == pytest.approx(0.02)
+
+
+def test_only_jobs_without_a_usable_answer_are_wasted(made: Maker) -> None:
+    """A proposer's time is no waste: it is of no job that could have answered."""
+    made.answer(0, 2, outcome=Outcome.CRASHED, reason=Reason.EMBEDDING_FAILED, seconds=3.0)
+    with made.ledger.begin() as connection:
+        book_many(connection, [Bill(made.row.id, rung_id=None, attempt_id=None, cost={"core_seconds": 50.0})])
+    with made.ledger.read() as connection:
+        found = spending(connection, made.row, campaigns.rungs(connection, made.row.id))
+    assert (found.wasted, found.wasted_at("r2"), found.wasted_at("proposer")) == (3.0, 3.0, 0.0)
+    assert found.by_rung["proposer"] == {"proposing": 50.0} and found.total == 64.0
 
 
 def test_the_head_of_the_report_tells_the_error_against_imported_values(made: Maker) -> None:

@@ -205,13 +205,15 @@ DERIVED = {
 }
 
 
-def hardness(ip: MethodError | None, ea: MethodError | None, charge: int = 0) -> Certainty:
+def hardness(
+    ip: MethodError | None, ea: MethodError | None, charge: int = 0, ea_uncertainty: float = 0.01
+) -> Certainty:
     derived_properties.register("hardness", "eV")
     row: Any = Row("hardness", [4.0, None])
     answers: Any = [
         Answer(
             Measured(IP, XTB, Quantity(9.0, "eV", 0.0)),
-            Measured(EA, XTB, Quantity(0.5, "eV", 0.01)),
+            Measured(EA, XTB, Quantity(0.5, "eV", ea_uncertainty)),
             Measured("hardness", XTB, Quantity(4.25, "eV", 0.005)),
             rung="xtb",
         )
@@ -235,6 +237,9 @@ def test_a_derived_value_has_the_errors_of_its_parts() -> None:
     assert margin.method is not None and margin.method.n == 30
     assert margin.method.mean_error == pytest.approx((0.165 - 0.349) / 2)
     assert margin.method.spread == pytest.approx(spread) and margin.method.source == PROPAGATED
+    [of_one] = hardness(ip, None, ea_uncertainty=0.0).margins  # an exact value has no error
+    assert of_one.method is not None
+    assert of_one.method.mean_absolute_error == pytest.approx(0.241 / 2), "half of what the benchmark measured"
     no_ea = hardness(ip, None)
     assert no_ea.unknown == ("hardness",) and no_ea.margins[0].method_unknown == f"not known for {EA}"
     assert hardness(ip, ea, charge=1).margins[0].method_unknown == "not known for ions"

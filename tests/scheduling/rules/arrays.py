@@ -27,6 +27,6 @@ def waiting(
 
 
 def worths(expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n, 3) chance 0, the expected utility and margin 0; NaN where it is unknown."""
+    """(n, 4) chance 0, the expected utility, margin 0 and no P(hit); NaN where it is unknown."""
     zero = np.where(np.isnan(expected), NAN, 0.0)
-    return np.column_stack((zero, expected, zero))
+    return np.column_stack((zero, expected, zero, np.full(len(zero), NAN)))

@@ -18,7 +18,7 @@ def test_what_waits_below_is_ranked_first_and_jumps_the_rungs_between() -> None:
     choices = BestRung(SECOND, TERMINAL).next(LADDER, 9)
     assert [(c.row, c.rung) for c in choices] == [(1, 1), (2, 1), (3, 1), (4, 1), (6, 3), (5, 3)]
     assert choices[0].why == "best_rung: ranked by this rung alone"
-    assert choices[4].why == "best_rung: best of those that wait; chance 0 %, expected utility 0.900"
+    assert choices[4].why == "best_rung: best of those that wait; expected utility 0.90"
 
 
 def test_the_terminal_rung_waits_while_there_are_places_for_fewer() -> None:

@@ -115,10 +115,20 @@ def test_the_best_come_first_and_equal_ones_in_order_of_arrival() -> None:
 
 
 def test_the_chance_goes_before_the_expected_utility_and_that_before_the_margin() -> None:
-    worth = np.array([[1, 1.0, 9.0], [30, 0.2, 0.0], [30, 0.2, 0.1], [30, 0.3, -5.0], [100, 0.1, 0.0], [0, 1.0, 0.0]])
+    worth = np.array(
+        [
+            [1, 1.0, 9.0, NAN],
+            [30, 0.2, 0.0, 0.3],
+            [30, 0.2, 0.1, 0.3],
+            [30, 0.3, -5.0, 0.3],
+            [100, 0.1, 0.0, 1.0],
+            [0, 1.0, 0.0, 0.0],
+        ]
+    )
     at = Waiting(FIRST, np.arange(6), worth)
     assert [at.best(n).tolist() for n in (1, 3, 6)] == [[4], [4, 3, 2], [4, 3, 2, 1, 0, 5]]
-    assert at.words(1) == "; chance 30 %, expected utility 0.200"
+    assert at.words(1) == "; P(hit) 30 %, expected utility 0.20"
+    assert at.words(0) == "; P(hit) unknown, expected utility 1.00", "the chance of 1 % only orders it"
 
 
 @pytest.mark.parametrize("kind", [scheduler.name() for scheduler in SCHEDULERS if scheduler.name() != "priced"])
