@@ -92,7 +92,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
     ),
     "texts that people typed into forms, sheets and commands": (
         "sciagent/lab/record_and_review_answers.py",
-        "sciagent/lab/pages/answer_form_and_attachments.py",
+        "sciagent/lab/pages/typed_form_and_attachments.py",
         "sciagent/lab/typed_answers.py",
     ),
     "settings of verifiers, as files and commands state them": (

@@ -19,9 +19,9 @@ from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Censoring, check_possible, to_canonical
 from sciagent.errors import UsageError
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabAsked
-from sciagent.lab.pages.answer_form_and_attachments import TypedForm
 from sciagent.lab.pages.csv_answer_sheets_and_vial_labels import read_sheet
 from sciagent.lab.pages.instrument_routes import ResultIn
+from sciagent.lab.pages.typed_form_and_attachments import TypedForm
 from sciagent.lab.typed_answers import mean_of, typed, typed_answer
 
 

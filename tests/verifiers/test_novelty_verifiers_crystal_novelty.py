@@ -11,7 +11,7 @@ from sciagent.chemistry.crystal import crystal_from_structure
 from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.verification.verifier_contract import Context, Finding, SimulatorError
-from sciagent_verifiers.fast.compounds.crystal_index import CrystalIndex
+from sciagent_verifiers.fast.compounds.reference_crystal_index import CrystalIndex
 from sciagent_verifiers.fast.novelty_verifiers import CrystalNovelty
 
 

@@ -37,7 +37,7 @@ from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.store.results import candidates
 from sciagent.verification.verifier_registry import Defined, defined, is_function, verifier_names
 
-BATCH = 50_000  # added structures that are looked up at a time
+ROWS_PER_LOOKUP = 50_000  # added structures that are looked up at a time
 
 
 class EntryKind(StrEnum):
@@ -103,7 +103,7 @@ class GrownFile:
         texts = _texts_behind(row.spec["subject"], self.proposer, self.path, self.length)
         n_lacking = 0
         while True:
-            batch = [candidates.stored_proposal(text) for text in islice(texts, BATCH)]
+            batch = [candidates.stored_proposal(text) for text in islice(texts, ROWS_PER_LOOKUP)]
             if not batch:
                 return n_lacking
             proposed = candidates.proposed_among(connection, row.id, batch)
@@ -287,8 +287,10 @@ def _kept_amendments(connection: Connection, row: CampaignRow, given: CampaignSp
     undone = list[Change]()
     further = list[Change]()
     for change in changes(stored, stated):
-        is_undone = (change.path, change.new) in replaced
-        (undone if is_undone else further).append(change)
+        if (change.path, change.new) in replaced:
+            undone.append(change)
+        else:
+            further.append(change)
     if undone and further:
         lines = "\n  ".join(change.line for change in (*undone, *further))
         raise UsageError(
@@ -296,9 +298,10 @@ def _kept_amendments(connection: Connection, row: CampaignRow, given: CampaignSp
             f"To take all of it: sciagent amend {row.name} --file FILE. To take a part, write the campaign's values "
             "into the file first."
         )
-    return tuple(
-        f"kept: {change.path} is {change.old} by an amendment; the file still says {change.new}" for change in undone
-    )
+    kept = []
+    for change in undone:
+        kept.append(f"kept: {change.path} is {change.old} by an amendment; the file still says {change.new}")
+    return tuple(kept)
 
 
 def _require_campaign(connection: Connection, name: str) -> None:

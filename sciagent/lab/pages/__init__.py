@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sciagent.lab.pages import (
-    answer_form_and_attachments,
     csv_answer_sheets_and_vial_labels,
     instrument_routes,
     task_pages,
+    typed_form_and_attachments,
 )
 from sciagent.web.app import Feature
 
@@ -14,7 +14,7 @@ FEATURE = Feature(
     (
         task_pages.pages,
         instrument_routes.pages,
-        answer_form_and_attachments.pages,
+        typed_form_and_attachments.pages,
         csv_answer_sheets_and_vial_labels.pages,
     )
 )

@@ -27,7 +27,7 @@ from sciagent.domain.safe_text_and_durations import read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
-from sciagent.lab.pages.answer_form_and_attachments import TypedForm
+from sciagent.lab.pages.typed_form_and_attachments import TypedForm
 from sciagent.lab.record_and_review_answers import LabEntry, Recorded
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger

@@ -25,7 +25,7 @@ from sciagent.domain.states_and_needs import JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
 from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
-from sciagent.lab.pages.answer_form_and_attachments import LIMITS, TypedForm, keep_files
+from sciagent.lab.pages.typed_form_and_attachments import LIMITS, TypedForm, keep_files
 from sciagent.lab.typed_answers import read_number, typed_answer
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger

@@ -13,7 +13,7 @@ from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.verification.verifier_contract import Refusal, StructureFile
-from sciagent_verifiers.fast.compounds.crystal_index import CrystalFile, CrystalIndex, crystal_index
+from sciagent_verifiers.fast.compounds.reference_crystal_index import CrystalFile, CrystalIndex, crystal_index
 from sciagent_verifiers.fast.molecule_index import Fingerprint, ReferenceIndex, index_of
 from sciagent_verifiers.fast.reference_index_and_novelty_base import Neighbour, NoveltySettings, NoveltyVerifier
 from sciagent_verifiers.verifier_bases import refusal_of_other_kind
@@ -97,7 +97,7 @@ class CrystalNovelty(NoveltyVerifier[Crystal, CrystalIndex]):
     kind = "crystal"
     Settings = CrystalNoveltySettings
     settings: CrystalNoveltySettings
-    preload = ("pymatgen.core", "spglib", "scipy.sparse", "sciagent_verifiers.fast.compounds.crystal_index")
+    preload = ("pymatgen.core", "spglib", "scipy.sparse", "sciagent_verifiers.fast.compounds.reference_crystal_index")
     engines = ("pymatgen-core", "spglib")
     compared = "of bonds"
     likeness = "likeness"

@@ -46,7 +46,7 @@ def test_too_many_or_too_large_files_are_refused(serve: Serve, monkeypatch: pyte
     anna, first = server.person("anna"), task_ids(server.built)[0]
     many = [("files", (f"{n}.txt", b"1", "text/plain")) for n in range(21)]
     assert anna.post(f"/tasks/{first}/enter", answered("4.31"), files=many).status_code == 400
-    monkeypatch.setattr("sciagent.lab.pages.answer_form_and_attachments.MAX_FILE_BYTES", 10)
+    monkeypatch.setattr("sciagent.lab.pages.typed_form_and_attachments.MAX_FILE_BYTES", 10)
     large = {"files": ("large.txt", b"x" * 11, "text/plain")}
     reply = anna.post(f"/tasks/{first}/enter", answered("4.31"), files=large)
     assert reply.status_code == 400 and "large.txt has 11 bytes; 10 are the most" in reply.text

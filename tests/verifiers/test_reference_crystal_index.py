@@ -8,7 +8,7 @@ import pytest
 
 from sciagent.chemistry.crystals.crystal_similarity import nearest
 from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
-from sciagent_verifiers.fast.compounds.crystal_index import CrystalFile, CrystalIndex
+from sciagent_verifiers.fast.compounds.reference_crystal_index import CrystalFile, CrystalIndex
 
 TEXTS = [
     "rocksalt: Na Cl", "rocksalt: Mg O", "perovskite: Sr Ti O", "perovskite: Cs Pb I", "rutile: Ti O",
