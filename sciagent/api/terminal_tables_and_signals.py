@@ -145,8 +145,9 @@ def _cell(cell: RenderableType) -> str:
 def _width(table: Table, console: Console) -> int | None:
     """Returns the width in which a table with structures too long for the terminal is drawn; None for another table.
 
-    In a table that is too wide, long headers are folded to the width of their cells. A terminal continues lines that
-    are too long on its next line, so a structure can still be copied as one word.
+    In a table that is too wide, long headers are folded to the width of their cells, and, if it still is, to that of
+    the longest word of their cells. A terminal continues lines that are too long on its next line, so a structure can
+    still be copied as one word.
     """
     unlimited = console.options.update(width=10_000)
     natural_width = Measurement.get(console, unlimited, table).maximum
@@ -157,6 +158,10 @@ def _width(table: Table, console: Console) -> int | None:
         column.header = folded(str(column.header), width_of_cells)
     if not any(column.no_wrap for column in table.columns):
         return None
+    if Measurement.get(console, unlimited, table).minimum > console.width:
+        for column in table.columns:
+            words = " ".join(_cell(cell) for cell in column.cells).split()
+            column.header = folded(str(column.header), max(map(len, words), default=0))
     narrowest = Measurement.get(console, unlimited, table).minimum
     return min(natural_width, max(console.width, narrowest))
 

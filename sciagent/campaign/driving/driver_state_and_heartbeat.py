@@ -129,7 +129,8 @@ class DriverSession:
         built = self.built
         goal = self.built.spec.goal
         if self.is_goal_reached:
-            return CampaignState.FINISHED, f"{self.hits}; {goal.count} were asked for"
+            was = "was" if goal.count == 1 else "were"
+            return CampaignState.FINISHED, f"{self.hits}; {goal.count} {was} asked for"
         spent_limit = self.spent()
         if spent_limit is not None:
             return CampaignState.BUDGET_SPENT, spent_limit

@@ -48,4 +48,4 @@ def test_an_environment_goes_on_after_the_campaign_has_reached_its_goal(serve: S
         assert state(ledger)[0] == "finished"
         assert episode.call("propose", {"smiles": "CCCCO"}).reward == pytest.approx(1 / 2, abs=1e-3)
         assert episode.end(wait=30).outcome == pytest.approx(1.5, abs=1e-3)
-    assert state(ledger) == ("finished", "2 hits; 1 were asked for")
+    assert state(ledger) == ("finished", "2 hits; 1 was asked for")
