@@ -32,6 +32,7 @@ from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, s
 from sciagent.domain.people import Right
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.units import unit_words
+from sciagent.domain.worth import percent_of
 from sciagent.errors import (
     AnswerChangedError,
     AnsweredMeanwhileError,
@@ -153,6 +154,7 @@ class WebSite:
             "moment": _moment,
             "drawing": drawing,
             "number": _number,
+            "percent": percent_of,
             "words": in_words,
         }
         self._templates.globals |= {"version": __version__, "Right": Right, "quote": quote, "unit_words": unit_words}

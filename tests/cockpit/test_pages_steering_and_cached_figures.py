@@ -35,6 +35,8 @@ def test_a_campaign_shows_the_numbers_of_its_status(serve: Serve) -> None:
     wanted = {r.rung: [r.running, r.done, r.passed, r.failed, r.inconclusive, r.errors] for r in told.rungs}
     assert found == wanted
     assert re.findall(r'class="smiles">(.*?)<', page) == ["Oc1ccccc1", "Cc1ccccc1O"], "those with a value alone"
+    gallery = page.partition('class="gallery"')[2]
+    assert [gallery.count(words) for words in (">hit<", ">no hit<", "P(hit)")] == [1, 1, 0]
     assert "Pause" not in page, "a viewer decides nothing"
     assert "gaps waiting" in shown(viewer, "/campaigns")
 
