@@ -523,24 +523,27 @@ class Pricing(Purchasing):
         if self._schema.aims.kind != "hits" or not priced.is_learnt:
             return
         pool = self.pool
-        rows = priced.valued[priced.valued >= pool.n_earlier]
-        rows = rows[~(np.isnan(pool.worth[rows, 0]) | pool.out[rows] | pool.closed[rows, -1])]
+        rows = priced.valued
+        is_shown = ~(np.isnan(pool.worth[rows, 0]) | pool.out[rows] | pool.closed[rows, -1])
+        is_shown &= rows >= pool.n_earlier
+        rows = rows[is_shown]
+        utilities = priced.utility[is_shown]
         chances = np.array([chance_of(float(p)) for p in priced.expected[rows]], dtype=float)
-        utilities = priced.utility[rows]
         changed = chances != pool.worth[rows, 0]
         changed |= utilities.round(SHOWN_DECIMALS) != pool.worth[rows, 1].round(SHOWN_DECIMALS)
         changed |= ~pool.by_law[rows]
         rows = rows[changed]
+        utilities = utilities[changed]
         pool.worth[rows, 0] = chances[changed]
-        pool.worth[rows, 1] = utilities[changed]
+        pool.worth[rows, 1] = utilities
         pool.worth[rows, 3] = priced.expected[rows]
         pool.by_law[rows] = True
         values = {}
-        for row in rows.tolist():
+        for row, utility in zip(rows.tolist(), utilities.tolist(), strict=True):
             values[int(pool.ids[row])] = {
                 "p_hit": float(priced.expected[row]),
                 "chance": int(pool.worth[row, 0]),
-                "expected_utility": round(float(priced.utility[row]), DECIMALS),
+                "expected_utility": round(utility, DECIMALS),
                 "basis": str(Basis.LAW),
             }
         candidate_standings.update_many(connection, self._built.row.id, values)

@@ -178,11 +178,11 @@ class Priced:
         """(n,) payoff per unit of cost when last evaluated, or predicted (see `candidate_indices`); NaN if never."""
         self.expected = np.empty(0)
         """(n,) expected payoff of a terminal verification, when last evaluated."""
-        self.utility: NDArray[np.float32] = np.empty(0, dtype=np.float32)
-        """(n,) expected utility, when last evaluated; NaN if never, and unless the goal is to count hits."""
         self.valued: RowIndices = np.empty(0, dtype=np.intp)
-        """Rows of the candidates that the last update evaluated."""
-        self.value = np.empty(0)
+        """(m,) rows of the candidates that the last update evaluated."""
+        self.utility = np.empty(0)
+        """(m,) their expected utility; NaN unless the goal is to count hits."""
+        self.value: NDArray[np.float32] = np.empty(0, dtype=np.float32)
         """(n,) value at the current price, when last evaluated."""
         self.purchases: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
         """(n, k) expected future purchases, at the current price."""
@@ -190,6 +190,7 @@ class Priced:
     def choose(self, pool: CandidatePool, left: float) -> list[Purchase]:
         """Returns the next batch, most urgent first; empty if nothing can be bought. left: remaining budget."""
         self.valued = np.empty(0, dtype=np.intp)
+        self.utility = np.empty(0)
         purchases = self.for_everyone(pool, left)
         if not purchases:
             purchases = self._whole_ladder_purchases(pool, left)
@@ -420,8 +421,7 @@ class Priced:
         unknown = np.full(n_new, np.nan)
         self.index = np.concatenate([self.index, unknown])
         self.expected = np.concatenate([self.expected, unknown])
-        self.utility = np.concatenate([self.utility, unknown.astype(np.float32)])
-        self.value = np.concatenate([self.value, unknown])
+        self.value = np.concatenate([self.value, unknown.astype(np.float32)])
 
     def _evaluate_some(self, pool: CandidatePool, is_refitted: bool) -> tuple[Evaluated, list[_ByLaw]]:
         """Evaluates the open candidates that `scheduling.candidate_indices` selects, and predicts the others' index.
@@ -501,8 +501,8 @@ class Priced:
                 rungs_to_buy[places] = group_rungs[group.action(self.price)]
         self.index[of] = _mean_index(by_law, len(of))
         self.valued = of
+        self.utility = utility
         self.expected[of] = expected
-        self.utility[of] = utility
         self.value[of] = value
         return rungs_to_buy
 
