@@ -335,8 +335,9 @@ def _campaign(
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence, deciding)
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
+    known_elsewhere = _known_elsewhere(place, ladder, rungs)
     [story] = CandidateStories(connection, row, ladder).of([member])
-    if scheduler == "priced" and Standing(place["standing"]) in WAITING_STANDINGS:
+    if scheduler == "priced" and Standing(place["standing"]) in WAITING_STANDINGS and not known_elsewhere:
         from sciagent.campaign.pricing.explain_outlook import outlook_of  # takes a second to import
 
         outlook = outlook_of(ledger, connection, row, candidate_id)
@@ -361,8 +362,20 @@ def _campaign(
         same_compound=tuple(story.same_compound),
         contradicted=story.contradicted,
         decided_by_measurement=tuple(PropertyValue.of(measured) for _, measured in deciding.values()),
-        why=_why(connection, row, ladder, place, rungs, outlook),
+        known_elsewhere=known_elsewhere,
+        why=_why(connection, row, ladder, place, rungs, outlook, known_elsewhere),
     )
+
+
+def _known_elsewhere(place: sa.RowMapping, ladder: Sequence[RungRow], rungs: Sequence[RungStory]) -> tuple[str, ...]:
+    """Returns the labels of the rungs whose answers on a waiting candidate the campaign has not taken up yet."""
+    if Standing(place["standing"]) not in WAITING_STANDINGS:
+        return ()
+    labels = []
+    for rung, story in zip(ladder, rungs, strict=True):
+        if story.evidence is not None and rung.position > place["depth"]:
+            labels.append(rung.name)
+    return tuple(labels)
 
 
 def _named(names: Mapping[int, Names], kind: str, id_: int, key: str, text: str) -> CandidateName:
@@ -408,6 +421,7 @@ def _why(
     place: sa.RowMapping,
     rungs: Sequence[RungStory],
     outlook: Outlook | None,
+    known_elsewhere: Sequence[str],
 ) -> str:
     """Explains the candidate's standing in one or two sentences."""
     rung = _rung_of(place, ladder).name
@@ -416,7 +430,11 @@ def _why(
     if place["is_hit"]:
         return f"A hit: it passed {rung}, which decides, and meets every objective."
     if standing is Standing.OPEN:
-        text = f"Open: it waits. {outlook.text}" if outlook else _queue(connection, row, ladder, place)
+        if known_elsewhere:
+            text = f"Open: the ledger has the answer of {' and '.join(known_elsewhere)} from elsewhere; the campaign "
+            text += "takes it up at no cost when it goes on."
+        else:
+            text = f"Open: it waits. {outlook.text}" if outlook else _queue(connection, row, ladder, place)
         return text if row.state in DRIVEN_STATES else f"{text} The campaign is not running ({row.state})."
     if place["reason"] == Reason.SAME_STRUCTURE:
         way_out = "" if rung == row.spec["terminal"] else " sciagent promote lets it go on."

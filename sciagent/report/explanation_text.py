@@ -231,7 +231,8 @@ def _worth_and_cost(story: CampaignStory) -> str:
         return f"Utility {story.utility:.3f} (1: every objective fully met); {cost}"
     if story.expected_utility is not None and story.basis is not None:
         chance = "" if story.p_hit is None else f"P(hit) {percent_of(story.p_hit)}, "
-        return f"{chance}expected utility {story.expected_utility:.3f} ({BASES[story.basis]}); {cost}"
+        without = f", without {' and '.join(story.known_elsewhere)}" if story.known_elsewhere else ""
+        return f"{chance}expected utility {story.expected_utility:.3f} ({BASES[story.basis]}{without}); {cost}"
     return cost.capitalize()
 
 

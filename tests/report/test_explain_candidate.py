@@ -18,6 +18,8 @@ from sciagent.domain.states_and_needs import Verb
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct
 from sciagent.report.explain_candidate import explain_named
+from sciagent.report.explanation_text import paragraphs
+from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import candidate_standings, directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates
@@ -72,6 +74,14 @@ def answer(built: Built, connection, position: int, id_: int, *measured: Measure
     settle(connection, built, [Settling(id_, rung.rules.position, recorded=recorded)])
 
 
+def answer_elsewhere(built: Built, connection, position: int, id_: int, *measured: Measured) -> None:  # type: ignore[no-untyped-def]
+    """An answer that another campaign has paid for, and that this one has not taken up."""
+    rung, candidate = built.rungs[position], candidates.load(connection, [id_])[id_]
+    result = HostResult(Finding(candidate.key, Outcome.OK, measured), Cost(core_seconds=2), 1.0, {}, ())
+    made = DirectResult(rung.verifier, id_, rung.verifier.evidence_key(candidate), result, ())
+    complete_direct(connection, "me", [made], campaign_id=None, rung_id=None)
+
+
 def told(built: Built, smiles: str) -> Explanation:
     explanation = explain_named(built.ledger, smiles)
     assert isinstance(explanation, Explanation)
@@ -90,6 +100,26 @@ def test_a_waiting_candidate_is_told_with_its_rung_and_the_places_left(built: Bu
     [story] = told(built, "CC").campaigns
     assert story.why.startswith("Open: it waits for low; none wait there before it. 0 of 7 places of low")
     assert story.why.endswith("The campaign is not running (created).")
+
+
+def test_an_answer_from_elsewhere_stands_beside_no_chance_that_lacks_it(built: Built) -> None:
+    with built.ledger.begin() as connection:
+        id_ = candidates.ids_of(connection, [alkanes(2)[1].key])[alkanes(2)[1].key]
+        answer(built, connection, 0, id_, gap(5.0))
+        answer_elsewhere(built, connection, 1, id_, gap(2.0))
+    explanation = told(built, "CC")
+    [story] = explanation.campaigns
+    assert (story.standing, story.known_elsewhere, story.margins) == ("open", ("top",), ())
+    assert story.why.startswith("Open: the ledger has the answer of top from elsewhere; the campaign takes it up at no")
+    words = " ".join(paragraph.text for paragraph in paragraphs(explanation))
+    assert "by a straight line from a lower rung, without top" in words
+    with built.ledger.begin() as connection:
+        [candidate] = best(connection, built.row, 1)
+        assert [value.rung for value in candidate.values.values()] == ["low"] and candidate.p_limits is None
+        settle(connection, built, [Settling(id_, built.rungs[1].rules.position)])
+        assert "top" in {value.rung for value in best(connection, built.row, 1)[0].values.values()}
+    [story] = told(built, "CC").campaigns
+    assert (story.standing, story.known_elsewhere) == ("dropped", ())
 
 
 def test_what_people_decided_is_told_with_name_and_reason(built: Built) -> None:

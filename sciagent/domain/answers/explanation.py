@@ -344,6 +344,9 @@ class CampaignStory(AnswerModel):
     same_compound: tuple[SameCompound, ...]
     """Hits with its standard InChIKey, at most three, which count once with it; empty where there are none, and for a
     candidate that is neither a hit nor open."""
+    known_elsewhere: tuple[str, ...]
+    """Labels of the rungs whose answers others have brought, and which the campaign takes up when it goes on; the
+    standing, `p_hit` and `p_limits` of an open candidate do not rest on them yet."""
     why: str
     """Explanation of the standing, in a sentence or two."""
 

@@ -22,6 +22,7 @@ from sciagent.report.parts.rung_and_judge_agreement import PROPERTIES_ON_METHOD_
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.views.report_candidates import (
+    MAY_BE_HITS,
     EvidenceAnswer,
     MeasuredAt,
     RankedCandidate,
@@ -40,7 +41,8 @@ class CandidateStory:
 
     candidate: RankedCandidate
     answers: Sequence[EvidenceAnswer]
-    """Evidence of the rungs in ladder order, with separate replicates."""
+    """Evidence of the rungs in ladder order, with separate replicates; what the campaign has not taken up is left
+    out."""
     imported: Sequence[EvidenceAnswer]
     """Imported values, in the units in which they were typed."""
     pooled: Sequence[EvidenceAnswer]
@@ -74,12 +76,23 @@ class CandidateStories:
         return [
             self._story(
                 candidate,
-                answers.get(candidate.id, ()),
+                self._taken_up(candidate, answers.get(candidate.id, ())),
                 imported.get(candidate.id, ()),
                 same_compound.get(candidate.id, ()),
             )
             for candidate in candidates
         ]
+
+    def _taken_up(self, candidate: RankedCandidate, answers: Sequence[EvidenceAnswer]) -> Sequence[EvidenceAnswer]:
+        """Returns the answers on which the standing of a candidate rests.
+
+        Another campaign of the ledger may have brought an answer that this one takes up when it goes on. Until then an
+        open candidate stands without it, and so do its values.
+        """
+        if candidate.standing not in MAY_BE_HITS:
+            return answers
+        taken_up = {rung.name for rung in self._ladder if rung.position <= candidate.depth}
+        return [answer for answer in answers if answer.rung in taken_up]
 
     def _story(
         self,

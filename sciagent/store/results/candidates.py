@@ -272,6 +272,8 @@ def name_fields(connection: Connection, campaign_id: int) -> list[str]:
 
 def _name_cells(connection: Connection, ids: Sequence[int], campaign_ids: Sequence[int]) -> list[sa.Row[Any]]:
     """Returns (id, candidate id, campaign id, hash of the row, field, text) of names, the oldest first."""
+    if not ids:
+        return []
     c = t.candidate_name.c
     query = sa.select(c.id, c.candidate_id, c.campaign_id, c.row_hash, c.field, c.text)
     query = query.where(among(connection, c.candidate_id, ids), _is_shown(campaign_ids))

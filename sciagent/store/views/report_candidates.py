@@ -52,6 +52,8 @@ class RankedCandidate(NamedTuple):
     seq: int
     standing: str
     position: int
+    depth: int
+    """Position of the highest rung that has answered in the campaign; -1 without one."""
     verdict: str | None
     reason: str | None
     detail: str | None
