@@ -149,6 +149,8 @@ class Maker:
                 sha, size = self.ledger.artifacts.put(path)
                 artifacts.append((path.name, sha, size, "chemical/x-xyz"))
             rung_id = campaigns.rungs(connection, self.row.id)[rung].id
+            depth = candidate_standings.depths(connection, self.row.id, [self.ids[i]])[self.ids[i]]
+            candidate_standings.update(connection, self.row.id, self.ids[i], depth=max(depth, rung))
             attempt = self._attempt(connection, i, rung_id, outcome, seconds, job)
             more = new_evidence(
                 self.ids[i],
