@@ -153,7 +153,7 @@ def _cells(
         "level": level,
         "utility": utility,
         "P(hit)": None if is_brief else candidate.p_hit,
-        **nearest_limit(candidate),
+        **nearest_limit(candidate, several_properties),
         "P(limits)": _limits_cell(candidate, is_brief, has_chances),
         "stands": stands,
         "seed": "a seed" if candidate.in_seeds else "",
@@ -227,24 +227,23 @@ def _limits_cell(candidate: BestCandidate, is_brief: bool, has_chances: bool) ->
     return "unknown" if candidate.p_limits_unknown and has_chances else None
 
 
-def nearest_limit(candidate: BestCandidate) -> Mapping[str, str]:
+def nearest_limit(candidate: BestCandidate, several_properties: bool) -> Mapping[str, str]:
     """Returns the cell `margin`: the distance from the nearest limit, in the unit of the value, negative outside.
 
-    The nearest is the one with the smallest distance in method errors. Of several objectives, one of a method without
-    a known error counts only if its value lies outside, and before all others. The cell is missing where none counts.
+    The nearest is the one with the smallest distance in errors: of the method, or, where that is not known, in
+    repeatabilities. The cell is missing where no value has a limit. several_properties: whether the cell names the
+    property.
     """
 
     def relative(margin: LimitMargin) -> float:
-        """Returns the distance in errors of the method; infinite for a method without an error."""
-        error = margin.method.mean_absolute_error if margin.method else 0.0
+        """Returns the distance in errors; infinite for an exact value, and where nothing is known of the error."""
+        error = margin.method.mean_absolute_error if margin.method else margin.repeatability
         return margin.margin / error if error else math.copysign(math.inf, margin.margin)
 
-    is_only = len(candidate.margins) == 1
-    known = [margin for margin in candidate.margins if is_only or margin.method or margin.margin < 0]
-    if not known:
+    if not candidate.margins:
         return {}
-    nearest = min(known, key=relative)
-    name = "" if is_only else f"{nearest.property}: "
+    nearest = min(candidate.margins, key=relative)
+    name = f"{nearest.property}: " if several_properties else ""
     return {"margin": f"{name}{nearest.cell()}"}
 
 

@@ -34,6 +34,7 @@ UNKNOWN_DESIRABILITY = 0.5  # expected desirability of an objective about which 
 DECIMALS = 6  # of the expected utility
 SHOWN_DECIMALS = 2  # of a utility in words
 MAX_PRIOR_MOLECULES = 10  # molecules for which a benchmark counts beside own measured values
+ONE_PERCENT = 0.01
 SURE_PERCENT = 80  # least probability, in percent, of true values within the limits from which a hit is called sure
 _STANDARD_NORMAL = NormalDist()
 _N_NODES = 21
@@ -351,7 +352,12 @@ def p_limits(p_inside: Sequence[float | None]) -> float | None:
     """Returns the probability that the true values of a candidate lie within the limits of all objectives.
 
     p_inside: `LimitedValue.p_inside` of each objective with limits; the errors of different objectives are taken for
-    independent. None if one is unknown, or if there is none.
+    independent. None if there is none, or if one is unknown and the others leave more than one percent; less than that
+    is an upper bound.
     """
     known = [p for p in p_inside if p is not None]
-    return math.prod(known) if known and len(known) == len(p_inside) else None
+    if not known:
+        return None
+    product = math.prod(known)
+    is_complete = len(known) == len(p_inside)
+    return product if is_complete or product < ONE_PERCENT else None

@@ -431,8 +431,8 @@ def _why(
         return f"A hit: it passed {rung}, which decides, and meets every objective."
     if standing is Standing.OPEN:
         if known_elsewhere:
-            text = f"Open: the ledger has the answer of {' and '.join(known_elsewhere)} from elsewhere; the campaign "
-            text += "takes it up at no cost when it goes on."
+            text = f"Open: the ledger has the answer of {' and '.join(known_elsewhere)} from elsewhere, which this "
+            text += "campaign has not taken up. It costs nothing there."
         else:
             text = f"Open: it waits. {outlook.text}" if outlook else _queue(connection, row, ladder, place)
         return text if row.state in DRIVEN_STATES else f"{text} The campaign is not running ({row.state})."

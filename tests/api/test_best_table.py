@@ -151,10 +151,10 @@ def test_the_margin_is_negative_for_a_value_outside_of_a_method_without_a_known_
     inside = LimitMargin(property="gap", margin=0.5, method=known, **more)
     outside = LimitMargin(property="dipole", margin=-4.2, method=None, **more)
     fallen = candidate("CCO", values=GAP, hit=False, margins=(inside, outside))
-    assert nearest_limit(fallen) == {"margin": "dipole: -4.20"}
-    assert nearest_limit(candidate("CCO", values=GAP, margins=(inside,))) == {"margin": "0.5 ± 0.4 (method)"}
+    assert nearest_limit(fallen, True) == {"margin": "dipole: -4.20"}
+    assert nearest_limit(candidate("CCO", values=GAP, margins=(inside,)), False) == {"margin": "0.5 ± 0.4 (method)"}
     unknown = inside.model_copy(update={"method": None})
-    assert nearest_limit(candidate("CCO", values=GAP, margins=(unknown,))) == {"margin": "0.50"}
+    assert nearest_limit(candidate("CCO", values=GAP, margins=(unknown,)), False) == {"margin": "0.50"}
 
 
 def test_the_chance_within_the_limits_has_a_column() -> None:

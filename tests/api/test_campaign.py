@@ -118,3 +118,14 @@ def test_another_process_shows_the_campaign_of_a_function_and_says_who_can_run_i
     assert "6.0\t0.2" in sciagent("best", "toys", *ledger, cwd=folder).stdout
     refused = sciagent("resume", "toys", *ledger, cwd=folder, expect=2)
     assert "has the rung toy_energy, a function of a notebook or a script" in refused.stderr
+
+
+def test_another_process_shows_what_was_measured_of_a_property_of_a_function(toys: Campaign, tmp_path: Path) -> None:
+    toys.run(progress=False)
+    (tmp_path / "m.csv").write_text("smiles,e\nCCO,3.5\nCCCCCC,6.1\n")
+    ledger = ("--ledger", "toys.db")
+    column = ("--value", "e=toy_energy[kJ/mol]", "--uncertainty", "e=0.1", "--method", "experiment")
+    sciagent("import", "m.csv", *column, *ledger, cwd=tmp_path)
+    best = sciagent("best", "toys", "--json", *ledger, cwd=tmp_path)
+    measured = {each["smiles"]: [margin["property"] for margin in each["margins"]] for each in best if each["imported"]}
+    assert measured["CCO"] == ["toy_energy"]

@@ -116,7 +116,7 @@ def test_an_answer_from_elsewhere_stands_beside_no_chance_that_lacks_it(built: B
     explanation = told(built, "CC")
     [story] = explanation.campaigns
     assert (story.standing, story.known_elsewhere, story.margins) == ("open", ("top",), ())
-    assert story.why.startswith("Open: the ledger has the answer of top from elsewhere; the campaign takes it up at no")
+    assert story.why.startswith("Open: the ledger has the answer of top from elsewhere, which this campaign has not")
     words = " ".join(paragraph.text for paragraph in paragraphs(explanation))
     assert "by a straight line from a lower rung, without top" in words
     with built.ledger.begin() as connection:

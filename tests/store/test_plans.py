@@ -27,7 +27,7 @@ from sciagent.store.job_queue import (
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from sciagent.store.results import candidates, evidence
 from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_recent_failures
-from sciagent.store.views.report_candidates import best_candidates, imported_answers
+from sciagent.store.views.report_candidates import best_candidates, imported_answers, imported_for_same_compound
 from tests.support import rows
 from tests.support.query_plans import plan_of, scans
 from tests.support.worths import worth
@@ -43,6 +43,9 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "dropped with an error": lambda c, i: candidate_standings.dropped_with_error(c, i, 1, 10),
     "find_reusable": lambda c, i: evidence.find_reusable(c, [1, 2], Computation("toy", "1", rows.SETTINGS)),
     "answered by others": lambda c, i: evidence.answered_by_others(c, i, [Computation("toy", "1", rows.SETTINGS)], 0),
+    "imported values of tautomers": lambda c, i: imported_for_same_compound(
+        c, best_candidates(c, campaigns.get(c, "toys"), 10)
+    ),
     "by_key": lambda c, i: evidence.by_key(c, "e" * 64),
     "what relaxed to the structure of another": lambda c, i: same_structures.likenesses_of(c, i, [1, 2]),
     "relaxed structures of some": lambda c, i: same_structures.relaxed_structures(c, i, [1, 2], *RELAXED),

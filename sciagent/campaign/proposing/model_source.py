@@ -48,6 +48,7 @@ from sciagent.verification.sandbox.host import Worker
 if TYPE_CHECKING:
     from sciagent.agent.tools.mcp_client import Servers
 
+EMPTY_EPISODES = 4  # episodes without a new candidate after which the model is not asked again
 SEED_LIMIT = 1 << 31  # seeds of requests are below this number
 MAX_FAULT_TEXT = 500  # characters of the reason why the model is not asked any more
 MAX_FAULTS = 5  # number of successive failed episodes after which the model is not asked again
@@ -57,7 +58,6 @@ class ModelSource:
     """The source for a language model."""
 
     total: int | None = None
-    patience = 100
     fault: str | None = None
     """Reason why the model is not asked any more; None while it is asked."""
 
@@ -123,6 +123,11 @@ class ModelSource:
             messages = (from_json(turn["message"]), *map(from_json, turn["observations"]))
             episode.restore(messages, dict(turn["cursor"] or {}))
         return episode
+
+    @property
+    def patience(self) -> int:
+        """Number of successive turns without a new candidate after which the model is not asked again."""
+        return max(ScriptSource.patience, EMPTY_EPISODES * self._spec.turns)
 
     @property
     def is_busy(self) -> bool:

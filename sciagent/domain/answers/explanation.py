@@ -345,8 +345,8 @@ class CampaignStory(AnswerModel):
     """Hits with its standard InChIKey, at most three, which count once with it; empty where there are none, and for a
     candidate that is neither a hit nor open."""
     known_elsewhere: tuple[str, ...]
-    """Labels of the rungs whose answers others have brought, and which the campaign takes up when it goes on; the
-    standing, `p_hit` and `p_limits` of an open candidate do not rest on them yet."""
+    """Labels of the rungs whose answers others have brought, and which the campaign has not taken up: it does so while
+    it runs and has places. The standing, `p_hit` and `p_limits` of an open candidate do not rest on them yet."""
     why: str
     """Explanation of the standing, in a sentence or two."""
 

@@ -171,8 +171,11 @@ def _best(best: Sequence[Card]) -> list[str]:
     top = ranked[0]
     values = "; ".join(f"{words(measured.property)} {value(measured)}" for _, measured in top.headline)
     sentences = [f"Best: {top.candidate.label} with {values}."]
-    utility = top.candidate.utility
-    return sentences if utility is None else [*sentences, f"Its utility is {utility:.3g}; 1 is best."]
+    if top.candidate.utility is not None:
+        sentences.append(f"Its utility is {top.candidate.utility:.3g}; 1 is best.")
+    if top.contradicted is not None:
+        sentences.append(f"A measurement contradicts it: {top.contradicted}.")
+    return sentences
 
 
 def certainty_sentence(doubts: HitsInDoubt, hits: int) -> str:

@@ -21,6 +21,7 @@ from sciagent.report.parts.margins_and_method_errors import Certainty, certainty
 from sciagent.report.parts.rung_and_judge_agreement import PROPERTIES_ON_METHOD_SCALE
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views.report_candidates import (
     MAY_BE_HITS,
     EvidenceAnswer,
@@ -29,6 +30,7 @@ from sciagent.store.views.report_candidates import (
     calibrations_by_rung,
     hits_of_same_compound,
     imported_answers,
+    imported_for_same_compound,
     pooled_by_rung,
     rung_answers,
     with_deciding_measurements,
@@ -61,6 +63,9 @@ class CandidateStories:
     """Reads the stories of a campaign's candidates. The errors of the methods are read once."""
 
     def __init__(self, connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> None:
+        register_ledger_properties(
+            connection
+        )  # an objective may be of a property that a function of a notebook defines
         self._connection = connection
         self._row = row
         self._ladder = ladder
@@ -73,12 +78,14 @@ class CandidateStories:
         answers = rung_answers(self._connection, self._row, self._ladder, ids)
         imported = imported_answers(self._connection, ids)
         same_compound = hits_of_same_compound(self._connection, self._row, candidates)
+        of_tautomers = imported_for_same_compound(self._connection, candidates)
         return [
             self._story(
                 candidate,
                 self._taken_up(candidate, answers.get(candidate.id, ())),
                 imported.get(candidate.id, ()),
                 same_compound.get(candidate.id, ()),
+                of_tautomers.get(candidate.id, ()),
             )
             for candidate in candidates
         ]
@@ -100,6 +107,7 @@ class CandidateStories:
         answers: Sequence[EvidenceAnswer],
         imported: Sequence[EvidenceAnswer],
         same_compound: Sequence[SameCompound],
+        of_tautomers: Sequence[tuple[str, Sequence[EvidenceAnswer]]],
     ) -> CandidateStory:
         row = self._row
         pooled = pooled_by_rung(answers, self._fits, row.limits)
@@ -110,9 +118,29 @@ class CandidateStories:
             pooled,
             values=with_deciding_measurements(row, at_highest_rung(pooled), imported),
             certainty=certainty(row, self._ladder, pooled, self._errors, candidate.charge, imported),
-            contradicted=contradiction(row, candidate, candidate.hit, imported),
+            contradicted=self._contradicted(candidate, imported, of_tautomers),
             same_compound=same_compound,
         )
+
+    def _contradicted(
+        self,
+        candidate: RankedCandidate,
+        imported: Sequence[EvidenceAnswer],
+        of_tautomers: Sequence[tuple[str, Sequence[EvidenceAnswer]]],
+    ) -> str | None:
+        """Returns a sentence on the imported values that contradict the verdict; None if none does.
+
+        A hit without imported values of its own is contradicted by those of its tautomers: what is measured is the
+        compound. of_tautomers: their notations and imported values.
+        """
+        own = contradiction(self._row, candidate, candidate.hit, imported)
+        if own is not None or imported:
+            return own
+        for notation, answers in of_tautomers:
+            against = contradiction(self._row, candidate, candidate.hit, answers)
+            if against is not None:
+                return f"{against}, as measured for {notation}, which is the same compound"
+        return None
 
 
 SIDE_WORDS = {Reason.BELOW_WINDOW: "below", Reason.ABOVE_WINDOW: "above"}

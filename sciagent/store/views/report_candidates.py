@@ -257,6 +257,34 @@ def hits_of_same_compound(
     return found
 
 
+def imported_for_same_compound(
+    connection: Connection, candidates: Sequence[RankedCandidate]
+) -> dict[int, list[tuple[str, list[EvidenceAnswer]]]]:
+    """{id of a hit: [(notation, imported values)]} of the other candidates of the ledger with its standard InChIKey."""
+    asked = [each.id for each in candidates if each.inchikey and each.hit]
+    if not asked:
+        return {}
+    own = t.candidate.alias("own")
+    other = t.candidate.alias("other")
+    # a literal, so that SQLite uses the index of imports
+    is_imported = sa.and_(
+        t.evidence.c.candidate_id == other.c.id, t.evidence.c.verifier == sa.literal_column("'import'")
+    )
+    query = (
+        sa.select(own.c.id, other.c.id, other.c.text)
+        .select_from(own)
+        .join(other, sa.and_(other.c.inchikey == own.c.inchikey, other.c.id != own.c.id))
+        .where(among(connection, own.c.id, asked), sa.exists().where(is_imported))
+        .order_by(other.c.id)
+    )
+    pairs = connection.execute(query).all()
+    answers = imported_answers(connection, [other_id for _, other_id, _ in pairs]) if pairs else {}
+    found: dict[int, list[tuple[str, list[EvidenceAnswer]]]] = {}
+    for id_, other_id, text in pairs:
+        found.setdefault(id_, []).append((text, answers.get(other_id, [])))
+    return found
+
+
 def _ranked(connection: Connection, row: CampaignRow, query: sa.Select[Any]) -> list[RankedCandidate]:
     """Returns the selected candidates with their names."""
     ranked = [RankedCandidate(*candidate) for candidate in connection.execute(query)]

@@ -143,3 +143,16 @@ def test_a_contradicted_miss_is_said_by_best_explain_and_the_report(miss: Maker)
     page = Parsed(rendered(miss)).text
     assert f"A measurement contradicts this verdict: {told}." in page
     assert "1 candidate missed a limit although a measured value lies inside it." in page
+
+
+def test_what_was_measured_for_a_tautomer_contradicts_a_hit_without_values_of_its_own(
+    own_ledger: Ledger, tmp_path: Path
+) -> None:
+    made = Maker(own_ledger, tmp_path)
+    made.enter(("Oc1ccccn1", "O=c1cccc[nH]1"))
+    made.answer(1, 2, gap(4.3, PBE0))
+    made.place(1, Standing.SETTLED, 2, verdict="pass", depth=2, utility=0.9, is_hit=True, hit_tier="x")
+    write(made, Quantity(5.2, "eV", 0.1))
+    told = against(made)
+    assert told is not None and "5.2 ± 0.1 eV (lab.csv, experiment) lies above the limit" in told
+    assert told.endswith("as measured for Oc1ccccn1, which is the same compound")
