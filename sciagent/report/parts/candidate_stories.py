@@ -43,12 +43,11 @@ class CandidateStory:
 
     candidate: RankedCandidate
     answers: Sequence[EvidenceAnswer]
-    """Evidence of the rungs in ladder order, with separate replicates; what the campaign has not taken up is left
-    out."""
+    """Evidence of the rungs in ladder order, with separate replicates, whether the campaign has taken it up or not."""
     imported: Sequence[EvidenceAnswer]
     """Imported values, in the units in which they were typed."""
     pooled: Sequence[EvidenceAnswer]
-    """Evidence of the rungs, replicates pooled, calibrated, in the units of the campaign."""
+    """Evidence that the campaign has taken up, replicates pooled, calibrated, in the units of the campaign."""
     values: Mapping[str, MeasuredAt]
     """The value of the highest rung by property, or the experimental one where that decides an objective."""
     certainty: Certainty
@@ -82,7 +81,7 @@ class CandidateStories:
         return [
             self._story(
                 candidate,
-                self._taken_up(candidate, answers.get(candidate.id, ())),
+                answers.get(candidate.id, ()),
                 imported.get(candidate.id, ()),
                 same_compound.get(candidate.id, ()),
                 of_tautomers.get(candidate.id, ()),
@@ -110,7 +109,7 @@ class CandidateStories:
         of_tautomers: Sequence[tuple[str, Sequence[EvidenceAnswer]]],
     ) -> CandidateStory:
         row = self._row
-        pooled = pooled_by_rung(answers, self._fits, row.limits)
+        pooled = pooled_by_rung(self._taken_up(candidate, answers), self._fits, row.limits)
         return CandidateStory(
             candidate,
             answers,

@@ -281,7 +281,8 @@ def imported_for_same_compound(
     answers = imported_answers(connection, [other_id for _, other_id, _ in pairs]) if pairs else {}
     found: dict[int, list[tuple[str, list[EvidenceAnswer]]]] = {}
     for id_, other_id, text in pairs:
-        found.setdefault(id_, []).append((text, answers.get(other_id, [])))
+        of_candidate = found.setdefault(id_, [])
+        of_candidate.append((text, answers.get(other_id, [])))
     return found
 
 
