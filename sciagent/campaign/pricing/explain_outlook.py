@@ -83,15 +83,23 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
     # number of jobs that the budget allows to the next rung
     limit = built.limit_by_rung.get(rung.rules.position, math.inf)
     used = campaign_counts_and_remarks.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
+    # number of candidates that the terminal rung may be asked about
+    verifications = built.spec.budget.verifications
+    n_verified = campaign_counts_and_remarks.verifications(connection, built.row.id, built.terminal)
+    lacks_verifications = verifications is not None and verifications - n_verified < len(pool.open)
     sentences = [
         _worth_sentence(worth),
         *(sentence(forecast) for forecast in foretold),
-        _index_sentence(worth.index, price),
+        # the price does not know of the limit of verifications; a price of 0 would say that the budget is enough
+        "" if lacks_verifications and price <= 0 else _index_sentence(worth.index, price),
         _ahead_sentence(n_ahead),
         _next_rung_sentence(rung.spec.rung, cost, share),
         *(f"Of 100 like it, {100 * n:.0f} would then get {label}." for label, n in later.items()),
         f"But {used} of {limit} places of {rung.spec.rung} are used." if used >= limit else "",
     ]
+    if verifications is not None:
+        terminal = built.rungs[built.terminal].spec.rung
+        sentences.append(_verifications_sentence(terminal, verifications, n_verified, n_open=len(pool.open)))
     return Outlook(
         value=worth.value,
         p_hit=worth.p_hit,
@@ -244,6 +252,17 @@ def _next_rung_sentence(label: str, cost: dict[str, float], share: float | None)
     all_amounts = " and ".join(amounts) or "nothing"
     of_budget = "" if share is None else f", {_percent_text(share)} of the budget"
     return f"Next it would get {label}, for about {all_amounts}{of_budget}."
+
+
+def _verifications_sentence(terminal: str, limit: int, used: int, n_open: int) -> str:
+    """Returns a sentence on the limit `budget.verifications`; it is empty if the limit holds all open candidates."""
+    n_left = limit - used
+    if n_left <= 0:
+        return f"But all {limit} verifications by {terminal} are used, so nothing more is bought for it."
+    if n_left >= n_open:
+        return ""
+    verb = "is" if n_left == 1 else "are"
+    return f"But {n_left} of {limit} verifications by {terminal} {verb} left for {n_open} open candidates."
 
 
 def _percent_text(share: float) -> str:

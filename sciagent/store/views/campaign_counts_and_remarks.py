@@ -185,6 +185,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         reused=count(connection, t.decision, d.campaign_id == row.id, d.action == "reuse"),
         held=sum(place.candidates for place in ladder_places if place.standing == Standing.HELD),
         vetoed=sum(place.candidates for place in ladder_places if place.standing == Standing.VETOED),
+        waiting=sum(place.candidates for place in ladder_places if place.standing in (Standing.OPEN, Standing.PENDING)),
         driver=driver_of(connection, row.id),
         control=_control_counts(ladder, jobs, costs),
         tasks=_tasks(connection, row, ladder),
