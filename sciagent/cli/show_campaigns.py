@@ -99,16 +99,22 @@ def _driver(status: CampaignCounts, words: Words) -> str:
 
 def _before_resume(status: CampaignCounts, words: Words) -> str:
     """Returns the words before the command `sciagent resume NAME`, for a campaign that has ended."""
-    from sciagent.domain.states_and_needs import NOTHING_LEFT, CampaignState
+    from sciagent.domain.states_and_needs import NOT_PROMOTED, NOTHING_LEFT, CampaignState
 
     name = status.campaign
     if status.amended:
         return "it was amended since it ended; go on with: "
-    if (status.stop_reason or "").startswith(NOTHING_LEFT):
-        notation = words.notation.upper()
-        return f"to go on, add {words.many} (sciagent add {notation} --campaign {name} --reason WHY), then: "
-    key = "--budget KEY=NUMBER" if status.state == CampaignState.BUDGET_SPENT else "--goal-count NUMBER"
-    return f"to go on, raise what ended it (sciagent amend {name} {key} --reason WHY), then: "
+    if not (status.stop_reason or "").startswith(NOTHING_LEFT):
+        key = "--budget KEY=NUMBER" if status.state == CampaignState.BUDGET_SPENT else "--goal-count NUMBER"
+        return f"to go on, raise what ended it (sciagent amend {name} {key} --reason WHY), then: "
+    to_add = f"add {words.many} (sciagent add {words.notation.upper()} --campaign {name} --reason WHY)"
+    if not status.waiting:
+        return f"to go on, {to_add}, then: "
+    waiting = "1 candidate waits" if status.waiting == 1 else f"{status.waiting} candidates wait"
+    if NOT_PROMOTED in (status.stop_reason or ""):
+        to_raise = f"raise the budget (sciagent amend {name} --budget KEY=NUMBER --reason WHY)"
+        return f"{waiting}; to go on, {to_raise} or {to_add}, then: "
+    return f"{waiting}; go on with: "  # they came after the end
 
 
 def best(

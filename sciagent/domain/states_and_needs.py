@@ -63,6 +63,8 @@ class CampaignState(StrEnum):
 
 NOTHING_LEFT = "nothing is left to do"
 """Stop reason of a campaign in which every candidate has its verdict and no more are proposed."""
+NOT_PROMOTED = "were not promoted"
+"""Words in the stop reason of a campaign whose scheduler leaves candidates waiting on purpose."""
 
 
 class Standing(StrEnum):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.campaigns import sciagent, write_campaign
 from tests.support.typed import data, told
 
 SLOW = {
@@ -102,6 +103,19 @@ def test_status_says_how_to_go_on_and_after_an_amendment_only_to_resume(folder: 
     text = told("status", "small")
     assert "it was amended since it ended; go on with: sciagent resume small" in text and "raise" not in text
     assert data("status", "small")["amended"] is True
+
+
+def test_status_asks_for_more_molecules_only_where_none_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write_campaign(tmp_path, molecules=("C[CH2]",), scheduler="thresholds")
+    sciagent("run", str(file), "--quiet", "--no-report", cwd=tmp_path, expect=None)
+    monkeypatch.chdir(tmp_path)
+    ended = told("status", "small")
+    assert "nothing is left to do" in ended and data("status", "small")["waiting"] == 0
+    assert "to go on, add molecules (sciagent add SMILES --campaign small --reason WHY), then: sciagent resume" in ended
+    told("add", "CCO", "N", "--campaign", "small", "--reason", "to see")
+    waits = told("status", "small")
+    assert data("status", "small")["waiting"] == 2
+    assert "2 candidates wait; go on with: sciagent resume small" in waits and "to go on, add" not in waits
 
 
 def test_the_episode_of_a_script_is_stopped_with_its_campaign(folder: Path) -> None:

@@ -28,7 +28,12 @@ from sciagent.campaign.planning.plan_inputs import (
     step_of,
 )
 from sciagent.campaign.pricing.observation_schema_and_ledger_pool import KNOWN, ObservationSchema, observation_schema
-from sciagent.campaign.pricing.pool_law_and_cost_unit import Allowance, allowances
+from sciagent.campaign.pricing.pool_law_and_cost_unit import (
+    VERIFICATIONS_ALLOWANCE,
+    Allowance,
+    allowances,
+    verification_allowance,
+)
 from sciagent.domain.answers.plan import (
     ExpectedHits,
     Plan,
@@ -51,6 +56,8 @@ WHOLE_FROM = 10  # numbers of runs and hits that are larger are shown without de
 
 def planned_limit(allowance: Allowance, spec: CampaignSpec) -> PlanLimit:
     """Returns a limit of the budget, named as in the YAML."""
+    if allowance.name == VERIFICATIONS_ALLOWANCE:
+        return PlanLimit(name=allowance.name, limit=allowance.limit, unit="runs")
     if allowance.rung is not None:
         _, position = allowance.name.split()  # the name is `rung POSITION`
         label = spec.ladder[int(position)].rung
@@ -297,6 +304,9 @@ def _problem(spec: CampaignSpec, schema: ObservationSchema, sample: Sample, step
     weighed_steps = tuple(step for step in steps if step not in lowest or step.is_needed)
     places = [steps.index(step) for step in weighed_steps]
     limits = allowances(spec, schema.paid)
+    verifications = verification_allowance(spec, schema.paid)
+    if verifications is not None:
+        limits = (*limits, verifications)
     amounts = []
     for allowance in limits:
         amounts.append([_amount(allowance, steps[place], place) for place in places])

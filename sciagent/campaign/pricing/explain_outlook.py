@@ -83,14 +83,16 @@ def outlook_in(campaign: PricedCampaign, connection: Connection, candidate_id: i
     # number of jobs that the budget allows to the next rung
     limit = built.limit_by_rung.get(rung.rules.position, math.inf)
     used = campaign_counts_and_remarks.jobs_by_rung(connection, built.row.id).get(rung.id, 0)
+    verifications_left = _verifications_sentence(campaign, connection)
     sentences = [
         _worth_sentence(worth),
         *(sentence(forecast) for forecast in foretold),
-        _index_sentence(worth.index, price),
+        _index_sentence(worth.index, price, lacks_verifications=bool(verifications_left)),
         _ahead_sentence(n_ahead),
         _next_rung_sentence(rung.spec.rung, cost, share),
         *(f"Of 100 like it, {100 * n:.0f} would then get {label}." for label, n in later.items()),
         f"But {used} of {limit} places of {rung.spec.rung} are used." if used >= limit else "",
+        verifications_left,
     ]
     return Outlook(
         value=worth.value,
@@ -215,9 +217,13 @@ def _worth_sentence(worth: Valuation) -> str:
     return f"Its {what}, as predicted from the results so far."
 
 
-def _index_sentence(index: float, price: float) -> str:
+def _index_sentence(index: float, price: float, lacks_verifications: bool) -> str:
+    """Returns a sentence that compares index and price.
+
+    It is empty at a price of 0 if verifications are lacking, since the price does not know of their limit.
+    """
     if price <= 0:
-        return "The budget is enough for all that is worth anything."
+        return "" if lacks_verifications else "The budget is enough for all that is worth anything."
     if index >= price:
         return "It is worth what it costs."
     return "The budget does more on other candidates."
@@ -244,6 +250,23 @@ def _next_rung_sentence(label: str, cost: dict[str, float], share: float | None)
     all_amounts = " and ".join(amounts) or "nothing"
     of_budget = "" if share is None else f", {_percent_text(share)} of the budget"
     return f"Next it would get {label}, for about {all_amounts}{of_budget}."
+
+
+def _verifications_sentence(campaign: PricedCampaign, connection: Connection) -> str:
+    """Returns a sentence on the limit `budget.verifications`; it is empty if the limit holds all open candidates."""
+    built = campaign.built
+    limit = built.spec.budget.verifications
+    if limit is None:
+        return ""
+    n_left = limit - campaign_counts_and_remarks.verifications(connection, built.row.id, built.terminal)
+    n_open = len(campaign.pool.open)
+    terminal = built.rungs[built.terminal].spec.rung
+    if n_left <= 0:
+        return f"But all {limit} verifications by {terminal} are used, so nothing more is bought for it."
+    if n_left >= n_open:
+        return ""
+    verb = "is" if n_left == 1 else "are"
+    return f"But {n_left} of {limit} verifications by {terminal} {verb} left for {n_open} open candidates."
 
 
 def _percent_text(share: float) -> str:

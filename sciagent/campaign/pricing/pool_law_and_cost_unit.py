@@ -46,6 +46,7 @@ LEAST_COST = 1e-9  # least cost of a job, as a share of the budget: no job is fr
 DECISION_SECONDS = 1e-3  # least time of a decision in seconds
 TIME_RESOURCES = ("core_seconds", "gpu_seconds")
 WALL_ALLOWANCE = "wall_seconds"  # the allowance of all workers' wall time
+VERIFICATIONS_ALLOWANCE = "verifications"  # the allowance of candidates that the terminal rung is asked about
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,19 @@ def allowances(spec: CampaignSpec, paid: Sequence[Position], since: datetime | N
         worker_seconds = 60 * budget.wall_minutes * spec.workers
         limits.append(Allowance(WALL_ALLOWANCE, worker_seconds, resource="core_seconds"))
     return tuple(limits)
+
+
+def verification_allowance(spec: CampaignSpec, paid: Sequence[Position]) -> Allowance | None:
+    """Returns the limit `budget.verifications`; None if it is not set or the terminal rung is not bought.
+
+    It is no part of the unit of cost of `priced`, which therefore does not release it in step with the proposals; a
+    limit of the terminal rung in `budget.rungs` is released so. paid: positions of the rungs to buy.
+    """
+    limit = spec.budget.verifications
+    terminal = spec.terminal_position
+    if limit is None or terminal not in paid:
+        return None
+    return Allowance(VERIFICATIONS_ALLOWANCE, float(limit), rung=PaidIndex(paid.index(terminal)))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from sciagent.campaign.pricing.pool_law_and_cost_unit import WALL_ALLOWANCE, Pri
 from sciagent.campaign.pricing.purchasing_interface import Basket, Blocked, BlockedBy, Purchasing, in_order_of_start
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_positions_and_tiers import PaidIndex, Position
-from sciagent.domain.states_and_needs import CampaignState
+from sciagent.domain.states_and_needs import NOT_PROMOTED, CampaignState
 from sciagent.domain.worth import DECIMALS, SHOWN_DECIMALS, Basis, chance_of
 from sciagent.scheduling.array_types import Array, Mask, RowIndices
 from sciagent.scheduling.candidate_pool import Purchase
@@ -420,7 +420,7 @@ class Pricing(Purchasing):
             return CampaignState.BUDGET_SPENT, f"{too_dear}; {n} candidates still wait"
         full = [rung.spec.rung for rung in self._built.paid if self.budget.remaining_jobs(rung.rules.position) == 0]
         reason = f"no place is left at {' and '.join(full)}" if full else "each promises less than its jobs cost"
-        return CampaignState.FINISHED, f"nothing is left to do; {n} candidates were not promoted: {reason}"
+        return CampaignState.FINISHED, f"nothing is left to do; {n} candidates {NOT_PROMOTED}: {reason}"
 
     def _too_dear_for_all(self) -> str | None:
         """Returns a text if what is left of the budget verifies none of the open candidates; None otherwise."""

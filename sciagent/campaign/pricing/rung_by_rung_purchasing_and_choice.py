@@ -14,7 +14,7 @@ from sciagent.campaign.pricing.observation_schema_and_ledger_pool import LedgerP
 from sciagent.campaign.pricing.purchasing_interface import Purchasing
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_positions_and_tiers import Position
-from sciagent.domain.states_and_needs import CampaignState
+from sciagent.domain.states_and_needs import NOT_PROMOTED, CampaignState
 from sciagent.scheduling.array_types import RowIndices
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.scheduling.rules.rule_and_settings_bases import PaidLadder, RungRule
@@ -86,7 +86,7 @@ class InTurn(Purchasing):
     def left_over(self, n: int) -> tuple[CampaignState, str]:
         next_rungs = set(self._next_rungs().tolist())
         if any(self._rule.leaves(rung) for rung in self.pool.paid if rung in next_rungs):
-            why = f"nothing is left to do; {n} candidates were not promoted by the rule of the scheduler"
+            why = f"nothing is left to do; {n} candidates {NOT_PROMOTED} by the rule of the scheduler"
             return CampaignState.FINISHED, why
         return CampaignState.BUDGET_SPENT, f"the budget by rung is used; {n} candidates still wait"
 

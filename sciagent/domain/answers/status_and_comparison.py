@@ -152,6 +152,8 @@ class CampaignCounts(AnswerModel):
     """Number of candidates that a person holds."""
     vetoed: int
     """Number of candidates that a person vetoed."""
+    waiting: int = 0
+    """Number of candidates that wait for a rung or run at one."""
     driver: DriverState | None
     """Driver of the campaign; null if it has no driver and its last driver ended properly."""
     control: ControlCounts | None = omitted_if_unset(None)

@@ -183,8 +183,9 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         hits_defined=row.has_limits,
         hits_by_tier={str(tier): n_by_hit_tier[tier] for tier in Tier},
         reused=count(connection, t.decision, d.campaign_id == row.id, d.action == "reuse"),
-        held=sum(place.candidates for place in ladder_places if place.standing == Standing.HELD),
-        vetoed=sum(place.candidates for place in ladder_places if place.standing == Standing.VETOED),
+        held=_n_standing(ladder_places, Standing.HELD),
+        vetoed=_n_standing(ladder_places, Standing.VETOED),
+        waiting=_n_standing(ladder_places, Standing.OPEN, Standing.PENDING),
         driver=driver_of(connection, row.id),
         control=_control_counts(ladder, jobs, costs),
         tasks=_tasks(connection, row, ladder),
@@ -402,6 +403,11 @@ def _rung_counts(rung: RungRow, places: Sequence[LadderPlace], core_seconds: flo
         running=running,
         jobs=jobs,
     )
+
+
+def _n_standing(places: Sequence[LadderPlace], *standings: Standing) -> int:
+    """Number of candidates in these places that have one of the standings."""
+    return sum(place.candidates for place in places if place.standing in standings)
 
 
 def _n_ended_with(places: Sequence[LadderPlace], *verdicts: Verdict) -> int:

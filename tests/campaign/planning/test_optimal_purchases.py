@@ -43,6 +43,24 @@ def test_what_is_bought_stays_within_every_limit(planned: Maker, budget: str) ->
         assert case["hits"]["low"] <= case["hits"]["middle"] <= case["hits"]["high"] <= runs["top"] + 1e-6
 
 
+@pytest.mark.parametrize("other", ["", "core_seconds: 30000, "])
+def test_a_limit_of_verifications_buys_what_the_same_limit_of_the_terminal_rung_buys(
+    planned: Maker, other: str
+) -> None:
+    rungs = ((Good, 1.0), (Top, 60.0))
+    by_count = planned(*rungs, budget=f"{{{other}proposals: 300, verifications: 24}}")
+    by_rung = planned(*rungs, budget=f"{{{other}proposals: 300, rungs: {{top: 24}}}}")
+    smaller_holds = planned(*rungs, budget=f"{{{other}proposals: 300, verifications: 24, rungs: {{top: 40}}}}")
+    assert by_count["limits"][-1] == {"name": "verifications", "limit": 24.0, "unit": "runs"}
+    for counted, limited, both in zip(by_count["cases"], by_rung["cases"], smaller_holds["cases"], strict=True):
+        assert counted["runs"]["top"] == pytest.approx(24)
+        assert counted["runs"] == pytest.approx(limited["runs"])
+        assert counted["hits"] == pytest.approx(limited["hits"])
+        assert both["used"]["verifications"] == pytest.approx(24)
+        assert both["hits"]["middle"] == pytest.approx(counted["hits"]["middle"], rel=0.02)
+    assert any("What runs out first: verifications" in text for text in by_count["sentences"])
+
+
 @pytest.mark.parametrize("rate", [0, 1, 2])
 def test_a_cheap_rung_before_a_scarce_one_finds_what_ranking_by_it_finds(planned: Maker, rate: int) -> None:
     """Of a joint Gaussian: all get the rung, the best tenth the terminal one."""

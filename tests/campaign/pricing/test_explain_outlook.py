@@ -193,6 +193,30 @@ def test_nothing_is_written(ledger: Ledger) -> None:
     assert everything() == before
 
 
+def test_the_limit_of_verifications_is_told_and_the_budget_is_not_called_enough_beside_it(ledger: Ledger) -> None:
+    [id_, *others] = standing(ledger, "open")
+    n_open = len(others) + 1
+    built = open_campaign_for_people(ledger, "small")
+
+    def said(limit: int | None) -> str:
+        spec = built.spec
+        built.spec = spec.model_copy(update={"budget": spec.budget.model_copy(update={"verifications": limit})})
+        with ledger.read() as connection:
+            rebuilt = rebuild_with_law(built, connection)
+            assert rebuilt is not None
+            rebuilt.scheduler.price = 0.0  # as where no other limit is scarce
+            text = outlook_in(rebuilt, connection, id_).text
+        built.spec = spec
+        return text
+
+    enough = "The budget is enough"
+    assert enough in said(None) and "verifications" not in said(None)
+    assert "But all 6 verifications by dft are used, so nothing more is bought for it." in said(6)
+    assert f"But 2 of 8 verifications by dft are left for {n_open} open candidates." in said(8)
+    assert enough not in said(6) and enough not in said(8)
+    assert enough in said(6 + n_open) and "verifications" not in said(6 + n_open)
+
+
 @pytest.fixture
 def without_xtb(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     points = {name: point for name, point in verifier_registry._points().items() if name != "xtb.singlepoint"}
