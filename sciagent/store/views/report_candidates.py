@@ -278,7 +278,9 @@ def imported_for_same_compound(
         .order_by(other.c.id)
     )
     pairs = connection.execute(query).all()
-    answers = imported_answers(connection, [other_id for _, other_id, _ in pairs]) if pairs else {}
+    if not pairs:
+        return {}
+    answers = imported_answers(connection, [other_id for _, other_id, _ in pairs])
     found: dict[int, list[tuple[str, list[EvidenceAnswer]]]] = {}
     for id_, other_id, text in pairs:
         of_candidate = found.setdefault(id_, [])
