@@ -126,8 +126,13 @@ class ModelSource:
 
     @property
     def patience(self) -> int:
-        """Number of successive turns without a new candidate after which the model is not asked again."""
-        return max(ScriptSource.patience, EMPTY_EPISODES * self._spec.turns)
+        """Number of successive turns without a new candidate after which the model is not asked again.
+
+        These are the turns of all conversations at the same time and of three more, one after the other. Of a long
+        conversation as many count as a script has.
+        """
+        turns_per_episode = min(self._spec.turns, ScriptSource.patience)
+        return max(ScriptSource.patience, turns_per_episode * (self._spec.episodes + EMPTY_EPISODES - 1))
 
     @property
     def is_busy(self) -> bool:
