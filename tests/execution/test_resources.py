@@ -108,11 +108,11 @@ def test_a_campaign_that_cannot_hold_its_jobs_does_not_begin(ledger: Ledger, tmp
 
 def test_what_a_rung_holds_may_be_amended_and_is_no_part_of_who_it_is(ledger: Ledger, tmp_path: Path) -> None:
     first = written(ledger, tmp_path, molecules(1))
+    assert written(ledger, tmp_path, molecules(1), resources="{cores: 1}").spec.hash == first.spec.hash
     second = written(ledger, tmp_path, molecules(1), resources="{cores: 2}")
     assert second.row.id == first.row.id and second.spec.identity_hash == first.spec.identity_hash
     assert "resources" not in first.spec.canonical()["ladder"][-1]
     assert second.spec.canonical()["ladder"][-1]["resources"] == {"cores": 2}
-    assert written(ledger, tmp_path, molecules(1), resources="{cores: 1}").spec.hash == first.spec.hash
 
 
 @pytest.mark.parametrize(
