@@ -25,6 +25,7 @@ from sciagent.domain.display_units import Units
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.store.views.progress_and_comparisons import ProgressStep, progress, shared_candidates, value_spreads
 
@@ -46,6 +47,7 @@ def compare(connection: Connection, left: CampaignRow, right: CampaignRow) -> Co
     """Returns the answer of `sciagent compare`. Raises UsageError if both are the same campaign."""
     if left.id == right.id:
         raise UsageError(f'"{left.name}" is the same campaign twice; name two')
+    register_ledger_properties(connection)  # an objective may be of a property that a function of a notebook defines
     first = _side(connection, left)
     second = _side(connection, right)
     return Comparison(

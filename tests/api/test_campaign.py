@@ -129,3 +129,5 @@ def test_another_process_shows_what_was_measured_of_a_property_of_a_function(toy
     best = sciagent("best", "toys", "--json", *ledger, cwd=tmp_path)
     measured = {each["smiles"]: [margin["property"] for margin in each["margins"]] for each in best if each["imported"]}
     assert measured["CCO"] == ["toy_energy"]
+    Campaign(**toy_keys(name="others", ledger=toys.ledger))
+    assert "toy_energy" in sciagent("compare", "toys", "others", *ledger, cwd=tmp_path).stdout

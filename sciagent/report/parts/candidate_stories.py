@@ -129,14 +129,21 @@ class CandidateStories:
     ) -> str | None:
         """Returns a sentence on the imported values that contradict the verdict; None if none does.
 
-        A hit without imported values of its own is contradicted by those of its tautomers: what is measured is the
-        compound. of_tautomers: their notations and imported values.
+        Where a hit has no imported value of a property, it is contradicted by those of its tautomers: what is measured
+        is the compound. of_tautomers: their notations and imported values.
         """
         own = contradiction(self._row, candidate, candidate.hit, imported)
-        if own is not None or imported:
+        if own is not None:
             return own
+        own_properties = set[str]()
+        for answer in imported:
+            own_properties |= {measured.property for measured in answer.measured}
         for notation, answers in of_tautomers:
-            against = contradiction(self._row, candidate, candidate.hit, answers)
+            lacking = []
+            for answer in answers:
+                measured = [each for each in answer.measured if each.property not in own_properties]
+                lacking.append(answer._replace(measured=tuple(measured)))
+            against = contradiction(self._row, candidate, candidate.hit, lacking)
             if against is not None:
                 return f"{against}, as measured for {notation}, which is the same compound"
         return None

@@ -156,3 +156,12 @@ def test_what_was_measured_for_a_tautomer_contradicts_a_hit_without_values_of_it
     told = against(made)
     assert told is not None and "5.2 ± 0.1 eV (lab.csv, experiment) lies above the limit" in told
     assert told.endswith("as measured for Oc1ccccn1, which is the same compound")
+    melting_point = Measured("melting_point", EXPERIMENT, Quantity(380.0, "K", 1.0))
+    own = new_evidence(made.ids[1], melting_point, verifier="import", source="mp.csv")
+    with made.ledger.begin() as connection:
+        evidence.record(connection, [own])
+    assert against(made) == told, "a value of another property says nothing of it"
+    own = new_evidence(made.ids[1], gap(4.4, EXPERIMENT), verifier="import", source="own.csv", replicate=1)
+    with made.ledger.begin() as connection:
+        evidence.record(connection, [own])
+    assert against(made) is None, "its own value counts"
