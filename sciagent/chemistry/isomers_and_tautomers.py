@@ -65,13 +65,14 @@ def stereoisomers(mol: Any) -> Forms:
     undefined = undefined_stereo(mol)
     if not undefined:
         return Forms((str(Chem.MolToSmiles(mol)),), 1, is_upper_bound=False)
+    drawn = _with_hydrogens_of_imines(mol, undefined)
     enumeration: Any = EnumerateStereoisomers
     options = enumeration.StereoEnumerationOptions(
         unique=True, onlyUnassigned=True, maxIsomers=MAX_ENUMERATED, rand=_SAMPLE
     )
-    bound = int(enumeration.GetStereoisomerCount(Chem.Mol(mol), options=options))
+    bound = int(enumeration.GetStereoisomerCount(Chem.Mol(drawn), options=options))
     with rdkit_messages():
-        isomers = list(enumeration.EnumerateStereoisomers(Chem.Mol(mol), options=options))
+        isomers = list(enumeration.EnumerateStereoisomers(Chem.Mol(drawn), options=options))
     by_smiles = {_canonical(isomer): isomer for isomer in isomers}
     if _may_be_impossible(mol, undefined) and len(by_smiles) <= MAX_EMBEDDED:
         possible_ones = {smiles: isomer for smiles, isomer in by_smiles.items() if _embeds(isomer)}
@@ -87,6 +88,19 @@ def stereoisomers(mol: Any) -> Forms:
     is_cut = bound > MAX_ENUMERATED
     possible = bound if is_cut else len(by_smiles)
     return Forms((*first_of_pairs, *mirror_images), possible, is_upper_bound=is_cut)
+
+
+def _with_hydrogens_of_imines(mol: Any, undefined: Sequence[tuple[bool, int]]) -> Any:
+    """Returns the molecule with the hydrogens at the ends of undefined double bonds, such as the one of C=N-H: the
+    SMILES of its E and its Z isomer state that hydrogen."""
+    from rdkit import Chem
+
+    ends = []
+    for is_bond, index in undefined:
+        if is_bond:
+            bond = mol.GetBondWithIdx(index)
+            ends += [atom.GetIdx() for atom in (bond.GetBeginAtom(), bond.GetEndAtom()) if atom.GetDegree() == 1]
+    return Chem.AddHs(mol, onlyOnAtoms=ends) if ends else mol
 
 
 def _may_be_impossible(mol: Any, undefined: Sequence[tuple[bool, int]]) -> bool:
@@ -224,8 +238,8 @@ def cxsmiles(mol: Any) -> str:
 
 
 def isomer_of_geometry(mol: Any, positions: Sequence[Sequence[float]]) -> ComputedIsomer | None:
-    """Returns the stereoisomer that a geometry has; None if the molecule leaves no stereo undefined, if the geometry is
-    that of no stereoisomer, as with a flat centre, or if it has another number of atoms.
+    """Returns the stereoisomer that a geometry has; None if the molecule leaves nothing open, if the geometry is that
+    of no stereoisomer, as with a flat centre, or if it has another number of atoms.
 
     mol: RDKit molecule with implicit hydrogens. positions: (n, 3), angstrom, of all its atoms with hydrogens, in the
     order of `Chem.AddHs`.
@@ -249,6 +263,8 @@ def isomer_of_geometry(mol: Any, positions: Sequence[Sequence[float]]) -> Comput
         return None
     smiles = _canonical(isomer)
     forms = stereoisomers(mol)
+    if forms.possible == 1:  # as for guanidine, whose two isomers at C=N-H are one molecule
+        return None
     first_of_pairs = list[str]()
     for other in forms.smiles:
         if mirror_smiles(Chem.MolFromSmiles(other)) not in first_of_pairs:

@@ -432,7 +432,7 @@ def _why(
     if standing is Standing.OPEN:
         if known_elsewhere:
             text = f"Open: the ledger has the answer of {' and '.join(known_elsewhere)} from elsewhere, which this "
-            text += "campaign has not taken up. It costs nothing there."
+            text += "campaign has not taken up. It does so at no cost while it runs and has a place for it."
         else:
             text = f"Open: it waits. {outlook.text}" if outlook else _queue(connection, row, ladder, place)
         return text if row.state in DRIVEN_STATES else f"{text} The campaign is not running ({row.state})."

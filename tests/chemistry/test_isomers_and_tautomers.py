@@ -36,6 +36,8 @@ def embedded(smiles: str) -> Chem.Mol:
         ("OC1CCC(O)CC1", 2),  # cis, trans
         ("CC1(C)C2CCC1(C)C(=O)C2", 2),  # camphor: of four configurations only two enantiomers close the bridge
         ("C[C@H](Cl)C(C)Br", 2),  # one of two centres is defined
+        ("CC(O)=N", 2),  # E, Z by the hydrogen of C=N-H
+        ("NC(N)=N", 1),  # guanidine: both are one molecule
     ],
 )
 def test_number_of_stereoisomers(smiles: str, n: int) -> None:
@@ -58,7 +60,7 @@ def test_many_centres_give_an_upper_bound() -> None:
     assert forms.possible == 2**9
 
 
-@pytest.mark.parametrize("smiles", ["CC=CC#N", "CC(Cl)C(C)Br", "OC1CCC(O)CC1", "CC1CC(C)(F)C1"])
+@pytest.mark.parametrize("smiles", ["CC=CC#N", "CC(Cl)C(C)Br", "OC1CCC(O)CC1", "CC1CC(C)(F)C1", "CC(O)=N"])
 def test_a_geometry_is_one_of_the_stereoisomers(smiles: str) -> None:
     mol = Chem.MolFromSmiles(smiles)
     placed = embedded(smiles)
@@ -86,6 +88,8 @@ def test_mirror_images_have_equal_values() -> None:
 def test_a_molecule_without_undefined_stereo_names_no_isomer() -> None:
     mol = Chem.MolFromSmiles("C/C=C/C#N")
     assert isomer_of_geometry(mol, embedded("C/C=C/C#N").GetConformer().GetPositions()) is None
+    guanidine = Chem.MolFromSmiles("NC(N)=N")
+    assert isomer_of_geometry(guanidine, embedded("NC(N)=N").GetConformer().GetPositions()) is None
 
 
 @pytest.mark.parametrize("smiles", ["CC(F)Cl", "CC=CC#N", "OC1CCC(O)CC1", "C[C@H](F)C(Cl)Br", "CC1CC(C)(F)C1"])
