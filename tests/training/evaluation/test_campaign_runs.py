@@ -32,7 +32,7 @@ def test_a_model_that_brings_nothing_ends_without_its_verifications(recipe: Path
     first, second = planned(spec, recipe.parent, "random", spec.arms["random"], find("tiny").sha256)
     found = runs.run(first)
     assert found is not None and found.verifications == found.hits == found.valid_calls == 0
-    assert found.calls >= 100 and found.core_seconds > 0 and found.state == "finished"
+    assert found.calls >= 25 and found.core_seconds > 0 and found.state == "finished"
     runs.stop()
     assert runs.run(second) is None
     runs.close()
