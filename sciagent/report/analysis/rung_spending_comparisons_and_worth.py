@@ -145,9 +145,9 @@ def _compare(
     for x, y, hit in progress_and_comparisons.replicate_pairs(connection, row, lower, upper, name):
         pair: Pair | None = None
         if not x.is_censored and not y.is_censored:
-            x_value, x_uncertainty = _calibrated(_pooled(x), lower, name, unit)
-            y_value, y_uncertainty = _calibrated(_pooled(y), upper, name, unit)
-            pair = Pair(x_value, x_uncertainty, y_value, y_uncertainty, hit)
+            x_and_uncertainty = _calibrated(_pooled(x), lower, name, unit)
+            y_and_uncertainty = _calibrated(_pooled(y), upper, name, unit)
+            pair = Pair(*x_and_uncertainty, *y_and_uncertainty, hit)
         pairs_by_levels[x.level_id, y.level_id].append((x.candidate_id, pair))
     labels = progress_and_comparisons.level_labels(connection, list(chain.from_iterable(pairs_by_levels)))
     for (x_level_id, y_level_id), pairs in pairs_by_levels.items():

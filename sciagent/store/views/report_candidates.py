@@ -216,6 +216,11 @@ def campaign_members(connection: Connection, row: CampaignRow, ids: Sequence[int
     return {candidate.id: candidate for candidate in _ranked(connection, row, query)}
 
 
+_OWN = t.candidate.alias("own")
+_OTHER = t.candidate.alias("other")
+_SAME_COMPOUND = _OWN.join(_OTHER, sa.and_(_OTHER.c.inchikey == _OWN.c.inchikey, _OTHER.c.id != _OWN.c.id))
+"""Pairs of candidates of the ledger with one standard InChIKey."""
+
 MAY_BE_HITS = (Standing.OPEN, Standing.PENDING, Standing.HELD)
 """The standings of candidates that may still become hits."""
 
@@ -230,16 +235,13 @@ def hits_of_same_compound(
     asked = [each.id for each in candidates if each.inchikey and (each.hit or each.standing in MAY_BE_HITS)]
     if not asked:
         return {}
-    own = t.candidate.alias("own")
-    other = t.candidate.alias("other")
-    is_of_campaign = sa.and_(_CC.candidate_id == other.c.id, _CC.campaign_id == row.id)
-    other_columns = (other.c[name] for name in ("id", "key", "kind", "text", "multiplicity"))
+    is_of_campaign = sa.and_(_CC.candidate_id == _OTHER.c.id, _CC.campaign_id == row.id)
+    other_columns = (_OTHER.c[name] for name in ("id", "key", "kind", "text", "multiplicity"))
     query = (
-        sa.select(own.c.id, own.c.multiplicity, *other_columns)
-        .select_from(own)
-        .join(other, sa.and_(other.c.inchikey == own.c.inchikey, other.c.id != own.c.id))
+        sa.select(_OWN.c.id, _OWN.c.multiplicity, *other_columns)
+        .select_from(_SAME_COMPOUND)
         .join(t.campaign_candidate, is_of_campaign)
-        .where(among(connection, own.c.id, asked), _CC.is_hit == sa.true())
+        .where(among(connection, _OWN.c.id, asked), _CC.is_hit == sa.true())
         .order_by(_CC.seq)
     )
     pairs = connection.execute(query).all()
@@ -260,22 +262,21 @@ def hits_of_same_compound(
 def imported_for_same_compound(
     connection: Connection, candidates: Sequence[RankedCandidate]
 ) -> dict[int, list[tuple[str, list[EvidenceAnswer]]]]:
-    """{id of a hit: [(notation, imported values)]} of the other candidates of the ledger with its standard InChIKey."""
+    """{id of a hit: [(notation, imported values)]} of the other candidates of the ledger with its standard InChIKey and
+    its spin multiplicity."""
     asked = [each.id for each in candidates if each.inchikey and each.hit]
     if not asked:
         return {}
-    own = t.candidate.alias("own")
-    other = t.candidate.alias("other")
     # a literal, so that SQLite uses the index of imports
     is_imported = sa.and_(
-        t.evidence.c.candidate_id == other.c.id, t.evidence.c.verifier == sa.literal_column("'import'")
+        t.evidence.c.candidate_id == _OTHER.c.id, t.evidence.c.verifier == sa.literal_column("'import'")
     )
     query = (
-        sa.select(own.c.id, other.c.id, other.c.text)
-        .select_from(own)
-        .join(other, sa.and_(other.c.inchikey == own.c.inchikey, other.c.id != own.c.id))
-        .where(among(connection, own.c.id, asked), sa.exists().where(is_imported))
-        .order_by(other.c.id)
+        sa.select(_OWN.c.id, _OTHER.c.id, _OTHER.c.text)
+        .select_from(_SAME_COMPOUND)
+        .where(among(connection, _OWN.c.id, asked), _OTHER.c.multiplicity == _OWN.c.multiplicity)
+        .where(sa.exists().where(is_imported))
+        .order_by(_OTHER.c.id)
     )
     pairs = connection.execute(query).all()
     if not pairs:
