@@ -27,6 +27,7 @@ from sciagent.domain.answers.candidate_and_value_answers import (
 from sciagent.domain.candidate_and_its_names_in_files import name_cells, standardised_notes
 from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
+from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import percent_of
 from sciagent.report.parts.wording import missed_property, repeatability_text
 from sciagent.report.status_best_trace import best
@@ -214,7 +215,9 @@ def _stands(candidate: BestCandidate, several_properties: bool) -> str:
         return f"{missed} {reason}{contradicted}"
     if reason or contradicted:
         return f"{reason}{contradicted}"
-    return "" if candidate.verified else "open"
+    if candidate.verified:
+        return ""
+    return "held" if candidate.standing == Standing.HELD else "open"
 
 
 def _limits_cell(candidate: BestCandidate, is_brief: bool, has_chances: bool) -> float | str | None:

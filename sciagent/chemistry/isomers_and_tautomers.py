@@ -65,7 +65,7 @@ def stereoisomers(mol: Any) -> Forms:
     undefined = undefined_stereo(mol)
     if not undefined:
         return Forms((str(Chem.MolToSmiles(mol)),), 1, is_upper_bound=False)
-    drawn = _with_hydrogens_of_imines(mol, undefined)
+    drawn = with_hydrogens_of_imines(mol, undefined)
     enumeration: Any = EnumerateStereoisomers
     options = enumeration.StereoEnumerationOptions(
         unique=True, onlyUnassigned=True, maxIsomers=MAX_ENUMERATED, rand=_SAMPLE
@@ -90,7 +90,7 @@ def stereoisomers(mol: Any) -> Forms:
     return Forms((*first_of_pairs, *mirror_images), possible, is_upper_bound=is_cut)
 
 
-def _with_hydrogens_of_imines(mol: Any, undefined: Sequence[tuple[bool, int]]) -> Any:
+def with_hydrogens_of_imines(mol: Any, undefined: Sequence[tuple[bool, int]]) -> Any:
     """Returns the molecule with the hydrogens at the ends of undefined double bonds, such as the one of C=N-H: the
     SMILES of its E and its Z isomer state that hydrogen."""
     from rdkit import Chem

@@ -105,8 +105,11 @@ def _before_resume(status: CampaignCounts, words: Words) -> str:
     if status.amended:
         return "it was amended since it ended; go on with: "
     if not (status.stop_reason or "").startswith(NOTHING_LEFT):
-        key = "--budget KEY=NUMBER" if status.state == CampaignState.BUDGET_SPENT else "--goal-count NUMBER"
-        return f"to go on, raise what ended it (sciagent amend {name} {key} --reason WHY), then: "
+        keys = ["--goal-count NUMBER", "--budget KEY=NUMBER"]
+        if status.state == CampaignState.BUDGET_SPENT:
+            keys.reverse()
+        command = f"sciagent amend {name} {keys[0]} --reason WHY"
+        return f"to go on, raise what ended it ({command}), also {keys[1]} if that is reached, then: "
     to_add = f"add {words.many} (sciagent add {words.notation.upper()} --campaign {name} --reason WHY)"
     if not status.waiting:
         return f"to go on, {to_add}, then: "

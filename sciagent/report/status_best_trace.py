@@ -26,7 +26,7 @@ CHUNK = 500  # episodes whose outcomes are read by one query
 DECIDED = (Standing.SETTLED, Standing.DROPPED)
 COPIED_FIELDS = (
     "key", "kind", "text", "drawn_from", "formula", "names", "inchikey",
-    "utility", "p_hit", "expected_utility", "basis", "hit", "in_seeds", "reason", "detail",
+    "utility", "p_hit", "expected_utility", "basis", "hit", "in_seeds", "standing", "reason", "detail",
 )  # fmt: skip
 """The fields that `BestCandidate` has from `RankedCandidate`."""
 

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.chemistry.isomers_and_tautomers import mirror_smiles, undefined_stereo, with_hydrogens_of_imines
 from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry_and_its_checks import Geometry, bonds_of, check_bonds
 from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation
@@ -216,31 +217,29 @@ def polar_hydrogen_bonds(mol: Any) -> int:
 def with_defined_stereo(mol: Any) -> Any | None:
     """Returns the molecule with all stereocentres defined, if its stereoisomers are one molecule or two enantiomers.
 
-    mol: an RDKit molecule. Returns None for diastereomers, whose ensembles must not be mixed.
+    mol: an RDKit molecule. Returns None for diastereomers, whose ensembles must not be mixed. The isomers of C=N-H
+    count, too, and so do those that no SMILES tells apart, such as syn and anti of a quinone's two imines.
     """
+    by_smiles = _isomers(with_hydrogens_of_imines(mol, undefined_stereo(mol)))
+    first_smiles = min(by_smiles)
+    first_isomer = by_smiles[first_smiles]
+    enantiomers = {first_smiles, mirror_smiles(first_isomer)}
+    has_diastereomers = not set(by_smiles) <= enantiomers
+    if has_diastereomers or undefined_stereo(first_isomer):
+        return None
+    without_hydrogens = _isomers(mol)  # with the atoms of `mol`
+    return without_hydrogens[min(without_hydrogens)]  # one choice for every numbering of the atoms
+
+
+def _isomers(mol: Any) -> dict[str, Any]:
+    """Returns at most eight stereoisomers of a molecule, by SMILES."""
     from rdkit import Chem
     from rdkit.Chem import EnumerateStereoisomers
 
     enumeration: Any = EnumerateStereoisomers
     options = enumeration.StereoEnumerationOptions(unique=True, onlyUnassigned=True, maxIsomers=8)
     isomers = enumeration.EnumerateStereoisomers(Chem.Mol(mol), options=options)
-    by_smiles = {str(Chem.MolToSmiles(isomer)): isomer for isomer in isomers}
-    first_smiles = min(by_smiles)  # one choice for every numbering of the atoms
-    first_isomer = by_smiles[first_smiles]
-    enantiomers = {first_smiles, mirror_smiles(first_isomer)}
-    has_diastereomers = not set(by_smiles) <= enantiomers
-    return None if has_diastereomers else first_isomer
-
-
-def mirror_smiles(mol: Any) -> str:
-    """Returns the canonical SMILES of the mirror image."""
-    from rdkit import Chem
-
-    image = Chem.Mol(mol)
-    for atom in image.GetAtoms():
-        atom.InvertChirality()
-    smiles = Chem.MolToSmiles(image)
-    return str(Chem.MolToSmiles(Chem.MolFromSmiles(smiles)))  # the second SMILES is canonical
+    return {str(Chem.MolToSmiles(isomer)): isomer for isomer in isomers}
 
 
 def search(

@@ -35,13 +35,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.chemistry.isomers_and_tautomers import mirror_smiles
 from sciagent.errors import SimulatorError
 from sciagent_simulators.conformer_search_and_averages import (
     KCAL,
     SAME_DISTANCE,
     SAME_ENERGY,
     distinct,
-    mirror_smiles,
     polar_hydrogen_bonds,
     symmetry,
     turning_bonds,

@@ -52,7 +52,7 @@ def imported(typed: str, unit: str = "eV") -> ImportedValue:
 def candidate(smiles: str, **more: Any) -> BestCandidate:
     fixed = {"key": "0" * 64, "names": {}, "inchikey": None, "utility": 0.5, "p_hit": 1.0, "verified": True}
     fixed |= {"expected_utility": 0.5, "basis": "answered"}
-    fixed |= {"hit": True, "in_seeds": False, "reason": None, "detail": ""}
+    fixed |= {"hit": True, "in_seeds": False, "standing": "settled", "reason": None, "detail": ""}
     shown = {"kind": "molecule", "text": smiles, "formula": "C2H6O"}
     return BestCandidate(
         **fixed

@@ -71,7 +71,7 @@ class ConformerEnsemble(Calculation):
         if refusal is not None:
             return refusal
         if with_defined_stereo(candidate.mol) is None:
-            detail = "leaves diastereomers open, each with conformers of its own; define its stereocentres"
+            detail = "leaves diastereomers open, each with its own conformers; define its centres and double bonds"
             return Refusal(Reason.UNDEFINED_STEREO, f"{candidate.smiles} {detail}")
         return None
 

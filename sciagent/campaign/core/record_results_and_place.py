@@ -37,6 +37,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdi
 from sciagent.domain.rung_calibration_on_measurements import calibrated
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import DEATHS, JobState, Standing
+from sciagent.domain.worth import Basis, Worth
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
@@ -239,13 +240,19 @@ def _answers(
 
 
 def settle_again(
-    connection: Connection, built: Built, candidate_id: int, before: Place | None = None, answered: int | None = None
+    connection: Connection,
+    built: Built,
+    candidate_id: int,
+    before: Place | None = None,
+    answered: int | None = None,
+    keep_forecast: bool = False,
 ) -> None:
     """Computes a candidate's place again after a person's decision, from the answers that its campaign has used.
 
     Later evidence of other campaigns counts only after a decision to reuse it. answered: position of a rung whose
     reusable evidence counts from now on. before: the earlier place. It is restored if it came from a fast rung or from
-    a job that failed, since such a job has no evidence.
+    a job that failed, since such a job has no evidence. keep_forecast: whether no answer has changed, so that what the
+    campaign's law has forecast holds.
     """
     row = candidate_standings.get(connection, built.row.id, candidate_id)
     last = int(row["position"])  # position of the last rung whose answer counts
@@ -265,6 +272,8 @@ def settle_again(
         tried = {job.state for job in jobs.of_candidate(connection, built.row.id, candidate_id, [rung.id])}
         if rung in built.fast or tried & {JobState.FAILED, JobState.QUARANTINED}:
             new_place = steered(before, steering)
+    if keep_forecast:
+        new_place = _with_forecast(row, new_place)
     candidate_standings.update(connection, built.row.id, candidate_id, **new_place.columns)
     if answers and likeness is None:
         new_likenesses = find_likenesses(connection, built, {candidate_id: answers[-1].position})
@@ -273,6 +282,17 @@ def settle_again(
             new_place = place(built.rules, built.objectives, answers, steering, new_likeness, values)
             candidate_standings.update(connection, built.row.id, candidate_id, **new_place.columns)
     record_derived(connection, built, [candidate_id])
+
+
+def _with_forecast(row: Mapping[str, Any], new_place: Place) -> Place:
+    """Returns the place of a candidate that waits with the worth that the campaign's law has given it, if there is one.
+    row: the candidate's row before."""
+    forecast = Worth.from_columns(row)
+    is_waiting = new_place.standing in (Standing.OPEN, Standing.HELD)
+    has_same_answers = (row["position"], row["depth"]) == (new_place.position, new_place.depth)
+    if forecast is None or forecast.basis is not Basis.LAW or not is_waiting or not has_same_answers:
+        return new_place
+    return replace(new_place, worth=forecast)
 
 
 def set_pending(connection: Connection, built: Built, candidate_id: int, rung: BuiltRung) -> None:

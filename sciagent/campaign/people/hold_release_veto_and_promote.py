@@ -160,7 +160,7 @@ class _Case:
         """
         running = tuple(self.jobs_by_rung(JobState.RUNNING))
         if not running:
-            settle_again(self.connection, self.built, self.named.id, before)
+            settle_again(self.connection, self.built, self.named.id, before, keep_forecast=True)
         return self.result(verb, running=running, **more)
 
     def rung_to_promote_to(self, to: str | None) -> BuiltRung:

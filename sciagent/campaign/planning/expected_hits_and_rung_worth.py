@@ -175,7 +175,8 @@ def sentences(plan: Plan, spec: CampaignSpec) -> list[str]:
         most_used = max(case.used.get(limit.name, 0.0) for case in plan.cases)
         if most_used > SCARCE_SHARE * limit.limit:
             scarce.append(limit.name)
-    conclusions = [_case_sentence(case, spec) for case in plan.cases]
+    optional = [rung.rung for rung in plan.rungs if rung.verdict not in (None, "is needed")]
+    conclusions = [_case_sentence(case, spec, optional) for case in plan.cases]
     conclusions += [_rung_sentence(rung) for rung in plan.rungs if rung.verdict not in (None, "is needed")]
     if scarce:
         conclusions.append(f"What runs out first: {', '.join(scarce)}.")
@@ -184,7 +185,8 @@ def sentences(plan: Plan, spec: CampaignSpec) -> list[str]:
     return conclusions
 
 
-def _case_sentence(case: PlanCase, spec: CampaignSpec) -> str:
+def _case_sentence(case: PlanCase, spec: CampaignSpec, optional: Sequence[str]) -> str:
+    """Returns the hits of a case. optional: labels of the rungs without which the terminal one could run."""
     runs = case.runs or {}
     hits = case.hits
     terminal = spec.terminal
@@ -196,7 +198,7 @@ def _case_sentence(case: PlanCase, spec: CampaignSpec) -> str:
     )
     others = [f"{_number_text(n)} of {label}" for label, n in runs.items() if label != terminal]
     text += f" and {', '.join(others)}" if others else ""
-    text += f"; {terminal} alone would find {_number_text(case.terminal_alone)}." if others else "."
+    text += f"; without {' and '.join(optional)}: {_number_text(case.terminal_alone)}." if optional else "."
     if spec.goal.kind == "hits" and spec.goal.count and (hits.middle or 0.0) >= spec.goal.count:
         text += f" The goal of {spec.goal.count} is then reached before the budget is spent."
     return text

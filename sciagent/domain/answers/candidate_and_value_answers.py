@@ -508,6 +508,8 @@ class BestCandidate(CandidateName):
     """Whether the candidate is a hit."""
     in_seeds: bool
     """Whether a seed file contains the candidate."""
+    standing: str
+    """`open`, `pending`, `held` (by a person), `settled` or `dropped`."""
     reason: str | None
     """Reason why the candidate was dropped or is not a hit."""
     detail: str | None

@@ -121,6 +121,20 @@ def test_a_held_candidate_waits_until_it_is_released(built: Built) -> None:
         hold_release_veto_and_promote.release(people(built), named(built, "CO"), "bob", "again")
 
 
+def test_a_hold_and_its_release_keep_what_the_law_has_forecast(built: Built) -> None:
+    enter(built, "CO")
+    forecast = {"p_hit": 0.58, "chance": 58, "expected_utility": 0.89, "margin": 0.0, "basis": "law"}
+    with built.ledger.begin() as connection:
+        candidate_standings.update(connection, built.row.id, named(built, "CO").id, **forecast)
+    hold_release_veto_and_promote.hold(people(built), named(built, "CO"), "ann", "wait for the NMR")
+    with built.ledger.read() as connection:
+        [held] = best(connection, built.row, 1)
+    assert (held.standing, held.verified, held.p_hit, held.basis) == ("held", False, 0.58, "law")
+    hold_release_veto_and_promote.release(people(built), named(built, "CO"), "bob", "it came")
+    now = stands(built, "CO")
+    assert {name: now[name] for name in forecast} == forecast and now["standing"] == Standing.OPEN
+
+
 def test_a_veto_takes_a_hit_out_and_a_release_brings_it_back(built: Built) -> None:
     run(built)
     before = status(built)

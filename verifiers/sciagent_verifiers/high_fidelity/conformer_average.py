@@ -191,7 +191,7 @@ class ConformerCalculation(Calculation):
 
     def accepts(self, candidate: Molecule) -> Refusal | None:
         if self.settings.average and with_defined_stereo(candidate.mol) is None:
-            detail = "leaves diastereomers open, each with conformers of its own; define its stereocentres"
+            detail = "leaves diastereomers open, each with its own conformers; define its centres and double bonds"
             return Refusal(Reason.UNDEFINED_STEREO, f"{candidate.smiles} {detail}")
         return super().accepts(candidate)
 
