@@ -97,11 +97,8 @@ def test_explain_says_why_one_fell_why_one_waits_and_what_was_reused(folder: Pat
 
 def test_status_says_how_to_go_on_and_after_an_amendment_only_to_resume(folder: Path) -> None:
     text = told("status", "small")
-    assert (
     command = "sciagent amend small --budget KEY=NUMBER --reason WHY"
-    assert f"{command}), also --goal-count NUMBER if that is reached, then: sciagent" in text
-        in text
-    )
+    assert f"{command}), also --goal-count NUMBER if that is reached, then: sciagent resume small" in text
     assert data("status", "small")["amended"] is False
     told("amend", "small", "--budget", "rungs.dft=3", "-r", "one more")
     text = told("status", "small")

@@ -527,7 +527,8 @@ class BestCandidate(CandidateName):
     null where one is unknown, before the deciding rungs have answered, and where no objective has limits."""
     p_limits_unknown: tuple[str, ...]
     """The objectives for which the deciding rung has answered and that leave `p_limits` unknown: the error of the
-    method or of a measured value is not known, or the value is a bound that could lie on either side of a limit."""
+    method or of a measured value is not known, the value is a bound that could lie on either side of a limit, or it is
+    that of one stereoisomer of several."""
     p_limits_measured: tuple[str, ...]
     """The objectives whose part of `p_limits` comes from an experimental value of the candidate, not from the error of
     a method."""

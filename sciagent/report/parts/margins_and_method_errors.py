@@ -229,7 +229,10 @@ def certainty(
         found = OF_A_MEASUREMENT
         if name not in by_measurement:
             found = errors.of_value(answer.rung, measured, ChargeClass.of(charge), values)
-        if name not in p_inside:
+        isomer = measured.quantity.isomer
+        if isomer is not None and isomer.decides_value:
+            p_inside.setdefault(name, None)  # the substance may be another isomer, with another value
+        elif name not in p_inside:
             p_inside[name] = _p_inside(measured.quantity, properties()[name], accept[name], found)
         if measured.quantity.censoring is Censoring.NONE:
             limit_margins.append(_limit_margin(answer.rung, measured, accept[name], found, p_inside[name]))
