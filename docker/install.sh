@@ -1,17 +1,16 @@
 #!/bin/sh
-# What an image holds of Python: sh install.sh SOURCE VENV [EXTRAS]
+# What an image holds of Python: sh install.sh SOURCE VENV LOCK
 #   SOURCE  folder of the repository
 #   VENV    environment to make; it has to stay where it was made
-#   EXTRAS  of pyproject.toml, with commas
+#   LOCK    file of supply/ with the versions and hashes of all packages
 # docker/Dockerfile runs it; so does a test, into an empty folder. PYTHON names another interpreter than python3.
-# Where SOURCE has docker/constraints.txt (the `installed.txt` of an earlier image), the same versions are installed.
 set -eu
 
-if [ $# -lt 2 ] || [ $# -gt 3 ]; then
-  echo "usage: sh install.sh SOURCE VENV [EXTRAS]" >&2
+if [ $# -ne 3 ]; then
+  echo "usage: sh install.sh SOURCE VENV LOCK" >&2
   exit 2
 fi
-source=$1 venv=$2 extras=${3:-}
+source=$1 venv=$2 lock=$3
 python=${PYTHON:-python3}
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_ROOT_USER_ACTION=ignore
 
@@ -24,14 +23,7 @@ trap 'rm -rf "$wheels"' EXIT
   "$python" -m pip --python "$venv/bin/python" install --quiet pip
 }
 "$venv/bin/pip" wheel --quiet --no-deps --wheel-dir "$wheels" "$source"
-set -- "$wheels"/sciagent-*.whl
-wheel=$1
-if [ -f "$source/docker/constraints.txt" ]; then
-  set -- --constraint "$source/docker/constraints.txt"
-else
-  set --
-fi
-"$venv/bin/pip" install --quiet --no-cache-dir "$@" "$wheel${extras:+[$extras]}"
+"$venv/bin/pip" install --quiet --no-cache-dir --no-deps --require-hashes --requirement "$source/supply/$lock"
+"$venv/bin/pip" install --quiet --no-cache-dir --no-deps "$wheels"/sciagent-*.whl
 "$venv/bin/pip" check
-"$venv/bin/pip" freeze --exclude sciagent > "$venv/installed.txt"
 "$venv/bin/sciagent" --version

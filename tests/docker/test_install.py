@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from sciagent import __version__
+from supply import lock
+from supply.lock import entries_of
 from tests.docker.images import stages
 from tests.docker.place import Image
 from tests.support.elf import asked_of_the_system
@@ -70,7 +73,9 @@ def test_the_system_is_asked_for_what_the_image_installs(installed: Image) -> No
     assert packages == {PACKAGES[name] for name in asked if name in PACKAGES} | {"tini"}
 
 
-def test_the_versions_are_written_down_and_can_be_had_again(installed: Image) -> None:
-    lines = (installed.base / "opt" / "installed.txt").read_text(encoding="utf-8").splitlines()
-    assert lines and all("==" in line for line in lines), "a constraints file takes these as they are"
-    assert not any(line.startswith("sciagent") for line in lines)
+def test_nothing_is_installed_but_what_the_lock_file_names(installed: Image) -> None:
+    entries = entries_of((lock.SUPPLY / "core.txt").read_text(encoding="utf-8"))
+    locked = {canonicalize_name(entry.split("==")[0]) for entry in entries}
+    listed = installed.run("python", "-m", "pip", "list", "--format=freeze").stdout.splitlines()
+    names = {canonicalize_name(line.split("==")[0]) for line in listed}
+    assert names - {"sciagent", "pip", "setuptools"} <= locked and {"celery", "rdkit"} <= names

@@ -35,15 +35,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert fragment in {anchor(heading) for heading in headings}, link
 
 
-FOLDERS = "sciagent|verifiers|simulators|bench|benchmarks|alembic|campaigns|docs|tests|docker|environments"
+FOLDERS = "sciagent|verifiers|simulators|bench|benchmarks|alembic|campaigns|docs|tests|docker|environments|supply"
 PATH = re.compile(rf"(?<![\w./-])(?:\.\./)?((?:{FOLDERS})/[\w./-]*\w)")
-EXAMPLES = (
-    "docker/.env",
-    "docker/constraints.txt",
-    "sciagent/engines.toml",
-    "verifiers/acme_verifiers",
-    "verifiers/pyproject.toml",
-)
+EXAMPLES = ("docker/.env", "sciagent/engines.toml", "verifiers/acme_verifiers", "verifiers/pyproject.toml")
 """Beginnings of paths that a reader or a command makes."""
 
 
