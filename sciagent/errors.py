@@ -6,6 +6,7 @@ SciagentError
 │   ├── UnitError           a unit that the property does not take
 │   ├── InputFileError      a mistake in a seed or import file: file, line, column
 │   ├── UnknownNameError    a name that does not exist, with the nearest one that does
+│   ├── TaskStateError      a task's state, or its budget, does not allow the act
 │   ├── WrongVialError      a vial that is not of the task's molecule, or not usable
 │   ├── AnsweredMeanwhileError  another person answered a task while one was typing
 │   ├── AnswerChangedError  another answer waits for a review than the one that the reviewer read
@@ -62,6 +63,10 @@ class UnknownNameError(UsageError):
         names = sorted(known)
         super().__init__(f'unknown {what} "{name}"{did_you_mean(name, names)}; known: {", ".join(names) or "none"}')
         self.name = name
+
+
+class TaskStateError(UsageError):
+    """The state of a task, or of its campaign's budget, does not allow what was asked; nothing was recorded."""
 
 
 class WrongVialError(UsageError):

@@ -21,6 +21,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.people import amend_pause_stop_and_resume, hold_release_veto_and_promote
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
+from sciagent.cockpit import api_of_campaigns_and_candidates
 from sciagent.domain.answers.candidate_and_value_answers import BestCandidate
 from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.answers.status_and_comparison import CampaignCounts
@@ -314,4 +315,4 @@ def _warm(site: WebSite) -> None:
     site.shared(Figures).warm()
 
 
-FEATURE = Feature((pages,), _warm)
+FEATURE = Feature((pages, api_of_campaigns_and_candidates.pages), _warm)

@@ -22,7 +22,7 @@ from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.lab_messages_and_codes import read_code
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, JobState
-from sciagent.errors import UsageError, WrongVialError
+from sciagent.errors import TaskStateError, UsageError, WrongVialError
 from sciagent.store.campaign_state import campaigns, note_and_take_watermarks
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import attempts, leases, reservations_and_bookings
@@ -88,7 +88,7 @@ def claim_here(connection: Connection, built: Built, task: LabTask, rung: BuiltR
     reservations_and_bookings.release_many(connection, [task.id])  # what was reserved for the task is booked now
     shortfall = _shortfall(BudgetTracker(built, connection), task, cost)
     if shortfall is not None:
-        raise UsageError(shortfall)
+        raise TaskStateError(shortfall)
     return _claim_and_book(connection, built, task, rung, who, cost)
 
 
@@ -132,7 +132,7 @@ def _claim_and_book(
     # without an end, since a person gives the task back
     claim_made = leases.claim_many(connection, [task.id], str(who), lease_seconds=None).get(task.id)
     if claim_made is None:
-        raise UsageError(f"task {task.id} is not wanted any more")
+        raise TaskStateError(f"task {task.id} is not wanted any more")
     reservations_and_bookings.book_many(
         connection, [reservations_and_bookings.Bill(task.campaign_id, task.rung_id, claim_made.attempt_id, cost)]
     )
@@ -151,15 +151,15 @@ def refuse_unless_free(connection: Connection, task: LabTask, rung: BuiltRung, w
     """Raises UsageError if a person cannot claim a task; the message says who has it or what it waits for."""
     if task.state is JobState.RUNNING:
         if task.claimed_by == who:
-            raise UsageError(f"task {task.id} is yours already")
-        raise UsageError(
+            raise TaskStateError(f"task {task.id} is yours already")
+        raise TaskStateError(
             f"task {task.id} is with {task.claimed_by} since {task.claimed_at:%Y-%m-%d %H:%M} UTC",
             f"take it over with: sciagent lab claim {task.id} --take-over",
         )
     if task.state is not JobState.QUEUED:
-        raise UsageError(f"task {task.id} is over: {task.state}")
+        raise TaskStateError(f"task {task.id} is over: {task.state}")
     if rung.spec.lab is not None and rung.spec.lab.approve and task.approved_by is None:
-        raise UsageError(
+        raise TaskStateError(
             f"task {task.id} waits for the word of a chemist",
             f"approve it with: sciagent lab review {task.id} --approve",
         )
@@ -168,10 +168,10 @@ def refuse_unless_free(connection: Connection, task: LabTask, rung: BuiltRung, w
         and rung.spec.lab.blind
         and who in tasks.people_of_other_measurements(connection, task)
     ):
-        raise UsageError(f"you have measured this molecule already; task {task.id} is for another person")
+        raise TaskStateError(f"you have measured this molecule already; task {task.id} is for another person")
     for other in tasks.asking_for(connection, task.evidence_key):
         if other.state is JobState.RUNNING:
-            raise UsageError(
+            raise TaskStateError(
                 f"task {other.id} of {other.campaign} asks for the same, and is with {other.claimed_by}; its answer "
                 f"counts for task {task.id}, too"
             )
@@ -182,9 +182,9 @@ def release(built: Built, task_id: int, who: str, why: str) -> bool:
     person does not have it."""
     with locked(built, task_id) as (connection, task, rung):
         if task.state is not JobState.RUNNING or task.claimed_by != who:
-            raise UsageError(f"task {task_id} is not claimed by {who}")
+            raise TaskStateError(f"task {task_id} is not claimed by {who}")
         if task.in_review_id is not None:
-            raise UsageError(f"the answer of task {task_id} waits for its review; it cannot be given back")
+            raise TaskStateError(f"the answer of task {task_id} waits for its review; it cannot be given back")
         is_cost_given_back = _end_claim(connection, built, task, rung, why)
         note(connection, task, who, "gave back", why=why)
         campaigns.wake(connection, built.row.id)
@@ -215,9 +215,9 @@ def approve_all(several: Sequence[tuple[Built, int]], who: str) -> int:
 
 def _approve(connection: Connection, task: LabTask, who: str) -> None:
     if task.approved_by is not None:
-        raise UsageError(f"task {task.id} is approved by {task.approved_by} already")
+        raise TaskStateError(f"task {task.id} is approved by {task.approved_by} already")
     if task.state is not JobState.QUEUED:
-        raise UsageError(f"task {task.id} is over: {task.state}")
+        raise TaskStateError(f"task {task.id} is over: {task.state}")
     tasks.write_change(connection, task.id, approved_by=who[:200], approved_at=db_now(connection))
     note(connection, task, who, "approved")
 

@@ -76,6 +76,56 @@ class LabTaskAnswer(StructureText):
     """Whether it is not wanted any more although somebody has claimed it; an answer still counts."""
 
 
+class LabAnswerFile(AnswerModel):
+    """A file that belongs to an answer."""
+
+    name: str
+    """Name of the file."""
+    sha256: str
+    """SHA-256 of its content, under which it is read."""
+    size: int
+    """Size in bytes."""
+    type: str
+    """Media type, by its first bytes."""
+
+
+class LabGivenAnswer(AnswerModel):
+    """What a person entered about a task, or said in a review."""
+
+    answer: int
+    """Number of the answer."""
+    kind: str
+    """`result`, `not_obtained`, `returned`, `reviewed` or `sent_back`."""
+    who: str
+    """Person who entered it."""
+    at: datetime
+    """Time (UTC) at which it was entered."""
+    revision: int
+    """0, or the number of the correction."""
+    text: str
+    """The answer in words, with numbers and units as they were typed."""
+    why: str | None
+    """Reason of a correction, or of sending it back; null otherwise."""
+    files: tuple[LabAnswerFile, ...]
+    """Files that belong to it."""
+
+
+class LabTaskWithAnswers(LabTaskAnswer):
+    """A task with what was answered."""
+
+    answers: tuple[LabGivenAnswer, ...]
+    """Answers and reviews, oldest first."""
+
+
+class LabTaskList(AnswerModel):
+    """A page of the list of tasks."""
+
+    tasks: tuple[LabTaskAnswer, ...]
+    """The tasks. With a filter a page may have fewer than `limit`, and even none, before the last page."""
+    next: str | None
+    """Path of the next page; null on the last page."""
+
+
 class LabClaimed(AnswerModel):
     """A claim of a task, or its end."""
 
@@ -112,6 +162,13 @@ class LabSampleAnswer(StructureText):
     """Where it is kept."""
     state: str = "ok"
     """`ok`, `empty` or `bad`."""
+
+
+class LabVialAnswer(LabSampleAnswer):
+    """A vial with the tasks of its candidate."""
+
+    tasks: tuple[LabTaskAnswer, ...]
+    """Tasks of the candidate, open ones first, then the newest."""
 
 
 class LabWaiting(AnswerModel):

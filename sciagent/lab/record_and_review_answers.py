@@ -19,10 +19,17 @@ from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.core.record_results_and_place import Settling, is_verdict_due, settle, settle_again
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Finding
-from sciagent.domain.lab_messages_and_codes import LabAnswer
+from sciagent.domain.lab_messages_and_codes import LabAnswer, read_code
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.states_and_needs import AttemptState, JobState
-from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, SciagentError, UsageError
+from sciagent.errors import (
+    AnswerChangedError,
+    AnsweredMeanwhileError,
+    EvidenceConflictError,
+    SciagentError,
+    TaskStateError,
+    UsageError,
+)
 from sciagent.lab.claims_costs_and_vials import (
     claim_finished,
     claim_of,
@@ -38,7 +45,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, leases
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import JobEnd
-from sciagent.store.lab import submissions, tasks
+from sciagent.store.lab import samples, submissions, tasks
 from sciagent.store.lab.submissions import REVIEWED, SENT_BACK, NewSubmission, Submission
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
@@ -168,13 +175,13 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
     _refuse_if_answered_since(connection, task, entry)
     sample_id = None if entry.sample is None else usable_vial(connection, task, entry.sample).id
     if task.state is JobState.DONE and not entry.why:
-        raise UsageError(f"task {task_id} is answered; a correction needs a reason", "give it with --why")
+        raise TaskStateError(f"task {task_id} is answered; a correction needs a reason", "give it with --why")
     overdrawn = ""
     if task.state is JobState.QUEUED:
         overdrawn = claim_finished(connection, built, task, rung, entry.who)
         task = tasks.find(connection, task_id) or task  # with the claim
     if task.state not in (JobState.RUNNING, JobState.DONE):
-        raise UsageError(f"task {task_id} is over: {task.state}; nothing was recorded")
+        raise TaskStateError(f"task {task_id} is over: {task.state}; nothing was recorded")
     if task.state is JobState.RUNNING and task.claimed_by != entry.who:
         refuse_unless_free(connection, task, rung, entry.who)
     finding = finding_of(connection, rung, task, entry.answer)
@@ -286,7 +293,8 @@ def _known_answer(connection: Connection, task: LabTask, entry: LabEntry, before
     another answer. before: the submission with the same key."""
     has_same_texts = dict(before.said) == dict(entry.typed_texts)
     has_same_files = [dict(file) for file in before.files] == [dict(file) for file in entry.files]
-    if before.job_id != task.id or not has_same_texts or not has_same_files:
+    has_same_vial = (entry.sample and read_code(entry.sample)) == _code_of(connection, before.sample_id)
+    if before.job_id != task.id or not (has_same_texts and has_same_files and has_same_vial):
         raise EvidenceConflictError(
             f"the key {entry.key} was used for another answer, which is recorded; this one is not. "
             "Load the task again to see the first one, and correct it there"
@@ -295,6 +303,11 @@ def _known_answer(connection: Connection, task: LabTask, entry: LabEntry, before
         return Recorded(task.id, task.state, evidence_key="", revision=before.revision, was_known=True, in_review=True)
     evidence_key = submissions.evidence_key(connection, before.evidence_id)
     return Recorded(task.id, task.state, evidence_key, before.revision, was_known=True)
+
+
+def _code_of(connection: Connection, sample_id: int | None) -> str | None:
+    """Returns the code of the vial that a submission names; None if it names none."""
+    return None if sample_id is None else samples.by_id(connection, sample_id).code
 
 
 def _correct(

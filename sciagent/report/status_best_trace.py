@@ -19,7 +19,7 @@ from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts_and_remarks
-from sciagent.store.views.report_candidates import EvidenceAnswer, best_candidates, campaign_members
+from sciagent.store.views.report_candidates import EvidenceAnswer, RankedCandidate, best_candidates, campaign_members
 from sciagent.store.views.report_episodes_and_proposers import EpisodeOutcome, episode_outcomes, episode_proposals
 
 CHUNK = 500  # episodes whose outcomes are read by one query
@@ -49,7 +49,11 @@ def status(connection: Connection, row: CampaignRow) -> Status:
 
 def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:
     """Returns the n best candidates. Vetoed candidates are left out."""
-    ranked = best_candidates(connection, row, n, vetoed=False)
+    return with_values(connection, row, best_candidates(connection, row, n, vetoed=False))
+
+
+def with_values(connection: Connection, row: CampaignRow, ranked: Sequence[RankedCandidate]) -> list[BestCandidate]:
+    """Returns candidates of the campaign, in their order, with their values as `sciagent best` shows them."""
     ladder = campaigns.rungs(connection, row.id)
     found = []
     for story in CandidateStories(connection, row, ladder).of(ranked):

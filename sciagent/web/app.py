@@ -20,7 +20,8 @@ from starlette.staticfiles import StaticFiles
 
 from sciagent.errors import SciagentError, UsageError
 from sciagent.store.database.ledger import Ledger
-from sciagent.web import accounts, site_context_and_ticker
+from sciagent.web import accounts, openapi_document, site_context_and_ticker
+from sciagent.web.problem_answers import API, is_of_api, problem_answer
 from sciagent.web.route_rules_and_request_guards import HEADERS, Guarded, LogInError, Pages, rules_of
 from sciagent.web.site_context_and_ticker import WebSite, path_of, redirect_to, said_of, wants_json
 
@@ -37,7 +38,7 @@ class Feature:
     """Runs once in a thread of its own when the server starts."""
 
 
-OWN = Feature((accounts.pages, site_context_and_ticker.pages))
+OWN = Feature((accounts.pages, site_context_and_ticker.pages, openapi_document.pages))
 
 
 def application(ledger: Ledger, features: Iterable[Feature] = (), *, secure: bool = False) -> FastAPI:
@@ -76,10 +77,13 @@ def application(ledger: Ledger, features: Iterable[Feature] = (), *, secure: boo
 
 
 def failed(request: Request, error: Exception) -> Response:
-    """Returns the answer to an error: JSON for a script, a page for a person.
+    """Returns the answer to an error: a problem for a client of the HTTP API, JSON for a script of a page, a page for a
+    person.
 
     A person who has to log in is sent to the form for it.
     """
+    if is_of_api(request.url.path):
+        return _problem(request, error)
     if isinstance(error, LogInError):
         if wants_json(request):
             return JSONResponse({"detail": "log in first"}, 401, {"www-authenticate": "Bearer"})
@@ -96,6 +100,25 @@ def failed(request: Request, error: Exception) -> Response:
     page = shared.page(request, "message.html.j2", status, title=title, text=text, back=back)
     page.headers.update(headers or {})
     return page
+
+
+def _problem(request: Request, error: Exception) -> Response:
+    """Returns the answer of the HTTP API to an error."""
+    path = request.url.path
+    if isinstance(error, LogInError):
+        detail = "show a token, as in: Authorization: Bearer TOKEN; `sciagent person token` prints one"
+        if "authorization" in request.headers:
+            detail = "the token is not known, has expired or was revoked; `sciagent person token` prints a new one"
+        return problem_answer(path, 401, detail, headers={"www-authenticate": "Bearer"})
+    status, text = said_of(error)
+    headers = dict(HEADERS) if status == 500 else {}  # an answer with status 500 is made outside of `Guarded`
+    if isinstance(error, HTTPException):
+        headers |= error.headers or {}
+        if error.status_code == 404 and text == "Not Found":
+            text = f"there is no such route; the routes are listed at {API}/openapi.json"
+        if error.status_code == 405:
+            text = f"{request.method} is not served here; it is {headers.get('Allow', 'another method')}"
+    return problem_answer(path, status, text, error, headers)
 
 
 GRACE_SECONDS = 3  # in which running requests may end after `stop`

@@ -11,29 +11,30 @@ send. It is plain ASGI, so that a stream ends when its client leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from fastapi import Depends, FastAPI, HTTPException
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from sqlalchemy.engine import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sciagent.domain.people import Right
-from sciagent.domain.safe_text_and_durations import read_id
+from sciagent.domain.safe_text_and_durations import read_id, shown, storable
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import sessions_and_tokens
+from sciagent.web.problem_answers import API, too_large_answer
 from sciagent.web.visitors_and_passwords import Visitor, csrf_fits, is_same_origin, visitor_of
 
 MAX_FIELDS = 2000  # fields of a form
@@ -43,6 +44,8 @@ READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 """Methods that may change something. A route takes methods of `READING` and `CHANGING` only."""
+FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
+"""Content types of forms."""
 NOT_FOUND = "there is no such page, or you may not see it"
 ACTS = {
     Right.READ: "see anything",
@@ -66,12 +69,21 @@ class RouteRule:
     of: str = ""
     """Parameter of the path that names the campaign in which the right is needed, or a task of the campaign: `campaign`
     or `task`. Empty: the right is needed in any campaign."""
+    takes: tuple[str, ...] = ()
+    """Content types of which a request that changes something must have one. Empty: the route takes a form or nothing,
+    and ignores other content."""
 
     async def __call__(self, request: Request) -> None:
         """Checks who asks, then reads the form. Raises LogInError, or HTTPException with 403 or 404."""
         visitor = await run_in_threadpool(self._admitted, request)
         if request.method not in READING:
             await _read_form(request, visitor, is_open=self.right is None)
+            content_type = _content_type(request)
+            if self.takes and content_type not in self.takes:
+                allowed = " or ".join(self.takes)
+                raise HTTPException(
+                    415, f"send {allowed}, and say so in the header Content-Type; this is {shown(content_type)}"
+                )
 
     def _admitted(self, request: Request) -> Visitor:
         """Returns the visitor. Keeps the campaign or task that the path names, for the page.
@@ -100,7 +112,9 @@ class RouteRule:
                 campaign_id = named.campaign_id
             elif named is not None:
                 campaign_id = named.id
-            if campaign_id is None or not visitor.rights.may(Right.READ, campaign_id):
+            # a token may have the right of the route without the right to read
+            is_visible = visitor.rights.may(Right.READ, campaign_id) or visitor.rights.may(right, campaign_id)
+            if campaign_id is None or not is_visible:
                 raise HTTPException(404, NOT_FOUND)
         if not visitor.rights.may(right, campaign_id):
             raise HTTPException(403, f"your account may not {ACTS[right]} here")
@@ -113,7 +127,7 @@ ANYONE = RouteRule(right=None)
 def _named(connection: Connection, kind: str, name: str) -> CampaignRow | LabTask | None:
     """Returns the campaign or task of this name; None if there is none. kind: `campaign` or `task`."""
     if kind == "campaign":
-        return campaigns.find(connection, name)
+        return campaigns.find(connection, name) if storable(name) == name else None
     task_id = read_id(name)
     return None if task_id is None else tasks.find(connection, task_id)
 
@@ -125,7 +139,7 @@ async def _read_form(request: Request, visitor: Visitor, *, is_open: bool) -> No
     has_token = visitor.access is not None and not visitor.csrf
     if not has_token and not is_same_origin(request.headers, request.headers.get("host", "")):
         raise HTTPException(403, "this form did not come from a page of this server")
-    if request.headers.get("content-type", "").startswith("application/json"):
+    if _content_type(request) not in FORM_TYPES:
         request.state.form = FormData()  # a script sends no form
         given_csrf = request.headers.get("x-csrf-token", "")
     else:
@@ -136,6 +150,11 @@ async def _read_form(request: Request, visitor: Visitor, *, is_open: bool) -> No
         raise HTTPException(403, "this form is older than your session; load the page again")
 
 
+def _content_type(request: Request) -> str:
+    """Returns the content type of a request without its parameters; empty without one."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 @dataclass(frozen=True)
 class Page:
     """A route with its rule."""
@@ -144,25 +163,55 @@ class Page:
     path: str
     function: Callable[..., Any]
     rule: RouteRule
+    answer: Any
+    """Model of the answer; None for a page."""
+    body: type[BaseModel] | None
+    """Model of a body that the function reads itself; None where FastAPI reads it, or where there is none."""
+    described: Mapping[str, Any]
+    """Further arguments of `APIRoute`, which describe the route in the OpenAPI document."""
+
+
+class ApiRoute(APIRoute):
+    """A route, with the model of a body that its function reads itself."""
+
+    own_body: type[BaseModel] | None = None
+
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Pages:
     """Routes that each have a rule."""
 
-    def __init__(self) -> None:
+    def __init__(self, tag: str = "") -> None:
+        """tag: heading in the OpenAPI document. With a tag the routes are of the HTTP API: their paths are given
+        without its prefix, and they are in the document. Empty: pages for people, which are not in it."""
+        self._tag = tag
         self._pages: list[Page] = []
 
-    def get(self, path: str, rule: RouteRule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Returns a decorator that answers GET at a path."""
-        return self._added("GET", path, rule)
+    def get(self, path: str, rule: RouteRule, answer: Any = None, **described: Any) -> Decorator:
+        """Returns a decorator that answers GET at a path. answer, described: as in `Page`."""
+        return self._added("GET", path, rule, answer, None, described)
 
-    def post(self, path: str, rule: RouteRule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Returns a decorator that answers POST at a path."""
-        return self._added("POST", path, rule)
+    def post(
+        self, path: str, rule: RouteRule, answer: Any = None, body: type[BaseModel] | None = None, **described: Any
+    ) -> Decorator:
+        """Returns a decorator that answers POST at a path. answer, body, described: as in `Page`."""
+        return self._added("POST", path, rule, answer, body, described)
 
-    def _added(self, method: str, path: str, rule: RouteRule) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def _added(
+        self,
+        method: str,
+        path: str,
+        rule: RouteRule,
+        answer: Any,
+        body: type[BaseModel] | None,
+        described: Mapping[str, Any],
+    ) -> Decorator:
+        full_path = f"{API}{path}" if self._tag else path
+
         def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-            self._pages.append(Page(method, path, function, rule))
+            self._pages.append(Page(method, full_path, function, rule, answer, body, described))
             return function
 
         return decorated
@@ -176,12 +225,22 @@ class Pages:
 
     @cached_property
     def _routes(self) -> list[APIRoute]:
-        return [
-            APIRoute(
-                page.path, page.function, methods=[page.method], dependencies=[Depends(page.rule)], response_model=None
-            )
-            for page in self._pages
-        ]
+        return [self._route(page) for page in self._pages]
+
+    def _route(self, page: Page) -> APIRoute:
+        route = ApiRoute(
+            page.path,
+            page.function,
+            methods=[page.method],
+            dependencies=[Depends(page.rule)],
+            response_model=page.answer,
+            include_in_schema=bool(self._tag),
+            tags=[self._tag] if self._tag else None,
+            operation_id=page.function.__name__ if self._tag else None,
+            **page.described,
+        )
+        route.own_body = page.body
+        return route
 
 
 def rules_of(app: FastAPI) -> dict[tuple[str, str], RouteRule]:
@@ -271,7 +330,7 @@ class Guarded:
                     headers_of_answer.setdefault("strict-transport-security", "max-age=31536000")  # a year
             await send(message)
 
-        too_large = PlainTextResponse(f"a request may send {limit:,} bytes", 413)
+        too_large = too_large_answer(scope["path"], limit)
         try:
             # the number of digits is checked first, since the client chooses it
             if length.isdigit() and len(length) < MAX_LENGTH_DIGITS and int(length) <= limit:

@@ -15,7 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 import jinja2
 import sqlalchemy as sa
@@ -39,6 +39,7 @@ from sciagent.errors import (
     EvidenceConflictError,
     LedgerAwayError,
     SciagentError,
+    TaskStateError,
     UsageError,
     WrongVialError,
 )
@@ -46,6 +47,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab.tasks import LabTask
+from sciagent.web.problem_answers import field_name
 from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
 from sciagent.web.visitors_and_passwords import Visitor
 
@@ -212,6 +214,14 @@ def redirect_to(path: str, **query: object) -> RedirectResponse:
     return RedirectResponse(address, 303)  # the browser then asks by GET
 
 
+def next_path(request: Request, cursor: int | None) -> str | None:
+    """Returns the path of the next page of a list of the HTTP API; None on the last page. cursor: where it begins."""
+    if cursor is None:
+        return None
+    query = dict(request.query_params) | {"cursor": str(cursor)}
+    return f"{request.url.path}?{urlencode(query)}"
+
+
 def own_path(text: str, otherwise: str = "/") -> str:
     """Returns a path of this server as it came in a query; `otherwise` for any other text, such as another host."""
     is_other_host = text.startswith(("//", "/\\"))
@@ -229,7 +239,7 @@ def path_of(address: str) -> str:
 
 def wants_json(request: Request) -> bool:
     """Returns whether a script asks, not a person."""
-    return "application/json" in request.headers.get("accept", "") or request.url.path.startswith("/api/")
+    return "application/json" in request.headers.get("accept", "")
 
 
 class Drawable(Protocol):
@@ -269,7 +279,7 @@ def _number(value: object) -> str:
     return f"{value:,.4g}" if is_long else f"{value:,.10g}"
 
 
-CONFLICTS = (AnsweredMeanwhileError, AnswerChangedError, EvidenceConflictError, WrongVialError)
+CONFLICTS = (AnsweredMeanwhileError, AnswerChangedError, EvidenceConflictError, TaskStateError, WrongVialError)
 """The errors of a form that is valid in itself, but does not fit the present state of the ledger."""
 
 
@@ -280,8 +290,8 @@ def said_of(error: Exception) -> tuple[int, str]:
     if isinstance(error, RequestValidationError):
         faults = []
         for fault in error.errors()[:5]:
-            field = ".".join(str(part) for part in fault["loc"][1:])  # without `body` or `query`
-            faults.append(f"{field}: {fault['msg']}")
+            field = field_name(fault["loc"])
+            faults.append(f"{field}: {fault['msg']}" if field else fault["msg"])
         return 400, f"that does not fit: {'; '.join(faults)}"
     if isinstance(error, CONFLICTS):
         return 409, str(error)

@@ -120,11 +120,11 @@ def test_a_token_has_its_scopes_and_needs_no_text_of_a_session(serve: Serve) -> 
     task = task_ids(server.built)[0]
     server.person("balance")
     reader, worker = server.token("balance", Right.READ), server.token("balance", Right.READ, Right.WORK)
-    assert len(reader.client.get("/api/tasks").json()) == 3
-    assert reader.client.post(f"/api/tasks/{task}/claim").status_code == 403
-    assert worker.client.post(f"/api/tasks/{task}/claim").json()["claimed_by"] == "balance"
+    assert len(reader.client.get("/api/v1/tasks").json()) == 3
+    assert reader.client.post(f"/api/v1/tasks/{task}/claim").status_code == 403
+    assert worker.client.post(f"/api/v1/tasks/{task}/claim").json()["claimed_by"] == "balance"
     worker.client.headers["authorization"] += "x"
-    assert worker.client.get("/api/tasks").status_code == 401
+    assert worker.client.get("/api/v1/tasks").status_code == 401
 
 
 def test_a_session_is_no_token_and_a_token_no_session(serve: Serve) -> None:
@@ -134,7 +134,7 @@ def test_a_session_is_no_token_and_a_token_no_session(serve: Serve) -> None:
     as_token.client.headers["authorization"] = f"Bearer {anna.client.cookies['sciagent']}"
     secret = server.token("anna", Right.READ).client.headers["authorization"].removeprefix("Bearer ")
     as_cookie.client.cookies.set("sciagent", secret)
-    assert as_token.get("/api/tasks").status_code == 401 and as_cookie.get("/tasks").status_code == 303
+    assert as_token.get("/api/v1/tasks").status_code == 401 and as_cookie.get("/tasks").status_code == 303
 
 
 def test_log_out_ends_the_session_on_the_server(serve: Serve) -> None:

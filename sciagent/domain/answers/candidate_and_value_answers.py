@@ -539,6 +539,15 @@ class BestCandidate(CandidateName):
     candidate that is neither a hit nor open."""
 
 
+class CandidateList(AnswerModel):
+    """A page of the list of a campaign's candidates."""
+
+    candidates: tuple[BestCandidate, ...]
+    """The candidates."""
+    next: str | None
+    """Path of the next page; null on the last page."""
+
+
 class RungResult(AnswerModel):
     """The result of a rung on a candidate, with its cost."""
 

@@ -336,6 +336,30 @@ class Status(CampaignCounts):
     """Agreement of the judges, one entry per judge below the terminal rung."""
 
 
+class ListedCampaign(AnswerModel):
+    """A campaign in the list of all."""
+
+    campaign: str
+    """Name of the campaign."""
+    state: CampaignState
+    """State of the campaign."""
+    subject: str
+    """`molecule` or `crystal`."""
+    created_at: datetime
+    """Time (UTC) at which the campaign was made."""
+    updated_at: datetime
+    """Time (UTC) of its last change."""
+
+
+class CampaignList(AnswerModel):
+    """A page of the list of campaigns."""
+
+    campaigns: tuple[ListedCampaign, ...]
+    """The campaigns, the newest first."""
+    next: str | None
+    """Path of the next page; null on the last page."""
+
+
 class RungPair(AnswerModel):
     """A rung of each of the two ladders, compared with each other."""
 

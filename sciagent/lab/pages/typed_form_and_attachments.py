@@ -40,8 +40,8 @@ pages = Pages()
 
 
 def keep_files(ledger: Ledger, form: FormData) -> list[Mapping[str, object]]:
-    """Stores the files of a form; returns name, sha256, size and media type of each. Raises UsageError for too many, or
-    one that is too large."""
+    """Stores the files in the field `files` of a form; returns name, sha256, size and media type of each. Raises
+    UsageError for too many, or one that is too large."""
     files = [each for each in form.getlist("files") if isinstance(each, UploadFile) and each.filename]
     if len(files) > MAX_FILES:
         raise UsageError(f"{len(files)} files; an answer has at most {MAX_FILES}")
@@ -92,9 +92,13 @@ def attachment(request: Request, task: int, submission: int, number: int) -> Res
         matching = [each for each in submissions.of_job(connection, task) if each.id == submission]
     if not matching or not 0 <= number < len(matching[0].files):
         return site.page(request, "message.html.j2", 404, title="No such file", text="This answer has no such file.")
-    file = matching[0].files[number]
+    return download(site.ledger, matching[0].files[number])
+
+
+def download(ledger: Ledger, file: Mapping[str, Any]) -> Response:
+    """Returns the answer with a file of a submission, as a download. Raises UsageError if its content is missing."""
     headers = {"content-disposition": f"attachment; filename*=UTF-8''{quote(file['name'])}"}
-    path = site.ledger.artifacts.path(file["sha256"])
+    path = ledger.artifacts.path(file["sha256"])
     if not path.exists():
         raise UsageError(f"the file {file['name']} is missing from the folder of artifacts")
     return FileResponse(path, media_type="application/octet-stream", headers=headers)

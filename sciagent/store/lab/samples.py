@@ -84,6 +84,12 @@ def find(connection: Connection, code: str) -> Vial | None:
     return None if row is None else Vial(**row._mapping)
 
 
+def by_id(connection: Connection, sample_id: int) -> Vial:
+    """The sample with an id that a row of the ledger names."""
+    row = connection.execute(sa.select(t.sample).where(t.sample.c.id == sample_id)).one()
+    return Vial(**row._mapping)
+
+
 def of_candidate(connection: Connection, candidate_id: int, limit: int = 100) -> list[Vial]:
     """Samples of a candidate, the newest first."""
     query = (

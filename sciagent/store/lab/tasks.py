@@ -183,6 +183,9 @@ def listed(
     among: Collection[int] | None = None,
     claimed_by: str | None = None,
     in_review: bool = False,
+    states: Collection[JobState] = jobs.UNFINISHED,
+    candidate_id: int | None = None,
+    after: int | None = None,
     skip: int = 0,
     limit: int = PAGE_SIZE,
 ) -> list[LabTask]:
@@ -194,7 +197,9 @@ def listed(
     Tasks that a person promoted come first, then the most urgent task of each campaign in turn, since campaigns measure
     urgency in different units. campaign_id: only tasks of this campaign. among: ids of the campaigns that may be shown;
     None: all. claimed_by: only tasks that this person has claimed. in_review: lists no open tasks, but tasks whose
-    answer or correction waits for a second person. skip: number of tasks on the pages before. limit: tasks on a page.
+    answer or correction waits for a second person. states: states of the jobs of the tasks that are listed.
+    candidate_id: only tasks of this candidate. after: lists the tasks in the order of their numbers, from the first
+    above this one on; None: as above. skip: number of tasks on the pages before. limit: tasks on a page.
     """
     j = t.job.c
     c = t.campaign.c
@@ -202,14 +207,20 @@ def listed(
         query = _TASKS.where(t.lab_task.c.in_review_id.is_not(None))
     else:
         may_be_claimed = sa.and_(c.state.not_in(RESTING_STATES), ~_ASKED_ELSEWHERE)
-        query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED))
-        query = query.where(sa.or_(j.state == JobState.RUNNING, may_be_claimed))
+        query = _TASKS.where(j.queue == QUEUE, j.state.in_(states))
+        query = query.where(sa.or_(j.state != JobState.QUEUED, may_be_claimed))
     if among is not None:
         query = query.where(j.campaign_id.in_(list(among)))
     if campaign_id is not None:
         query = query.where(j.campaign_id == campaign_id)
     if claimed_by is not None:
         query = query.where(j.lease_owner == claimed_by)
+    if candidate_id is not None:
+        query = query.where(j.candidate_id == candidate_id)
+    if after is not None:
+        # the table `lab_task` has the tasks of people alone, in the order of its key
+        query = query.where(t.lab_task.c.job_id > after).order_by(t.lab_task.c.job_id).limit(limit)
+        return [_task(row) for row in connection.execute(query).all()]
     rank_in_campaign = sa.func.row_number().over(partition_by=j.campaign_id, order_by=(j.priority.desc(), j.id))
     promoted_first = sa.case((j.priority >= jobs.PREFERRED, 0), else_=1)
     query = query.order_by(promoted_first, rank_in_campaign, j.campaign_id).offset(skip).limit(limit)
