@@ -7,6 +7,7 @@ CREATE TABLE access (
 	csrf VARCHAR(64), 
 	label VARCHAR(200) NOT NULL, 
 	scopes JSON NOT NULL, 
+	campaign_id INTEGER, 
 	address VARCHAR(64), 
 	created_at DATETIME NOT NULL, 
 	expires_at DATETIME NOT NULL, 
@@ -14,7 +15,8 @@ CREATE TABLE access (
 	revoked_at DATETIME, 
 	CONSTRAINT pk_access PRIMARY KEY (id), 
 	CONSTRAINT uq_access_secret_hash UNIQUE (secret_hash), 
-	CONSTRAINT fk_access_person_id FOREIGN KEY(person_id) REFERENCES person (id)
+	CONSTRAINT fk_access_person_id FOREIGN KEY(person_id) REFERENCES person (id), 
+	CONSTRAINT fk_access_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id)
 );
 CREATE TABLE alembic_version (
 	version_num VARCHAR(32) NOT NULL, 

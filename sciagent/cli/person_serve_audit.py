@@ -174,17 +174,23 @@ def _set_disabled(ledger: Ledger, login: str, is_disabled: bool, who: str, json:
     put_answer({"login": login, "disabled": is_disabled}, json, [Line(f"the account {login} is {state}")])
 
 
-@app.command(epilog="Example: sciagent person token balance --label 'balance in room 3' --scope work --days 90")
+@app.command(epilog="Example: sciagent person token balance --label 'balance in room 3' --scope work --campaign gaps")
 def token(
     login: Login,
     label: str = typer.Option(..., "--label", help="Name of the instrument or script that gets it."),
     scope: list[Right] = typer.Option([Right.READ, Right.WORK], "--scope", help="Rights; never more than the person."),
+    campaign: Annotated[
+        str | None, typer.Option("--campaign", "-c", help="The only campaign of the token; without: all of the person.")
+    ] = None,
     days: float = typer.Option(365, "--days", min=0.01, max=3650, help="Days until it expires."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
     json: options.Json = False,
 ) -> None:
-    """Print a token with which an instrument or a script acts for a person. It is shown once."""
+    """Print a token with which an instrument or a script acts for a person. It is shown once.
+
+    It never may do more than the person. --scope and --campaign limit it to acts, and to one campaign.
+    """
     from sciagent.store.people import persons, sessions_and_tokens
 
     with open_ledger(ledger).begin() as connection:
@@ -196,6 +202,7 @@ def token(
             sessions_and_tokens.AccessKind.TOKEN,
             label=label,
             scopes=set(scope),
+            campaign_id=_campaign_id(connection, campaign),
             lifetime=timedelta(days=days),
         )
     put_answer({"login": login, "label": label, "token": secret}, json, [Line(secret)])

@@ -46,13 +46,19 @@ class Rights:
     """Role by id of the campaign; the role under None holds in all campaigns."""
     scopes: frozenset[Right] | None = None
     """Rights that a token is limited to; None for all rights of its person."""
+    only_campaign: int | None = None
+    """Id of the campaign that a token is limited to; None for all campaigns of its person."""
 
     def may(self, right: Right, campaign_id: int | None = None) -> bool:
         """Returns whether the person has the right in a campaign. None: in at least one."""
         if self.scopes is not None and right not in self.scopes:
             return False
         if right is Right.ADMINISTER:
-            return self.is_admin
+            return self.is_admin and self.only_campaign is None
+        if self.only_campaign is not None:
+            if campaign_id not in (None, self.only_campaign):
+                return False
+            campaign_id = self.only_campaign
         if right is Right.READ and self.is_admin:
             return True
         held = self.roles.values() if campaign_id is None else self._held(campaign_id)
@@ -60,6 +66,8 @@ class Rights:
 
     def campaigns(self, right: Right) -> list[int] | None:
         """Returns the ids of the campaigns in which the person has the right; None for all."""
+        if self.only_campaign is not None:
+            return [self.only_campaign] if self.may(right) else []
         if right is Right.READ and self.is_admin:
             return None
         if Rights(roles=self._everywhere()).may(right):

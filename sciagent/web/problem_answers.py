@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import quote
 
 from fastapi.exceptions import RequestValidationError
@@ -31,6 +32,7 @@ PROBLEM_KINDS: dict[type[Exception], str] = {
 }
 """{error: type of its problem}; other errors are `ORDINARY`."""
 MAX_INSTANCE = 300  # characters of the path in a problem
+MAX_FIELD = 200  # characters of the name of a part
 MAX_DETAIL = 4000  # characters of the explanation in a problem
 
 
@@ -93,17 +95,19 @@ def _field_at_fault(error: Exception | None) -> str | None:
     if isinstance(error, FieldFaultError):
         return error.field
     if isinstance(error, RequestValidationError):
-        fields = [field_name(fault["loc"]) for fault in error.errors()]
-        return fields[0] or None if fields else None
+        [first, *_] = error.errors()
+        return field_at_fault(first) or None
     return None
 
 
-def field_name(location: tuple[int | str, ...]) -> str:
+def field_at_fault(fault: Mapping[str, Any]) -> str:
     """Returns the name of a part of a request, such as `values.homo_lumo_gap`; empty for the request as a whole.
 
-    location: as pydantic states it, after `body`, `query`, `header` or `path`.
+    fault: as pydantic states it; its place begins with `body`, `query`, `header` or `path`.
     """
-    return cut(".".join(str(part) for part in location[1:]), 200)
+    if fault["type"] == "json_invalid":  # the place is a number of characters
+        return ""
+    return cut(".".join(str(part) for part in fault["loc"][1:]), MAX_FIELD)
 
 
 def too_large_answer(path: str, limit: int) -> Response:

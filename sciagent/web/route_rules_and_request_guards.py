@@ -46,7 +46,7 @@ CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 """Methods that may change something. A route takes methods of `READING` and `CHANGING` only."""
 FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 """Content types of forms."""
-NOT_FOUND = "there is no such page, or you may not see it"
+NOT_FOUND = "there is nothing under this address, or you may not see it"
 ACTS = {
     Right.READ: "see anything",
     Right.WORK: "measure or review",

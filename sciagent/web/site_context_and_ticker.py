@@ -47,7 +47,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab.tasks import LabTask
-from sciagent.web.problem_answers import field_name
+from sciagent.web.problem_answers import field_at_fault
 from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
 from sciagent.web.visitors_and_passwords import Visitor
 
@@ -290,7 +290,7 @@ def said_of(error: Exception) -> tuple[int, str]:
     if isinstance(error, RequestValidationError):
         faults = []
         for fault in error.errors()[:5]:
-            field = field_name(fault["loc"])
+            field = field_at_fault(fault)
             faults.append(f"{field}: {fault['msg']}" if field else fault["msg"])
         return 400, f"that does not fit: {'; '.join(faults)}"
     if isinstance(error, CONFLICTS):

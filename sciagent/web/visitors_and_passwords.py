@@ -76,7 +76,7 @@ def visitor_of(request: Request, connection: Connection, secure: bool) -> Visito
     scopes = None
     if kind is AccessKind.TOKEN:
         scopes = frozenset(Right(scope) for scope in found.access.scopes)
-    rights = Rights(found.person.is_admin, found.roles, scopes)
+    rights = Rights(found.person.is_admin, found.roles, scopes, only_campaign=found.access.campaign_id)
     return Visitor(found.person, found.access, rights, found.should_note_use)
 
 

@@ -26,6 +26,7 @@ def test_accounts_are_made_and_closed_and_the_trail_says_so() -> None:
     assert "is no role" in refused("person", "change", "anna", "--role", "boss")
     assert data("person", "change", "anna", "--reset")["link"] != made["link"]
     assert len(data("person", "token", "anna", "--label", "balance", "--scope", "work")["token"]) > 30
+    assert "nothing" in refused("person", "token", "anna", "--label", "balance", "--campaign", "nothing")
     told("person", "change", "anna", "--disable")
     assert data("person", "list") == [{"login": "anna", "name": "Anna Berg", "state": "disabled", "roles": "chemist"}]
     told("person", "change", "anna", "--enable")

@@ -272,6 +272,7 @@ def tables() -> None:
         optional("csrf", KEY),
         needed("label", sa.String(200)),
         needed("scopes", JSON),
+        reference("campaign_id", "campaign", nullable=True),
         optional("address", sa.String(64)),
         needed("created_at", WHEN),
         needed("expires_at", WHEN),

@@ -10,15 +10,27 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Literal
 
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, WithJsonSchema, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainValidator,
+    Tag,
+    ValidationError,
+    WithJsonSchema,
+    field_validator,
+)
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, LabAnswer
+from sciagent.domain.safe_text_and_durations import storable
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabAsked
 from sciagent.lab.pages.typed_form_and_attachments import MAX_TEXT, TypedForm
@@ -34,11 +46,31 @@ NAMES_OF_KINDS = frozenset({"text", "number", "object"})
 """Kinds in which a value is sent; pydantic adds the kind to the place of a fault."""
 
 ShortText = Annotated[str, Field(max_length=MAX_NUMBER_LENGTH)]
-Text = Annotated[str, Field(max_length=MAX_TEXT)]
+# as the ledger keeps it, so that a text that is sent again is the same
+Text = Annotated[str, Field(max_length=MAX_TEXT), AfterValidator(storable)]
 Name = Annotated[str, Field(max_length=100)]
-# JSON numbers are read as `int` or `Decimal`, so that their digits stay; a strict `int` is no `bool`
-Number = Annotated[
-    Annotated[int, Field(strict=True)] | Annotated[Decimal, Field(strict=True)], WithJsonSchema({"type": "number"})
+
+
+def _checked_number(value: object) -> int | Decimal:
+    """Returns a number of the JSON, which `_read` keeps as `int` or `Decimal`, so that its digits stay. Raises
+    ValueError for anything else."""
+    is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+    if not is_number:
+        raise ValueError('write it as "45.1 mmol/L", or as {"value": 45.1, "unit": "mmol/L"}')
+    assert isinstance(value, int | Decimal)
+    return value
+
+
+Number = Annotated[int | Decimal, PlainValidator(_checked_number), WithJsonSchema({"type": "number"})]
+
+
+def _text_or_number(value: object) -> str:
+    """Returns `text` or `number`; the latter refuses what is neither."""
+    return "text" if isinstance(value, str) else "number"
+
+
+TextOrNumber = Annotated[
+    Annotated[ShortText, Tag("text")] | Annotated[Number, Tag("number")], Discriminator(_text_or_number)
 ]
 
 
@@ -47,13 +79,13 @@ class MeasuredIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    value: Number | ShortText | None = None
+    value: TextOrNumber | None = None
     """The value; left out beside `readings`."""
     unit: Annotated[str, Field(max_length=40)] = ""
     """Unit of value, uncertainty and readings; left out where the quantity has none."""
     limit: Literal["", "<", ">"] = ""
     """`<` or `>` where the value is a limit: the true one lies below or above it."""
-    uncertainty: Number | ShortText | None = None
+    uncertainty: TextOrNumber | None = None
     """Uncertainty, at least 0, in `unit`."""
     means: Literal[tuple(MEANINGS)] = "standard"  # type: ignore[valid-type]
     """Meaning of `uncertainty`: one standard deviation, a 95 % interval, or the tolerance of the instrument."""
@@ -63,9 +95,7 @@ class MeasuredIn(BaseModel):
 
 def _kind_of(value: object) -> str:
     """Returns in which kind a value was sent; one of `NAMES_OF_KINDS`."""
-    if isinstance(value, str):
-        return "text"
-    return "object" if isinstance(value, dict | MeasuredIn) else "number"
+    return "object" if isinstance(value, dict | MeasuredIn) else _text_or_number(value)
 
 
 Measured = Annotated[
@@ -144,9 +174,11 @@ def _read(text: bytes | str) -> ResultIn:
     if len(text) > MAX_RESULT:
         raise _fault((), f"the result has more than {MAX_RESULT:,} characters")
     try:
-        content = json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
-    except (ValueError, ArithmeticError, RecursionError) as error:
+        content = json.loads(text, parse_int=_whole, parse_float=_decimal, parse_constant=_refuse_constant)
+    except ValueError as error:
         raise _fault((), f"the result is no JSON: {error}") from None
+    except RecursionError:
+        raise _fault((), "the result is no JSON: its brackets are nested too deeply") from None
     try:
         return ResultIn.model_validate(content)
     except ValidationError as error:
@@ -159,6 +191,26 @@ def _read(text: bytes | str) -> ResultIn:
 
 def _fault(place: tuple[str, ...], message: str) -> RequestValidationError:
     return RequestValidationError([{"loc": ("body", *place), "msg": message, "type": "value_error"}])
+
+
+def _whole(text: str) -> int:
+    """Returns a whole number. Raises ValueError for one with too many digits."""
+    return int(_bounded(text))
+
+
+def _decimal(text: str) -> Decimal:
+    """Returns a number with the digits that it has. Raises ValueError for one with too many, or too large."""
+    try:
+        return Decimal(_bounded(text))
+    except InvalidOperation:
+        raise ValueError(f"{text} is too large, or too small to be told from 0") from None
+
+
+def _bounded(text: str) -> str:
+    """Returns the text of a number. Raises ValueError if it is longer than a number that a person may type."""
+    if len(text) > MAX_NUMBER_LENGTH:
+        raise ValueError(f"a number has {len(text):,} digits; {MAX_NUMBER_LENGTH} are the most")
+    return text
 
 
 def _refuse_constant(text: str) -> float:
@@ -184,8 +236,8 @@ def answer_and_texts(result: ResultIn, asks: Sequence[LabAsked]) -> tuple[LabAns
         return typed_answer(texts), texts
     except UsageError as error:
         # a message on a quantity begins with its name
-        name = error.text.partition(":")[0]
-        field = f"values.{name}" if name in result.values else "values"
+        named = [name for name in result.values if error.text.startswith(name)]
+        field = f"values.{max(named, key=len)}" if named else "values"
         raise FieldFaultError(400, error.text, field) from None
 
 

@@ -249,6 +249,7 @@ access = table(
     optional(Key, "csrf"),
     needed(String(200), "label"),
     needed(Json, "scopes"),
+    references("campaign", nullable=True),  # the only campaign of a token
     optional(String(64), "address"),
     needed(UtcDateTime, "created_at", "expires_at"),
     optional(UtcDateTime, "seen_at", "revoked_at"),

@@ -53,6 +53,8 @@ class Access:
     label: str
     scopes: Sequence[str]
     """The rights to which a token is limited."""
+    campaign_id: int | None
+    """The campaign to which a token is limited; None for all campaigns of its person."""
     address: str | None
     created_at: datetime
     seen_at: datetime | None
@@ -95,10 +97,14 @@ def create(
     *,
     label: str = "",
     scopes: Collection[Right] = (),
+    campaign_id: int | None = None,
     address: str | None = None,
     lifetime: timedelta | None = None,
 ) -> tuple[str, int]:
-    """Make an access; returns (secret, id). The secret is not kept. A new link ends the person's earlier links."""
+    """Make an access; returns (secret, id). The secret is not kept. A new link ends the person's earlier links.
+
+    scopes, campaign_id: the rights and the campaign to which a token is limited.
+    """
     if kind in (AccessKind.INVITE, AccessKind.RESET):
         revoke_all(connection, person_id, (AccessKind.INVITE, AccessKind.RESET))
     secret = secrets.token_urlsafe(32)
@@ -110,6 +116,7 @@ def create(
         "csrf": secrets.token_hex(32) if kind is AccessKind.SESSION else None,
         "label": label[:200],
         "scopes": sorted(map(str, scopes)),
+        "campaign_id": campaign_id,
         "address": None if address is None else address[:64],
         "created_at": now,
         "expires_at": now + (lifetime or LIFETIMES[kind]),
