@@ -174,7 +174,9 @@ def _set_disabled(ledger: Ledger, login: str, is_disabled: bool, who: str, json:
     put_answer({"login": login, "disabled": is_disabled}, json, [Line(f"the account {login} is {state}")])
 
 
-@app.command(epilog="Example: sciagent person token balance --label 'balance in room 3' --scope work --campaign gaps")
+@app.command(
+    epilog="Example: sciagent person token balance --label 'balance in room 3' --scope work --campaign solubility"
+)
 def token(
     login: Login,
     label: str = typer.Option(..., "--label", help="Name of the instrument or script that gets it."),

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from sciagent.errors import SciagentError, UsageError
+from sciagent.errors import SciagentError, TaskStateError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.web import accounts, openapi_document, site_context_and_ticker
 from sciagent.web.problem_answers import API, is_of_api, problem_answer
@@ -111,6 +111,8 @@ def _problem(request: Request, error: Exception) -> Response:
             detail = "the token is not known, has expired or was revoked; `sciagent person token` prints a new one"
         return problem_answer(path, 401, detail, headers={"www-authenticate": "Bearer"})
     status, text = said_of(error)
+    if isinstance(error, TaskStateError):
+        status = 409
     headers = dict(HEADERS) if status == 500 else {}  # an answer with status 500 is made outside of `Guarded`
     if isinstance(error, HTTPException):
         headers |= error.headers or {}

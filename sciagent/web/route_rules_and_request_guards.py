@@ -12,7 +12,7 @@ send. It is plain ASGI, so that a stream ends when its client leaves.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -112,12 +112,15 @@ class RouteRule:
                 campaign_id = named.campaign_id
             elif named is not None:
                 campaign_id = named.id
-            # a token may have the right of the route without the right to read
-            is_visible = visitor.rights.may(Right.READ, campaign_id) or visitor.rights.may(right, campaign_id)
-            if campaign_id is None or not is_visible:
+            # the scopes of a token hide nothing that its account sees, so that a refusal can say what is missing
+            of_account = replace(visitor.rights, scopes=None)
+            if campaign_id is None or not of_account.may(Right.READ, campaign_id):
                 raise HTTPException(404, NOT_FOUND)
         if not visitor.rights.may(right, campaign_id):
-            raise HTTPException(403, f"your account may not {ACTS[right]} here")
+            who = "your account"
+            if visitor.rights.scopes is not None and right not in visitor.rights.scopes:
+                who = f"this token lacks the scope {right}, so that it"
+            raise HTTPException(403, f"{who} may not {ACTS[right]} here")
 
 
 ANYONE = RouteRule(right=None)

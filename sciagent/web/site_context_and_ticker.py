@@ -39,7 +39,6 @@ from sciagent.errors import (
     EvidenceConflictError,
     LedgerAwayError,
     SciagentError,
-    TaskStateError,
     UsageError,
     WrongVialError,
 )
@@ -279,7 +278,7 @@ def _number(value: object) -> str:
     return f"{value:,.4g}" if is_long else f"{value:,.10g}"
 
 
-CONFLICTS = (AnsweredMeanwhileError, AnswerChangedError, EvidenceConflictError, TaskStateError, WrongVialError)
+CONFLICTS = (AnsweredMeanwhileError, AnswerChangedError, EvidenceConflictError, WrongVialError)
 """The errors of a form that is valid in itself, but does not fit the present state of the ledger."""
 
 

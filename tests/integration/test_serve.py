@@ -75,16 +75,17 @@ def test_two_hundred_results_survive_a_killed_server(ledger: Ledger, tmp_path: P
     assert len(task_ids) == RESULTS
     url = ledger.url.render_as_string(hide_password=False) if ledger.url.host else str(ledger.url.database)
     port, done, lock = free_port(), [], threading.Lock()
-    address = f"http://127.0.0.1:{port}/api/tasks"
+    address = f"http://127.0.0.1:{port}/api/v1/tasks"
 
     def send(mine: list[int]) -> None:
         client = httpx2.Client(headers={"authorization": f"Bearer {token}"}, timeout=30)
         for task in mine:
             value = f"{3.5 + task % 20 / 10:.2f} eV"
-            result = {"key": f"balance-{task:08d}", "values": {"homo_lumo_gap": value}}
+            result = {"values": {"homo_lumo_gap": value}}
+            headers = {"idempotency-key": f"balance-{task:08d}"}
             while True:
                 try:
-                    reply = client.post(f"{address}/{task}/results", json=result)
+                    reply = client.post(f"{address}/{task}/results", json=result, headers=headers)
                 except httpx2.HTTPError:
                     time.sleep(0.2)
                     continue
@@ -133,7 +134,9 @@ def test_the_dispatcher_beside_the_pages_goes_on_after_an_answer(ledger: Ledger,
     with served(url, ledger.artifacts.root, port), httpx2.Client(base_url=address, headers={"origin": address}) as anna:
         said = {"login": "anna", "password": password("anna")}
         csrf = anna.post("/login", data=said, headers={"accept": "application/json"}).json()["csrf"]
-        listed = until(lambda: (found := anna.get("/api/tasks").json()) and len(found) == 2 and found, seconds=120)
+        listed = until(
+            lambda: (found := anna.get("/api/v1/tasks").json()["tasks"]) and len(found) == 2 and found, seconds=120
+        )
         for task in listed:
             fields = {"csrf": csrf, "key": f"key-{task['task']}-0001", "value.homo_lumo_gap": "4.3 eV"}
             assert anna.post(f"/tasks/{task['task']}/enter", data=fields).status_code == 303

@@ -47,9 +47,18 @@ TABLE = {
     ("GET", "/sheet"): WORK,
     ("GET", "/sheet.csv"): WORK,
     ("POST", "/sheet"): WORK,
-    ("GET", "/api/tasks"): READ,
-    ("POST", "/api/tasks/{task}/claim"): WORK,
-    ("POST", "/api/tasks/{task}/results"): WORK,
+    ("GET", "/api/v1/openapi.json"): READ,
+    ("GET", "/api/v1/tasks"): READ,
+    ("GET", "/api/v1/tasks/{task}"): READ,
+    ("POST", "/api/v1/tasks/{task}/claim"): WORK,
+    ("POST", "/api/v1/tasks/{task}/release"): WORK,
+    ("POST", "/api/v1/tasks/{task}/results"): WORK,
+    ("GET", "/api/v1/tasks/{task}/files/{sha256}"): READ,
+    ("GET", "/api/v1/vials/{code}"): READ,
+    ("GET", "/api/v1/campaigns"): READ,
+    ("GET", "/api/v1/campaigns/{campaign}"): READ,
+    ("GET", "/api/v1/campaigns/{campaign}/candidates"): READ,
+    ("GET", "/api/v1/campaigns/{campaign}/candidates/{key}"): READ,
     ("GET", "/campaigns"): READ,
     ("GET", "/campaigns/{campaign}"): READ,
     ("GET", "/campaigns/{campaign}/candidates"): READ,
@@ -74,7 +83,9 @@ OWN = {
     "/tasks",
     "/scan",
     "/campaigns",
-    "/api/tasks",
+    "/api/v1/openapi.json",
+    "/api/v1/tasks",
+    "/api/v1/campaigns",
     "/sheet",
     "/sheet.csv",
     "/approve",
@@ -116,6 +127,7 @@ def test_a_role_may_do_what_the_table_says(serve: Serve, name: str) -> None:
         if path in ("/live", "/logout"):
             continue  # a stream, and the end of the session
         names = {"task": second, "campaign": "gaps", "key": task.key, "code": "0" * 11, "submission": 1, "number": 0}
+        names["sha256"] = "0" * 64
         shown = path.format(**names, secret="x" * 43)
         reply = browser.get(shown) if method == "GET" else browser.post(shown)
         is_there = needed in MAY[name] or (name == "elsewhere" and path in OWN) or path in ("/s/{code}", "/labels")
@@ -130,8 +142,8 @@ def test_a_role_may_do_what_the_table_says(serve: Serve, name: str) -> None:
 
 
 def _refuses_itself(path: str, status: int) -> bool:
-    """Whether a page of one's own refuses for another reason: a wrong login, and a file that an answer lacks."""
-    return (path == "/login" and status == 403) or ("/files/" in path and status == 404)
+    """Whether a page of one's own refuses for another reason: a wrong login, and a file or a vial that is not there."""
+    return (path == "/login" and status == 403) or (("/files/" in path or "/vials/" in path) and status == 404)
 
 
 def test_an_application_with_a_route_without_a_rule_does_not_start() -> None:
@@ -231,6 +243,7 @@ def test_a_page_that_is_read_changes_nothing(serve: Serve) -> None:
     server = serve()
     [first, *_] = task_ids(server.built)
     names = {"task": first, "campaign": "gaps", "code": "0" * 11, "submission": 1, "number": 0, "secret": "x" * 43}
+    names["sha256"] = "0" * 64
     browsers = [server.person("root", Role.CHEMIST, is_admin=True), server.person("lab", Role.LAB)]
 
     def content() -> dict[str, list[tuple[object, ...]]]:

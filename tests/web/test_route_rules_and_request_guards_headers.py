@@ -8,7 +8,9 @@ from tests.lab.test_record_and_review_answers import task_ids
 from tests.support.served_pages import Serve
 
 
-@pytest.mark.parametrize("path", ["/login", "/tasks", "/nothing", "/static/site.js", "/static/../app.py", "/api/v1/tasks"])
+@pytest.mark.parametrize(
+    "path", ["/login", "/tasks", "/nothing", "/static/site.js", "/static/../app.py", "/api/v1/tasks"]
+)
 def test_every_answer_tells_the_browser_what_it_may_do(serve: Serve, path: str) -> None:
     reply = serve().nobody().get(path)
     assert "default-src 'none'" in reply.headers["content-security-policy"]

@@ -120,9 +120,9 @@ def test_a_token_has_its_scopes_and_needs_no_text_of_a_session(serve: Serve) -> 
     task = task_ids(server.built)[0]
     server.person("balance")
     reader, worker = server.token("balance", Right.READ), server.token("balance", Right.READ, Right.WORK)
-    assert len(reader.client.get("/api/v1/tasks").json()) == 3
-    assert reader.client.post(f"/api/v1/tasks/{task}/claim").status_code == 403
-    assert worker.client.post(f"/api/v1/tasks/{task}/claim").json()["claimed_by"] == "balance"
+    assert len(reader.client.get("/api/v1/tasks").json()["tasks"]) == 3
+    assert reader.client.post(f"/api/v1/tasks/{task}/claim", json={}).status_code == 403
+    assert worker.client.post(f"/api/v1/tasks/{task}/claim", json={}).json()["claimed_by"] == "balance"
     worker.client.headers["authorization"] += "x"
     assert worker.client.get("/api/v1/tasks").status_code == 401
 

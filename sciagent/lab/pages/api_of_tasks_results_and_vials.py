@@ -87,7 +87,9 @@ def list_tasks(request: Request, asked: Annotated[TaskFilter, Query()]) -> LabTa
     who = visitor(request)
     with site.ledger.read() as connection:
         campaign_id = None if asked.campaign is None else _campaign_id(request, connection, asked.campaign)
-        candidate_id = None if asked.vial is None else _visible_vial(request, connection, asked.vial, "vial").candidate_id
+        candidate_id = (
+            None if asked.vial is None else _visible_vial(request, connection, asked.vial, "vial").candidate_id
+        )
         is_by_number = asked.order == "number" or asked.state not in ON_THE_LIST or candidate_id is not None
         more: dict[str, Any] = {"after": asked.cursor} if is_by_number else {"skip": asked.cursor}
         if asked.state is not None:
@@ -120,8 +122,10 @@ def _campaign_id(request: Request, connection: Connection, name: str) -> int:
 
 
 def _visible_vial(request: Request, connection: Connection, text: str, field: str) -> Vial:
-    """Returns the vial with a code. field: the part of the request that has the code. Raises FieldFaultError for a text that is no code, and HTTPException with 404 if
-    there is no such vial, or it is of no campaign that the account may see."""
+    """Returns the vial with a code. field: the part of the request that has the code.
+
+    Raises FieldFaultError for a text that is no code, and HTTPException with 404 if there is no such vial, or it is of
+    no campaign that the account may see."""
     try:
         code = read_code(text)
     except UsageError as error:

@@ -138,6 +138,7 @@ class ResultIn(BaseModel):
     measured_on: date | None = None
     """Day of the measurement."""
     comment: Text = ""
+    """Remark for those who read the answer."""
 
     @field_validator("measured_on")
     @classmethod
