@@ -64,7 +64,7 @@ def read_openapi_document(request: Request) -> Mapping[str, Any]:
 
 
 class _Documents:
-    """The document, which is made at the first call, since that takes half a second."""
+    """The document, which is made at the first call, since that takes a second or two."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._document: Mapping[str, Any] | None = None

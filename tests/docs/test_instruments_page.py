@@ -17,7 +17,7 @@ from sciagent.web.app import PageServer
 from sciagent.web.problem_answers import API, PROBLEM_KINDS
 from sciagent.web.route_rules_and_request_guards import rules_of
 from tests.docs.pages import ROOT, blocks, campaigns, lines
-from tests.support.served_pages import Serve, every_page
+from tests.support.served_pages import every_page
 from tests.support.typed import data, told
 
 PAGE = ROOT / "docs" / "instruments.md"
@@ -65,8 +65,8 @@ def test_the_examples_do_what_the_page_says(tmp_path: Path, monkeypatch: pytest.
     assert "the blank was not subtracted" in explained
 
 
-def test_its_table_has_every_route_with_its_scope(serve: Serve) -> None:
-    rules = rules_of(every_page(serve().ledger))
+def test_its_table_has_every_route_with_its_scope(tmp_path: Path) -> None:
+    rules = rules_of(every_page(Ledger(str(tmp_path / "l.db"))))
     served = {
         f"{method} {path.removeprefix(API)}": str(rule.right) for (method, path), rule in rules.items() if API in path
     }

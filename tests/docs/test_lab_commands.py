@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
 from tests.docs.pages import ROOT, blocks, campaigns, commands, mentioned
 from tests.support.typed import data, told
 

@@ -20,9 +20,10 @@ from sciagent.domain.quantities import Censoring, check_possible, to_canonical
 from sciagent.errors import UsageError
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabAsked
 from sciagent.lab.pages.csv_answer_sheets_and_vial_labels import read_sheet
-from sciagent.lab.pages.instrument_routes import ResultIn
+from sciagent.lab.pages.posted_results import ResultIn, answer_and_texts
 from sciagent.lab.pages.typed_form_and_attachments import TypedForm
 from sciagent.lab.typed_answers import mean_of, typed, typed_answer
+from sciagent.web.problem_answers import FieldFaultError
 
 
 def test_a_value_keeps_its_digits_and_its_unit() -> None:
@@ -261,14 +262,14 @@ def test_any_text_in_a_sheet_is_a_finite_value_or_refused(value: str, spread: st
 
 @_any_texts
 def test_any_text_of_an_instrument_is_a_finite_value_or_refused(value: str, spread: str, readings: str) -> None:
-    for spreads in ({}, {"logp": spread}):
+    for logp in (value, {"value": value, "uncertainty": spread}):
         try:
-            result = ResultIn(
-                key="balance-0001", values={"logp": value, "homo_lumo_gap": readings}, uncertainties=spreads
-            )
-        except ValidationError:
+            result = ResultIn.model_validate({"values": {"logp": logp, "homo_lumo_gap": readings}})
+            _, said = answer_and_texts(result, ASKED)
+        except (ValidationError, FieldFaultError) as error:
+            assert str(error)
             continue
-        _read_or_refused(result.model_dump() | {"limit": ""})
+        _read_or_refused(said)
 
 
 @_any_texts

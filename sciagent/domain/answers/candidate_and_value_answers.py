@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
+from functools import cache
 from itertools import pairwise
 from textwrap import dedent
 from typing import Any, Literal, Self
@@ -55,12 +56,20 @@ def _docstrings(model: type[AnswerModel]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for base in reversed(model.__mro__):
         if issubclass(base, AnswerModel) and base is not AnswerModel:
-            source = dedent(inspect.getsource(base))
-            [definition] = ast.parse(source).body
-            for field, below in pairwise(getattr(definition, "body", ())):
-                match field, below:
-                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                        texts[name] = inspect.cleandoc(text)
+            texts |= _own_docstrings(base)
+    return texts
+
+
+@cache
+def _own_docstrings(model: type[AnswerModel]) -> Mapping[str, str]:
+    """Returns the docstrings below the fields that a model itself defines. It is slow, since it parses a module."""
+    texts: dict[str, str] = {}
+    source = dedent(inspect.getsource(model))
+    [definition] = ast.parse(source).body
+    for field, below in pairwise(getattr(definition, "body", ())):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                texts[name] = inspect.cleandoc(text)
     return texts
 
 

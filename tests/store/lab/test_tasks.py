@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.lab_messages_and_codes import QUEUE
-from sciagent.domain.states_and_needs import CampaignState
+from sciagent.domain.states_and_needs import CampaignState, JobState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
@@ -40,6 +40,21 @@ def test_the_list_pages_in_the_order_of_urgency(ledger: Ledger, row: CampaignRow
         assert [task.id for task in (*first, *second)] == made[:4]
         assert tasks.listed(connection, campaign_id=row.id + 1) == []
         assert tasks.find(connection, 10**6) is None
+
+
+def test_tasks_in_the_order_of_their_numbers_are_each_seen_once(
+    ledger: Ledger, row: CampaignRow, made: list[int]
+) -> None:
+    with ledger.begin() as connection:
+        first = tasks.listed(connection, after=0, limit=2)
+        assert [task.id for task in first] == sorted(made)[:2]
+        leases.claim_many(connection, [made[-1]], "anna", None)
+        second = tasks.listed(connection, after=first[-1].id, limit=9)
+        assert [task.id for task in second] == sorted(made)[2:]
+        claimed = tasks.listed(connection, after=0, states=(JobState.RUNNING,))
+        assert [task.id for task in claimed] == [made[-1]]
+        of_candidate = tasks.listed(connection, after=0, candidate_id=first[1].candidate_id)
+        assert [task.id for task in of_candidate] == [first[1].id]
 
 
 def test_campaigns_take_turns_whatever_their_unit_of_urgency(ledger: Ledger, row: CampaignRow, made: list[int]) -> None:
