@@ -92,9 +92,11 @@ BORDERS: dict[str, tuple[str, ...]] = {
     ),
     "texts that people typed into forms, sheets and commands": (
         "sciagent/lab/record_and_review_answers.py",
+        "sciagent/lab/pages/posted_results.py",
         "sciagent/lab/pages/typed_form_and_attachments.py",
         "sciagent/lab/typed_answers.py",
     ),
+    "the description of the HTTP API as JSON": ("sciagent/web/openapi_document.py",),
     "settings of verifiers, as files and commands state them": (
         "sciagent/api/calc_and_answer_tables.py",
         "sciagent/campaign/core/calibrate_to_imported_values.py",

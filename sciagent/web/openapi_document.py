@@ -17,7 +17,7 @@ from starlette.requests import Request
 from sciagent import __version__
 from sciagent.domain.people import Right
 from sciagent.store.database.ledger import Ledger
-from sciagent.web.problem_answers import PROBLEM_TYPE, Problem
+from sciagent.web.problem_answers import PROBLEM_TYPE, ProblemDetails
 from sciagent.web.route_rules_and_request_guards import READING, ApiRoute, Pages, RouteRule, rules_of
 from sciagent.web.site_context_and_ticker import site_of
 
@@ -89,7 +89,7 @@ def openapi_document(app: FastAPI) -> Mapping[str, Any]:
     for unused in ("HTTPValidationError", "ValidationError"):  # FastAPI adds its own model of a fault
         schemas.pop(unused, None)
     own_bodies = [route.own_body for route in app.routes if isinstance(route, ApiRoute) and route.own_body is not None]
-    models = [(model, "validation") for model in (Problem, *own_bodies)]
+    models = [(model, "validation") for model in (ProblemDetails, *own_bodies)]
     _, definitions = models_json_schema(models, ref_template=REFERENCE)  # type: ignore[arg-type]
     schemas.update(definitions["$defs"])
     document["components"]["schemas"] = dict(sorted(schemas.items()))
@@ -121,6 +121,6 @@ def _refusals(path: str, *, is_changing: bool) -> Iterator[tuple[str, Mapping[st
         refusals |= NOT_FOUND_REFUSAL
     if is_changing:
         refusals |= CHANGING_REFUSALS
-    schema = {"$ref": REFERENCE.format(model=Problem.__name__)}
+    schema = {"$ref": REFERENCE.format(model=ProblemDetails.__name__)}
     for status, words in sorted(refusals.items()):
         yield str(status), {"description": words, "content": {PROBLEM_TYPE: {"schema": schema}}}

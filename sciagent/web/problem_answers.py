@@ -36,7 +36,7 @@ MAX_FIELD = 200  # characters of the name of a part
 MAX_DETAIL = 4000  # characters of the explanation in a problem
 
 
-class Problem(BaseModel):
+class ProblemDetails(BaseModel):
     """A request was refused, or failed. Nothing was recorded."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
@@ -63,7 +63,7 @@ class FieldFaultError(HTTPException):
     """A part of the request is at fault."""
 
     def __init__(self, status: int, detail: str, field: str) -> None:
-        """field: as in `Problem`."""
+        """field: as in `ProblemDetails`."""
         super().__init__(status, detail)
         self.field = field
 
@@ -78,7 +78,7 @@ def problem_answer(
 ) -> Response:
     """Returns the answer to a request that is refused. error: the reason of the refusal; None without an exception."""
     kind = ORDINARY if error is None else PROBLEM_KINDS.get(type(error), ORDINARY)
-    problem = Problem(
+    problem = ProblemDetails(
         type=kind,
         title=HTTPStatus(status).phrase,
         status=status,

@@ -36,12 +36,12 @@ def test_it_is_valid_and_has_every_route_of_the_api_and_no_page(document: dict[s
         assert operation["description"] and "422" not in operation["responses"]
         for status, response in operation["responses"].items():
             if int(status) >= 400:
-                assert response["content"][PROBLEM_TYPE]["schema"] == {"$ref": "#/components/schemas/Problem"}
+                assert response["content"][PROBLEM_TYPE]["schema"] == {"$ref": "#/components/schemas/ProblemDetails"}
 
 
 def test_bodies_are_closed_and_each_part_is_explained(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
-    for name in ("ResultIn", "MeasuredIn", "ClaimIn", "ReleaseIn", "Problem"):
+    for name in ("ResultIn", "MeasuredIn", "ClaimIn", "ReleaseIn", "ProblemDetails"):
         assert schemas[name]["additionalProperties"] is False
     unexplained = [
         f"{name}.{field}"
