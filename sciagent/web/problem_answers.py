@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import quote
 
 from fastapi.exceptions import RequestValidationError
@@ -96,18 +95,19 @@ def _field_at_fault(error: Exception | None) -> str | None:
         return error.field
     if isinstance(error, RequestValidationError):
         [first, *_] = error.errors()
-        return field_at_fault(first) or None
+        return field_at_fault(first["loc"], first["type"]) or None
     return None
 
 
-def field_at_fault(fault: Mapping[str, Any]) -> str:
+def field_at_fault(place: tuple[int | str, ...], kind: str) -> str:
     """Returns the name of a part of a request, such as `values.homo_lumo_gap`; empty for the request as a whole.
 
-    fault: as pydantic states it; its place begins with `body`, `query`, `header` or `path`.
+    place, kind: location and type of a fault as pydantic states them; the place begins with `body`, `query`, `header`
+    or `path`.
     """
-    if fault["type"] == "json_invalid":  # the place is a number of characters
+    if kind == "json_invalid":  # the place is a number of characters
         return ""
-    return cut(".".join(str(part) for part in fault["loc"][1:]), MAX_FIELD)
+    return cut(".".join(str(part) for part in place[1:]), MAX_FIELD)
 
 
 def too_large_answer(path: str, limit: int) -> Response:

@@ -209,7 +209,7 @@ class Pages:
         rule: RouteRule,
         answer: Any,
         body: type[BaseModel] | None,
-        described: Mapping[str, Any],
+        described: dict[str, Any],
     ) -> Decorator:
         full_path = f"{API}{path}" if self._tag else path
 

@@ -289,7 +289,7 @@ def said_of(error: Exception) -> tuple[int, str]:
     if isinstance(error, RequestValidationError):
         faults = []
         for fault in error.errors()[:5]:
-            field = field_at_fault(fault)
+            field = field_at_fault(fault["loc"], fault["type"])
             faults.append(f"{field}: {fault['msg']}" if field else fault["msg"])
         return 400, f"that does not fit: {'; '.join(faults)}"
     if isinstance(error, CONFLICTS):
