@@ -194,22 +194,16 @@ class Pages:
 
     def get(self, path: str, rule: RouteRule, answer: Any = None, **described: Any) -> Decorator:
         """Returns a decorator that answers GET at a path. answer, described: as in `Page`."""
-        return self._added("GET", path, rule, answer, None, described)
+        return self._added("GET", path, rule, answer, None, **described)
 
     def post(
         self, path: str, rule: RouteRule, answer: Any = None, body: type[BaseModel] | None = None, **described: Any
     ) -> Decorator:
         """Returns a decorator that answers POST at a path. answer, body, described: as in `Page`."""
-        return self._added("POST", path, rule, answer, body, described)
+        return self._added("POST", path, rule, answer, body, **described)
 
     def _added(
-        self,
-        method: str,
-        path: str,
-        rule: RouteRule,
-        answer: Any,
-        body: type[BaseModel] | None,
-        described: dict[str, Any],
+        self, method: str, path: str, rule: RouteRule, answer: Any, body: type[BaseModel] | None, **described: Any
     ) -> Decorator:
         full_path = f"{API}{path}" if self._tag else path
 
