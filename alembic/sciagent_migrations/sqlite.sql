@@ -339,6 +339,7 @@ CREATE TABLE evidence (
 	who VARCHAR(200) NOT NULL, 
 	watermark INTEGER NOT NULL, 
 	at DATETIME NOT NULL, 
+	seal VARCHAR(80), 
 	CONSTRAINT pk_evidence PRIMARY KEY (id), 
 	CONSTRAINT uq_evidence_key UNIQUE ("key"), 
 	CONSTRAINT uq_evidence_supersedes_id UNIQUE (supersedes_id), 

@@ -783,6 +783,7 @@ def tables() -> None:
         needed("who", sa.String(200)),
         needed("watermark", ID),
         needed("at", WHEN),
+        optional("seal", sa.String(80)),
         unique=(("key",), ("supersedes_id",), ("watermark",)),
     )
     index("ix_evidence_attempt_id", "evidence", "attempt_id")

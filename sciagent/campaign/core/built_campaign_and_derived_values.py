@@ -86,14 +86,17 @@ def with_derived(rung: BuiltRung, result: Result, earlier: Sequence[Answer]) -> 
 
 def record_derived(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> None:
     """Records the derived values of candidates if their parts are in the ledger. A value whose parts have changed
-    supersedes the earlier one. Call it in a write transaction."""
+    supersedes the earlier one. Call it in a write transaction.
+
+    A process that cannot seal evidence, such as a web server that only takes people's answers, records none; the
+    campaign's driver does it when it next places the candidate or starts."""
     derived = list[DerivedProperty]()
     positions = set[Position]()
     for rung in built.rungs:
         for prop in rung.spec.derived:
             derived.append(prop)
             positions.update(prop.rungs)
-    if not derived or not candidate_ids:
+    if not derived or not candidate_ids or not built.ledger.secret.is_held:
         return
     answers = {}
     for position in sorted(positions):

@@ -23,7 +23,7 @@ from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import candidate_standings, directives
 from sciagent.store.job_queue import jobs, reservations_and_bookings
-from sciagent.store.results import candidates, evidence
+from sciagent.store.results import candidates, evidence, evidence_seals
 from sciagent.store.results.laws_and_audits import AUDIT
 
 CONTROL = "control"  # the chooser in decisions to run the control
@@ -110,11 +110,15 @@ def _within_verifications(
 
 
 def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> dict[tuple[Position, int], int]:
-    """Returns {(rung position, candidate id): evidence id} for the choices that have reusable evidence."""
+    """Returns {(rung position, candidate id): evidence id} for the choices that have reusable evidence. Raises
+    LedgerError for computed evidence that does not fit its seal."""
     known = {}
     for position in {choice.position for choice in choices}:
         ids = [choice.id for choice in choices if choice.position == position]
-        reusable = evidence.find_reusable(connection, ids, built.all_rungs[position].verifier.computation)
+        rung = built.all_rungs[position]
+        reusable = evidence.find_reusable(connection, ids, rung.verifier.computation)
+        if not rung.spec.is_world:
+            evidence_seals.refuse_forged(connection, [recorded.id for recorded in reusable.values()])
         for id_, recorded in reusable.items():
             known[position, id_] = recorded.id
     return known

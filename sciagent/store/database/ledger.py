@@ -18,6 +18,7 @@ from sciagent.errors import LedgerError
 from sciagent.store.database import migrate_and_back_up
 from sciagent.store.database.detect_and_rescue_lost_sqlite_file import LedgerFile
 from sciagent.store.database.engine import connect, ledger_url, read_only, sqlite_path
+from sciagent.store.database.evidence_secret import FILE_VARIABLE, OPTION, EvidenceSecret
 
 
 class ArtifactStore:
@@ -74,6 +75,11 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def artifacts_folder(path: Path | None) -> Path:
+    """The folder of artifacts of a ledger that names no other. path: the SQLite file; None for PostgreSQL."""
+    return path.with_name(f"{path.stem}-artifacts") if path else Path("sciagent-artifacts")
+
+
 class Ledger:
     """An open ledger at the code's revision.
 
@@ -85,8 +91,9 @@ class Ledger:
         self.engine: Engine = connect(self.url, idle_seconds)
         self.copy_taken = migrate_and_back_up.ensure(self.engine)
         path = sqlite_path(self.engine)
-        default = path.with_name(f"{path.stem}-artifacts") if path else Path("sciagent-artifacts")
-        self.artifacts = ArtifactStore(artifacts or default)
+        self.artifacts = ArtifactStore(artifacts or artifacts_folder(path))
+        self.secret = EvidenceSecret(self.artifacts.root)
+        self.engine.update_execution_options(**{OPTION: self.secret})
         self._file = None if path is None else LedgerFile(path, self.engine)
 
     def begin(self) -> AbstractContextManager[Connection]:
@@ -109,6 +116,8 @@ class Ledger:
         variables = os.environ | {"SCIAGENT_LEDGER": self.url.render_as_string(hide_password=False)}
         variables.pop("SCIAGENT_LEDGER_FILE", None)  # this variable may not be set together with SCIAGENT_LEDGER
         variables["SCIAGENT_ARTIFACTS"] = str(self.artifacts.root.resolve())
+        if variables.get(FILE_VARIABLE):  # the secret itself is in no variable
+            variables[FILE_VARIABLE] = str(self.secret.path.resolve())
         return variables
 
     def close(self) -> None:

@@ -375,6 +375,7 @@ evidence = table("evidence", needed(Key, "key", unique=True), references("candid
     optional(String(60), "reason"), optional(Text, "detail", "why"), needed(sa.Boolean, "reusable"),
     needed(Json, "diagnostics", "versions"), needed(String(200), "source", "who"),
     needed(Id, "watermark", unique=True), needed(UtcDateTime, "at"),
+    optional(String(80), "seal"),  # of computed evidence, by a secret outside the database; None: people answer for it
     Index("ix_evidence_lookup", "candidate_id", "verifier", "verifier_version", "settings_hash", "replicate"),
 )  # fmt: skip
 index_of_some("ix_evidence_import", evidence.c.verifier == sa.literal_column("'import'"), evidence.c.candidate_id)

@@ -31,6 +31,8 @@ from sciagent.errors import EvidenceConflictError, LedgerError
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many, insert_many, insert_or_ignore
 from sciagent.store.database.engine import db_now
+from sciagent.store.database.evidence_secret import secret_of
+from sciagent.store.results.evidence_seals import COMPUTED, EvidenceContent, SealedQuantity, level_hash
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ class NewEvidence:
     versions: dict[str, str] = field(default_factory=dict)
     artifacts: tuple[tuple[str, str, int, str], ...] = ()
     """(name, sha256, size, media type) of files already in the store."""
-    source: str = "computed"
-    """`computed` or the name of an imported file."""
+    source: str = COMPUTED
+    """`computed`, the task that a person answered, or the name of an imported file."""
     who: str = "sciagent"
     why: str | None = None
     supersedes: int | None = None
@@ -119,7 +121,8 @@ def record(connection: Connection, new: Sequence[NewEvidence]) -> list[int]:
 
     Raises EvidenceConflictError if a key is already recorded, or if the superseded evidence has another revision. The
     caller then keeps the first evidence or writes a revision, in the same transaction. Raises LedgerError for an
-    outcome that is not evidence, or a value given twice; UnknownNameError for an unregistered property; UnitError for
+    outcome that is not evidence, a value given twice, or computed evidence without the secret that seals it;
+    UnknownNameError for an unregistered property; UnitError for
     a wrong unit. Nothing is written if an error is raised.
     """
     revised = [evidence.supersedes for evidence in new if evidence.supersedes is not None]
@@ -219,6 +222,8 @@ def _insert(
     """
     first_watermark = last_watermark - len(new) + 1
     rows = [_evidence_row(evidence, watermark) for watermark, evidence in enumerate(new, start=first_watermark)]
+    for evidence, row, values in zip(new, rows, measured, strict=True):
+        row["seal"] = _seal(connection, evidence, row, values)
     ids = insert_many(connection, t.evidence, rows, {"at": db_now(connection)})
     property_ids, level_ids = ids_of_names(connection, list(chain.from_iterable(measured)))
     quantities = []
@@ -246,6 +251,37 @@ def _insert(
         values_as_read = with_kinds_and_isomer(values, row["diagnostics"])
         recorded.append(_recorded([id_, *columns], values_as_read))
     return recorded
+
+
+def _seal(
+    connection: Connection, new: NewEvidence, row: Mapping[str, Any], measured: Sequence[Measured]
+) -> str | None:
+    """The seal of computed evidence; None for evidence that people answer for. Raises LedgerError without the secret.
+
+    row: the columns as they are written. measured: the values as they are written.
+    """
+    if new.source != COMPUTED:
+        return None
+    quantities = []
+    for m in measured:
+        q = m.quantity
+        quantities.append(
+            SealedQuantity(
+                m.property, level_hash(m.level), q.value, q.unit, q.uncertainty, q.censoring, q.n, q.as_typed
+            )
+        )
+    content = EvidenceContent(
+        row["key"],
+        row["revision"],
+        row["outcome"],
+        row["reason"],
+        row["source"],
+        storable(row["who"]),
+        row["diagnostics"],
+        quantities,
+        [(storable(name), sha256) for name, sha256, _, _ in new.artifacts],
+    )
+    return secret_of(connection).keys().seal(content.text)
 
 
 def ids_of_names(connection: Connection, measured: Sequence[Measured]) -> tuple[dict[str, int], dict[Level, int]]:

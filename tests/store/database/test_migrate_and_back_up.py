@@ -97,7 +97,7 @@ def with_rows(engine: sa.Engine) -> int:
     with engine.begin() as connection:
         row = rows.campaign(connection)
         ids = rows.entered(connection, row, 3)
-        evidence.record(connection, [rows.new_evidence(i, rows.gap()) for i in ids])
+        evidence.record(connection, [rows.new_evidence(i, rows.gap(), source="old.csv") for i in ids])
     return len(ids)
 
 

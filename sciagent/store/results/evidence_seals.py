@@ -1,0 +1,282 @@
+"""What evidence says, as one canonical text, and the seal of computed evidence over this text.
+
+The text is a JSON list without spaces, in ASCII:
+
+    [form, key, revision, outcome, reason, source, who, kinds, isomer, quantities, artifacts]
+
+`form` is the number of this form. `quantities` are lists `[property, hash of the level, value, unit, uncertainty,
+censoring, n, as typed]`, and `artifacts` are lists `[name, SHA-256]`, both sorted. `kinds` and `isomer` are the kinds of
+the uncertainties and the computed stereoisomer, which the diagnostics hold. A float is the shortest text that gives the
+same double; both databases return the double that was stored, except that SQLite knows no negative zero, so that zero
+has no sign here.
+
+Computed evidence has `SealingKeys.seal` of its text in the column `seal`. Evidence that people entered or imported has
+none: an entry of the audit trail holds the SHA-256 of its text (see `digest_between`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from sciagent.domain.evidence_keys_and_pooled_replicates import (
+    CLASS,
+    ISOMER,
+    MOLECULE,
+    UNCERTAINTY_KIND,
+    EvidenceKey,
+    isomer_from_diagnostics,
+)
+from sciagent.domain.properties_and_levels import Level
+from sciagent.domain.safe_text_and_durations import storable
+from sciagent.errors import LedgerError
+from sciagent.store.database import tables as t
+from sciagent.store.database.bulk_statements import among
+from sciagent.store.database.evidence_secret import SealingKeys, secret_of
+
+COMPUTED = "computed"
+"""The source of computed evidence; that of all other evidence names a task or a file."""
+FORM = 1
+PAGE = 2000  # rows of evidence that one query reads
+_ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+_TEXT_COLUMNS = ("key", "revision", "outcome", "reason", "source", "who")
+_KEY_COLUMNS = ("verifier", "verifier_version", "settings_hash", "inputs_hash", "replicate", "revision")
+
+
+@dataclass(frozen=True)
+class SealedQuantity:
+    """A quantity as it enters the text, in the canonical unit."""
+
+    property: str
+    level: str
+    """Hash of the level."""
+    value: float
+    unit: str
+    uncertainty: float | None
+    censoring: str
+    n: int
+    as_typed: str | None
+
+    @property
+    def parts(self) -> list[Any]:
+        """The fields as they stand in the text."""
+        uncertainty = None if self.uncertainty is None else self.uncertainty + 0.0
+        return [
+            self.property, self.level, self.value + 0.0, self.unit, uncertainty, self.censoring, self.n, self.as_typed
+        ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EvidenceContent:
+    """What a row of evidence says, with its values and files."""
+
+    key: str
+    revision: int
+    outcome: str
+    reason: str | None
+    source: str
+    who: str
+    diagnostics: Mapping[str, Any]
+    quantities: Sequence[SealedQuantity]
+    artifacts: Sequence[tuple[str, str]]
+    """(name, SHA-256) of each file."""
+
+    @property
+    def text(self) -> str:
+        """The canonical text; see the module."""
+        kinds: list[tuple[str, str]] = []
+        isomer: list[Any] | None = None
+        if self.diagnostics:
+            kinds = _kinds(self.diagnostics)
+            isomer = _isomer(self.diagnostics)
+        quantities = [quantity.parts for quantity in self.quantities]
+        if len(quantities) > 1:
+            quantities.sort(key=_place)
+        return _ENCODE(
+            [
+                FORM, self.key, self.revision, self.outcome, self.reason, self.source, self.who, kinds, isomer,
+                quantities, sorted(self.artifacts),
+            ]
+        )  # fmt: skip
+
+
+def _place(parts: Sequence[Any]) -> tuple[str, str]:
+    """The property and the level of a quantity, of which evidence has each pair once."""
+    return parts[0], parts[1]
+
+
+def _kinds(diagnostics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    stated = diagnostics.get(UNCERTAINTY_KIND)
+    if not isinstance(stated, Mapping):
+        return []
+    return sorted((storable(name), kind) for name, kind in stated.items() if kind in (MOLECULE, CLASS))
+
+
+def _isomer(diagnostics: Mapping[str, Any]) -> list[Any] | None:
+    isomer = isomer_from_diagnostics(diagnostics.get(ISOMER))
+    if isomer is None:
+        return None
+    return [storable(part) if isinstance(part, str) else part for part in astuple(isomer)]
+
+
+@lru_cache(maxsize=1024)
+def level_hash(level: Level) -> str:
+    """The hash of a level, computed once."""
+    return level.hash
+
+
+@dataclass(frozen=True)
+class StoredEvidence:
+    """A row of evidence as a check reads it."""
+
+    id: int
+    watermark: int
+    verifier: str
+    content: EvidenceContent
+    seal: str | None
+    has_own_key: bool
+    """Whether the key is the hash of the candidate, the verifier, the settings, the replicate and the revision that the
+    row names."""
+
+
+def evidence_after(connection: Connection, watermark: int, limit: int = PAGE) -> list[StoredEvidence]:
+    """The next rows of evidence above a watermark, in the order of watermarks."""
+    e = t.evidence.c
+    page = sa.select(e.id).where(e.watermark > watermark).order_by(e.watermark).limit(limit)
+    return _read(connection, list(connection.execute(page).scalars()))
+
+
+def digest_between(connection: Connection, first: int, last: int) -> str:
+    """The SHA-256 of the texts of all unsealed evidence with these watermarks, a line for each, in their order.
+
+    An act of a person that makes evidence notes it in its entry of the audit trail. first, last: watermarks of the
+    transaction that made the evidence.
+    """
+    digest = hashlib.sha256()
+    while True:
+        page = evidence_after(connection, first - 1)
+        for row in page:
+            if row.watermark > last:
+                return digest.hexdigest()
+            if row.seal is None:
+                digest.update(f"{row.content.text}\n".encode())
+        if len(page) < PAGE:
+            return digest.hexdigest()
+        first = page[-1].watermark + 1
+
+
+def refuse_forged(connection: Connection, evidence_ids: Sequence[int]) -> None:
+    """Raises LedgerError if computed evidence that is about to be used again has no seal or does not fit it.
+
+    On SQLite a seal by a secret that is not at hand is let pass: whoever copies a ledger without its artifacts has
+    another secret, and whoever can write the file of a SQLite ledger can mostly read the secret beside it, too. Nothing
+    is checked by a process that cannot read the secret.
+    """
+    if not evidence_ids:
+        return
+    secret = secret_of(connection)
+    if not secret.is_held:
+        return
+    keys = secret.keys()
+    may_be_foreign = connection.dialect.name == "sqlite"
+    for row in _read(connection, evidence_ids):
+        seal = row.seal
+        if may_be_foreign and seal and not keys.knows(seal):
+            continue
+        fault = fault_of_seal(row, keys)
+        if fault is not None:
+            raise LedgerError(
+                f"evidence {row.id} of {row.verifier} is not used: {fault}. All such rows: sciagent db check"
+            )
+
+
+def fault_of_seal(row: StoredEvidence, keys: SealingKeys) -> str | None:
+    """What is wrong with the seal of computed evidence, in words; None if it fits."""
+    if row.seal is None:
+        return "it has no seal, so no worker or driver has written it"
+    if not keys.knows(row.seal):
+        return f"it was sealed with another secret ({row.seal[:8]})"
+    return None if keys.fits(row.seal, row.content.text) else "its seal does not fit what it says"
+
+
+def _read(connection: Connection, evidence_ids: Sequence[int]) -> list[StoredEvidence]:
+    """The rows with these ids, in the order of watermarks."""
+    if not evidence_ids:
+        return []
+    e = t.evidence.c
+    columns = [e[name] for name in dict.fromkeys((*_TEXT_COLUMNS, *_KEY_COLUMNS))]
+    query = (
+        sa.select(e.id, e.watermark, e.seal, e.diagnostics, e.proposal_id, t.candidate.c.key.label("subject"), *columns)
+        .select_from(t.evidence.join(t.candidate, t.candidate.c.id == e.candidate_id))
+        .where(among(connection, e.id, evidence_ids))
+        .order_by(e.watermark)
+    )
+    rows = connection.execute(query).all()
+    quantities = _quantities(connection, evidence_ids)
+    artifacts = _artifacts(connection, evidence_ids)
+    read = []
+    for row in rows:
+        content = EvidenceContent(
+            *(getattr(row, name) for name in _TEXT_COLUMNS),
+            diagnostics=row.diagnostics,
+            quantities=quantities.get(row.id, ()),
+            artifacts=artifacts.get(row.id, ()),
+        )
+        read.append(StoredEvidence(row.id, row.watermark, row.verifier, content, row.seal, _has_own_key(row)))
+    return read
+
+
+def _has_own_key(row: Any) -> bool:
+    key_columns = [getattr(row, name) for name in _KEY_COLUMNS]
+    if EvidenceKey(row.subject, *key_columns).hash == row.key:
+        return True
+    if row.proposal_id is None:
+        return False
+    return EvidenceKey(f"proposal:{row.proposal_id}", *key_columns).hash == row.key
+
+
+def _quantities(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[SealedQuantity]]:
+    q = t.quantity.c
+    values = (q.value, q.unit, q.uncertainty, q.censoring, q.n, q.as_typed)
+    query = sa.select(q.evidence_id, q.property_id, q.level_id, *values)
+    query = query.where(among(connection, q.evidence_id, evidence_ids))
+    rows = connection.execute(query).all()
+    names = _column_by_id(connection, t.property_.c.name, {row[1] for row in rows})
+    levels = _column_by_id(connection, t.level.c.hash, {row[2] for row in rows})
+    by_evidence: dict[int, list[SealedQuantity]] = {}
+    for evidence_id, property_id, level_id, *fields in rows:
+        quantity = SealedQuantity(names[property_id], levels[level_id], *fields)
+        by_evidence.setdefault(evidence_id, []).append(quantity)
+    return by_evidence
+
+
+def _artifacts(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
+    a = t.artifact.c
+    query = sa.select(a.evidence_id, a.name, a.sha256).where(among(connection, a.evidence_id, evidence_ids))
+    by_evidence: dict[int, list[tuple[str, str]]] = {}
+    for evidence_id, name, sha256 in connection.execute(query):
+        by_evidence.setdefault(evidence_id, []).append((name, sha256))
+    return by_evidence
+
+
+def _column_by_id(connection: Connection, column: sa.ColumnElement[Any], ids: set[int]) -> dict[int, str]:
+    """{id: value of the column} of rows of the column's table."""
+    if not ids:
+        return {}
+    id_column = column.table.c.id  # type: ignore[attr-defined]
+    query = sa.select(id_column, column).where(id_column.in_(sorted(ids)))
+    return {int(id_): str(value) for id_, value in connection.execute(query)}
+
+
+def altered_levels(connection: Connection) -> Iterator[str]:
+    """Yields the labels of levels whose fields do not fit their hash: values would be shown with another method."""
+    for hash_, label, spec in connection.execute(sa.select(t.level.c.hash, t.level.c.label, t.level.c.spec)):
+        if Level(**spec).hash != hash_:
+            yield str(label)
