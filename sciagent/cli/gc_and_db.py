@@ -1,6 +1,6 @@
 """`sciagent gc`: shows files that are no longer needed, and removes them with --delete.
 
-`sciagent db upgrade | check | backup`.
+`sciagent db upgrade | check | backup | roles`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sciagent.api.terminal_tables_and_signals import Line
 from sciagent.cli import options
 from sciagent.cli.output_logging_and_given_structures import Exit, open_ledger, put, put_answer, say
 from sciagent.errors import UsageError
+from sciagent.inputs import environment_variables
 from sciagent.inputs.environment_variables import ledger_address, user
 
 if TYPE_CHECKING:
@@ -152,15 +153,39 @@ def backup(
 
 @app.command()
 def check(ledger: options.Ledger = None, json: options.Json = False) -> None:
-    """Show the revision of the ledger, and compare it with the tables of this version; exit code 1 if they differ."""
+    """Check the ledger: the tables, the chain of what people did, and every row of evidence; exit code 1 for a fault.
+
+    Computed evidence has to fit its seal. An act of a person has to answer for all other evidence.
+    """
+    from sciagent.cli.checked_evidence import check_evidence
     from sciagent.store.database import migrate_and_back_up
+    from sciagent.store.database.engine import read_only, sqlite_path
+    from sciagent.store.database.evidence_secret import EvidenceSecret
+    from sciagent.store.database.ledger import artifacts_folder
+    from sciagent.store.people import audit
 
     engine = _engine(ledger)
     at = migrate_and_back_up.current(engine)
     need = migrate_and_back_up.head()
     differences = migrate_and_back_up.differences(engine) if at == need else [f"at {at}, needs {need}"]
-    answer = {"ok": not differences, "differences": differences, "current": at, "needed": need}
-    lines = [f"current {at or 'none'}, needed {need}", *(differences or ["the ledger is as it should be"])]
+    answer: dict[str, Any] = {"current": at, "needed": need, "trail": None, "evidence": None}
+    lines = [f"current {at or 'none'}, needed {need}"]
+    n_faults = 0
+    if at == need:
+        secret = EvidenceSecret(environment_variables.path("SCIAGENT_ARTIFACTS") or artifacts_folder(sqlite_path(engine)))
+        with read_only(engine) as connection:
+            trail = audit.check(connection)
+            evidence = check_evidence(connection, secret)
+        if trail.fault is not None:
+            differences.append(f"audit trail: {trail.fault}")
+        n_faults = evidence.check.faults
+        lines += evidence.lines
+        answer |= {"trail": vars(trail), "evidence": evidence.answer}
+    is_ok = not differences and not n_faults
+    answer |= {"ok": is_ok, "differences": differences}
+    lines += differences
+    if is_ok:
+        lines.append("the ledger is as it should be")
     put_answer(answer, json, map(Line, lines))
-    if differences:
+    if not is_ok:
         raise typer.Exit(Exit.FAILED)

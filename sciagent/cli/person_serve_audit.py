@@ -311,7 +311,7 @@ def audit(
 ) -> None:
     """Check the trail of what people did: one changed or missing entry, or a changed answer, is found.
 
-    The exit code is 1 then. Whoever owns the database can write the whole chain anew. So note the hash of `audit
+    All evidence is checked, too: it fits its seal, or an act of a person answers for it. The exit code is 1 for a fault. Whoever owns the database can write the whole chain anew. So note the hash of `audit
     --head` elsewhere.
     """
     acts = [head, export, since is not None]
@@ -329,15 +329,19 @@ def audit(
 
 
 def _check_trail(ledger: Ledger, since: str | None, json: bool) -> None:
+    from sciagent.cli.checked_evidence import check_evidence
     from sciagent.store.people import audit as trail
 
     with ledger.read() as connection:
         checked = trail.check(connection, since)
+        evidence = check_evidence(connection, ledger.secret)
     line = Line(f"{checked.entries} entries fit; the last hash is {checked.head}")
     if checked.fault:
         line = Line(checked.fault, "bold red")
-    put_answer(vars(checked), json, [line])
-    if checked.fault:
+    style = "bold red" if evidence.check.faults else ""
+    lines = [line, *(Line(text, style) for text in evidence.lines)]
+    put_answer({**vars(checked), "evidence": evidence.answer}, json, lines)
+    if checked.fault or evidence.check.faults:
         raise typer.Exit(Exit.FAILED)
 
 

@@ -32,6 +32,7 @@ from sciagent.store.lab import tasks
 from sciagent.store.people import audit
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence
+from sciagent.store.results.evidence_seals import answered_for
 from sciagent.verification.verifier_contract import WorldVerifier
 
 MAX_ROWS = 10_000
@@ -96,8 +97,11 @@ def load(built: Built, old: OldValues, keys: Mapping[str, str], who: str, why: s
             if row.structure in keys:
                 candidate_key = keys[row.structure]
                 rows_with_ids.append((ids[candidate_key], row))
+        before = evidence.lock_watermark(connection)
         writer.write(rows_with_ids)
         about: dict[str, object] = {"file": old.source, "rung": rung.spec.rung, "rows": report.rows}
+        if report.recorded:
+            about |= answered_for(connection, before + 1, evidence.read_watermark(connection))
         audit.append(connection, who, "loaded old values", "campaign", built.row.id, campaign_id=built.row.id, **about)
         campaigns.wake(connection, built.row.id)
     return report

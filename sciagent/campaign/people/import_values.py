@@ -31,9 +31,11 @@ from sciagent.inputs.yaml_validation import file_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts
+from sciagent.store.people import audit
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.candidates import enter_names
 from sciagent.store.results.evidence import NewEvidence
+from sciagent.store.results.evidence_seals import answered_for
 
 VERIFIER = "import"
 VERSION = "1"  # version of the verifier
@@ -453,7 +455,7 @@ def _write(
     replicate: bool,
     report: ImportReport,
 ) -> None:
-    """Writes all rows in one transaction."""
+    """Writes all rows in one transaction, with an entry of the audit trail that answers for them."""
     if revise is not None and replicate:
         raise UsageError("give --revise or --replicate: a value either supersedes another one or is kept beside it")
     source = f"{path.name[:MAX_NAME]} sha256:{file_hash(path)[:HASH_DIGITS]}"
@@ -462,9 +464,15 @@ def _write(
         ids = candidates.enter(connection, {row.candidate.key: row.candidate for row in rows}.values())
         names = [(ids[row.candidate.key], row.names) for row in rows]
         enter_names(connection, campaign_id=None, given=names)
+        before = evidence.lock_watermark(connection)
         writer = _Writer(connection, path, source, who, revise=revise, replicate=replicate, report=report)
         for start in range(0, len(rows), ROWS_PER_WRITE):
             writer.write(rows[start : start + ROWS_PER_WRITE], ids)
+        after = evidence.read_watermark(connection)
+        if after > before:
+            about: dict[str, object] = {"file": source, "rows": len(rows), "why": revise}
+            about |= answered_for(connection, before + 1, after)
+            audit.append(connection, who, "imported", "evidence", **about)
 
 
 def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.RecordedEvidence | None, EvidenceKey]:

@@ -14,6 +14,7 @@ from sciagent.domain.people import person_and_access_ids
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.people import audit
+from sciagent.store.results.evidence_seals import answered_for
 
 # kinds of a reviewer's submission
 REVIEWED = "reviewed"
@@ -57,7 +58,8 @@ class Submission(NewSubmission):
 
 
 def write(connection: Connection, new: NewSubmission, campaign_id: int, what: str) -> int:
-    """Append a submission and its entry of the audit trail; returns its id. what: the act, such as `entered`."""
+    """Append a submission and its entry of the audit trail, which answers for the submission's evidence; returns its
+    id. what: the act, such as `entered`."""
     values = {**vars(new), "said": dict(new.said), "files": [dict(file) for file in new.files], "who": str(new.who)}
     person_id, access_id = person_and_access_ids(new.who)
     values |= {"person_id": person_id, "access_id": access_id, "at": db_now(connection)}
@@ -65,6 +67,9 @@ def write(connection: Connection, new: NewSubmission, campaign_id: int, what: st
     id_ = int(connection.execute(insert.returning(t.submission.c.id)).scalar_one())
     digest = audit.submission_digest(connection, id_)
     about: dict[str, object] = {"task": new.job_id, "submission_sha256": digest}
+    if new.evidence_id is not None:
+        watermark = evidence_watermark(connection, new.evidence_id)
+        about |= answered_for(connection, watermark, watermark)
     audit.append(connection, new.who, what, object_="submission", object_id=id_, campaign_id=campaign_id, **about)
     return id_
 
@@ -104,6 +109,12 @@ def evidence_key(connection: Connection, evidence_id: int) -> str:
     """The key of the evidence that was made from a submission."""
     e = t.evidence.c
     return str(connection.execute(sa.select(e.key).where(e.id == evidence_id)).scalar_one())
+
+
+def evidence_watermark(connection: Connection, evidence_id: int) -> int:
+    """The watermark of the evidence that was made from a submission."""
+    e = t.evidence.c
+    return int(connection.execute(sa.select(e.watermark).where(e.id == evidence_id)).scalar_one())
 
 
 def attempt_of(connection: Connection, evidence_id: int) -> int | None:

@@ -93,6 +93,11 @@ def next_watermark(connection: Connection, n: int = 1) -> int:
     return int(connection.execute(statement.returning(t.watermark.c.value)).scalar_one())
 
 
+def lock_watermark(connection: Connection) -> int:
+    """The last watermark. Nobody else can take one until the commit, so that all higher ones are this transaction's."""
+    return next_watermark(connection, 0)
+
+
 def read_watermark(connection: Connection) -> int:
     """The watermark of the last evidence that was committed."""
     return int(connection.execute(sa.select(t.watermark.c.value).where(t.watermark.c.id == 1)).scalar_one())

@@ -172,6 +172,11 @@ def digest_between(connection: Connection, first: int, last: int) -> str:
         first = page[-1].watermark + 1
 
 
+def answered_for(connection: Connection, first: int, last: int) -> dict[str, object]:
+    """The payload of an entry of the audit trail that answers for evidence. first, last: as in `digest_between`."""
+    return {"watermarks": [first, last], "evidence_sha256": digest_between(connection, first, last)}
+
+
 def refuse_forged(connection: Connection, evidence_ids: Sequence[int]) -> None:
     """Raises LedgerError if computed evidence that is about to be used again has no seal or does not fit it.
 
