@@ -40,8 +40,9 @@ workers: 1
 """
 MOLECULES = ("Oc1ccccc1", "Cc1ccccc1O", "CCO", "Nc1ccccc1")
 Make = Callable[..., Built]
-_driven: dict[str, bytes] = {}
-"""Ledgers in which only one campaign has been driven until it waits, by its text: driving it takes a second."""
+_driven: dict[str, tuple[bytes, str]] = {}
+"""Ledgers in which only one campaign has been driven until it waits, and their secrets, by the text of the campaign:
+driving it takes a second."""
 
 
 @pytest.fixture
@@ -66,16 +67,19 @@ def make(ledger: Ledger, tmp_path: Path) -> Make:
         known = "\n".join((text, *smiles))
         if file and known in _driven:
             with closing(sqlite3.connect(":memory:")) as stored, closing(sqlite3.connect(file)) as opened:
-                stored.deserialize(_driven[known])
+                whole, secret = _driven[known]
+                stored.deserialize(whole)
                 stored.backup(opened)
+            ledger.artifacts.root.mkdir(exist_ok=True)
+            ledger.secret.path.write_text(secret, encoding="ascii")
         built = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test").built
         if not file or known not in _driven:
             assert drive(built) is CampaignState.WAITING
         if file and known not in _driven:
             with closing(sqlite3.connect(file)) as opened:
-                whole = bytearray(opened.serialize())
-            whole[18:20] = b"\1\1"  # no write-ahead log, which a database in memory cannot have
-            _driven.setdefault(known, bytes(whole))
+                driven = bytearray(opened.serialize())
+            driven[18:20] = b"\1\1"  # no write-ahead log, which a database in memory cannot have
+            _driven.setdefault(known, (bytes(driven), ledger.secret.path.read_text(encoding="ascii")))
         return built
 
     return made
