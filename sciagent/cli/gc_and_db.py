@@ -189,3 +189,38 @@ def check(ledger: options.Ledger = None, json: options.Json = False) -> None:
     put_answer(answer, json, map(Line, lines))
     if not is_ok:
         raise typer.Exit(Exit.FAILED)
+
+
+@app.command(epilog="Example: sciagent db roles | psql postgresql://owner@db/sciagent")
+def roles(
+    web: str = typer.Option("sciagent_web", "--web", metavar="ROLE", help="Role of the server of the pages."),
+    worker: str = typer.Option("sciagent_worker", "--worker", metavar="ROLE", help="Role of the workers."),
+    dispatcher: str = typer.Option(
+        "sciagent_dispatcher", "--dispatcher", metavar="ROLE", help="Role of dispatchers, and of those who submit."
+    ),
+    check: bool = typer.Option(
+        False, "--check", help="Compare the roles and your own login with it; exit code 1 if they differ."
+    ),
+    ledger: options.Ledger = None,
+    json: options.Json = False,
+) -> None:
+    """Print the SQL that makes three roles in PostgreSQL, with the least that each kind of process needs.
+
+    Run it as the owner of the tables after each `sciagent db upgrade`, and give each process a login in its role.
+    """
+    from sciagent.store.database import roles as database_roles
+    from sciagent.store.database.engine import read_only
+
+    names = {"web": web, "worker": worker, "dispatcher": dispatcher}
+    if len(set(names.values())) < len(names):
+        raise UsageError("--web, --worker and --dispatcher are three different roles")
+    if not check:
+        statements = list(database_roles.statements(names))
+        put_answer({"sql": statements}, json, map(Line, statements))
+        return
+    with read_only(_engine(ledger)) as connection:
+        checks = database_roles.check(connection, names)
+    lines = [line for checked in checks for line in checked.lines]
+    put_answer([vars(checked) for checked in checks], json, map(Line, lines))
+    if any(checked.too_wide or checked.missing for checked in checks):
+        raise typer.Exit(Exit.FAILED)
