@@ -18,7 +18,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign_and_derived_values import Built, check_engines, check_here, is_drawn, prepare
+from sciagent.campaign.core.built_campaign_and_derived_values import (
+    Built,
+    check_engines,
+    check_here,
+    is_drawn,
+    prepare,
+    record_derived,
+)
 from sciagent.campaign.core.calibrate_to_imported_values import fits_of
 from sciagent.campaign.core.record_results_and_place import settle_again
 from sciagent.campaign.core.verdicts_and_places import Place
@@ -47,6 +54,7 @@ from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.store.campaign_state import campaigns, candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.campaign_state.campaigns import log_event
 from sciagent.store.database import tables as t
+from sciagent.store.job_queue import jobs
 from sciagent.store.results import laws_and_audits
 from sciagent.store.results.evidence import read_watermark
 from sciagent.verification.sandbox.host import Worker, sweep
@@ -143,6 +151,15 @@ def place_new_measurements(connection: Connection, built: Built) -> None:
     log_event(connection, built.row.id, MEASURED_EVENT, {"watermark": watermark, "candidates": len(ids)})
 
 
+def record_derived_of_answered(connection: Connection, built: Built) -> None:
+    """Records the derived values of candidates that people have answered, which a web server leaves to the driver if it
+    cannot seal evidence. Call it with the driver lease."""
+    rung_ids = {rung.rules.position: rung.id for rung in built.asked}
+    of_parts = {position for rung in built.rungs for prop in rung.spec.derived for position in prop.rungs}
+    for position in sorted(of_parts & rung_ids.keys()):
+        record_derived(connection, built, jobs.answered_candidates(connection, rung_ids[position]))
+
+
 def _has_changed(old: Fit | None, new: Fit) -> bool:
     """Whether the fit differs from the old one by more than rounding."""
     if old is None:
@@ -222,10 +239,12 @@ class Driver:
         for rung in built.fast:
             check_engines(rung)
         check_here([rung for rung in built.fast if rung.spec.inline], self._workers or built.spec.workers)
+        built.ledger.secret.keys()  # a driver that cannot seal evidence begins nothing
         with built.ledger.begin() as connection:
             session.lease = campaigns.take_driver(connection, built.row.id, session.owner)
             refit(connection, built)
             place_new_measurements(connection, built)
+            record_derived_of_answered(connection, built)
             last_directive_id = directives.last_id(connection, built.row.id)
         with ExitStack() as undo:  # undoes a start that fails half way
             undo.callback(self.release)

@@ -81,7 +81,7 @@ class Runner:
 
     owner: owner of its leases. scratch: folder for jobs, on a disk of this machine. registered: the slot's worker; None
     on a cluster, which has given this slot one core and `memory_mb`. renewer: renews leases; the slots of a process
-    share it.
+    share it. Raises LedgerError if this process cannot read the secret that seals evidence.
     """
 
     def __init__(
@@ -95,6 +95,7 @@ class Runner:
         registered: NewWorker | None = None,
         renewer: LeaseRenewer | None = None,
     ) -> None:
+        ledger.secret.keys()  # a worker that cannot seal evidence takes no job
         self.owner = owner
         self._ledger = ledger
         self._queues = tuple(queues)

@@ -46,7 +46,7 @@ _ATTEMPT = ("state", "outcome", "reason", "detail", "cost", "wall_seconds", "hea
     "watermark", "cost_at_loss", "late_watermark")  # fmt: skip
 _PLACE = ("standing", "position", "depth", "verdict", "hit_tier", "reason", "detail", "utility", "p_hit",
     "expected_utility", "margin", "chance", "basis", "is_hit", "updated_at")  # fmt: skip
-_WORKER = ("host", "executor", "pid", "slots", "queues", "memory_mb", "cores", "resources", "started_at", "seen_at",
+_WORKER = ("name", "host", "executor", "pid", "slots", "queues", "memory_mb", "cores", "resources", "started_at", "seen_at",
     "until", "stopped_at", "draining")  # fmt: skip
 _TASK = ("version", "plate", "well", "due_at", "approved_at", "assigned_to", "approved_by", "sample_id",
     "in_review_id", "note")  # fmt: skip
@@ -62,9 +62,9 @@ _CHANGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "campaign": ("state", "stop_reason", "wakes_at", "hosted", "updated_at"),
         "campaign_candidate": _PLACE,
         "lab_task": _TASK,
-        "sample": ("amount", "amount_unit", "place", "state"),
-        "person": ("name", "email", "password_hash", "is_admin", "disabled_at", "failures", "locked_until"),
-        "access": ("expires_at", "seen_at", "revoked_at"),
+        "sample": ("state",),
+        "person": ("password_hash", "disabled_at", "failures", "locked_until"),
+        "access": ("seen_at", "revoked_at"),
     },
     "worker": {**_SHARED, "worker": _WORKER},
     "dispatcher": {

@@ -234,6 +234,13 @@ def answered_and_open(connection: Connection, rung_id: int, candidate_id: int) -
     return by_state.get(JobState.DONE, 0), n_open
 
 
+def answered_candidates(connection: Connection, rung_id: int) -> list[int]:
+    """Ids of the candidates with a job at a rung that is done."""
+    j = t.job.c
+    query = sa.select(j.candidate_id).distinct().where(j.rung_id == rung_id, j.state == JobState.DONE)
+    return list(connection.execute(query).scalars())
+
+
 def keys_of_unfinished_jobs(connection: Connection, keys: Set[str]) -> set[str]:
     """Returns the evidence keys that belong to an unfinished job."""
     j = t.job.c
