@@ -1,4 +1,4 @@
-"""What `sciagent audit` and `sciagent db check` say about the evidence: seals, and acts of people that answer for it."""
+"""What `sciagent audit` and `sciagent db check` say about evidence: seals, and acts of people that answer for it."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ class EvidenceReport:
         check = self.check
         if check.unchecked:
             yield (
-                f"{check.unchecked} seals of computed evidence were NOT checked: {self.secret_file} is missing here, or "
+                f"{check.unchecked} seals of computed evidence were NOT checked: {self.secret_file} is missing, or "
                 "this user cannot read it. Check where a worker or a driver runs, or set SCIAGENT_EVIDENCE_SECRET_FILE"
             )
         if not check.faults:
-            yield f"{check.rows} rows of evidence: {check.sealed} sealed, {check.of_people} entered or imported by people"
+            fitting = f"{check.sealed} sealed, {check.of_people} entered or imported by people"
+            yield f"{check.rows} rows of evidence: {fitting}"
             return
         yield f"{check.faults} faults of evidence:"
         yield from check.first_faults

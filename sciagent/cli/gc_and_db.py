@@ -172,7 +172,9 @@ def check(ledger: options.Ledger = None, json: options.Json = False) -> None:
     lines = [f"current {at or 'none'}, needed {need}"]
     n_faults = 0
     if at == need:
-        secret = EvidenceSecret(environment_variables.path("SCIAGENT_ARTIFACTS") or artifacts_folder(sqlite_path(engine)))
+        secret = EvidenceSecret(
+            environment_variables.path("SCIAGENT_ARTIFACTS") or artifacts_folder(sqlite_path(engine))
+        )
         with read_only(engine) as connection:
             trail = audit.check(connection)
             evidence = check_evidence(connection, secret)

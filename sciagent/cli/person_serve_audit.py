@@ -311,8 +311,8 @@ def audit(
 ) -> None:
     """Check the trail of what people did: one changed or missing entry, or a changed answer, is found.
 
-    All evidence is checked, too: it fits its seal, or an act of a person answers for it. The exit code is 1 for a fault. Whoever owns the database can write the whole chain anew. So note the hash of `audit
-    --head` elsewhere.
+    All evidence is checked, too: it fits its seal, or an act of a person answers for it. The exit code is 1 for a
+    fault. Whoever owns the database can write the whole chain anew. So note the hash of `audit --head` elsewhere.
     """
     acts = [head, export, since is not None]
     if acts.count(True) > 1:

@@ -17,7 +17,6 @@ from sciagent.campaign.core.create_and_open import create_or_open, open_campaign
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.errors import LedgerError
 from sciagent.store.database import migrate_and_back_up, roles
-from sciagent.store.database import tables as t
 from sciagent.store.database.engine import connect, ledger_url
 from sciagent.store.database.evidence_secret import FILE_VARIABLE, SealingKeys
 from sciagent.store.database.ledger import Ledger

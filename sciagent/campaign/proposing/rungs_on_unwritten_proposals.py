@@ -18,7 +18,7 @@ from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
 from sciagent.domain.states_and_needs import DEATHS, MAX_LOSSES, TRIED_AGAIN, Standing
 from sciagent.errors import CampaignError
 from sciagent.store.learning import reward_inputs
-from sciagent.store.results import candidates, evidence, evidence_seals
+from sciagent.store.results import candidates, evidence
 from sciagent.verification.cost_models import unmeasured
 from sciagent.verification.sandbox.host import HostResult, Request
 from sciagent.verification.verifier_registry import is_function
@@ -59,12 +59,10 @@ def answer_at_once(built: Built, worker: Runs, rung: BuiltRung, entries: Sequenc
 
 
 def _reuse(built: Built, rung: BuiltRung, by_key: dict[str, list[BenchEntry]]) -> None:
-    """Answers entries from the ledger, and removes them from `by_key`. Raises LedgerError for evidence that does not fit
-    its seal. by_key: entries by the candidate's key."""
+    """Answers entries from the ledger, and removes them from `by_key`. by_key: entries by the candidate's key."""
     with built.ledger.read() as connection:
         ids = candidates.ids_of(connection, by_key)
         known = evidence.find_reusable(connection, list(ids.values()), rung.verifier.computation)
-        evidence_seals.refuse_forged(connection, [recorded.id for recorded in known.values()])
         shares = reward_inputs.shares(connection, [recorded.id for recorded in known.values()])
     for key, id_ in ids.items():
         if id_ in known:

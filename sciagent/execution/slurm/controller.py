@@ -33,6 +33,7 @@ from sciagent.execution.slurm.site_profile import ResourceRequest, SiteProfile, 
 from sciagent.execution.worker import end_attempts
 from sciagent.execution.worker.presence_and_leases import Presence
 from sciagent.store.campaign_state import campaigns
+from sciagent.store.database.evidence_secret import FILE_VARIABLE
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import cluster_reservations, jobs, offers_claims_and_ended_jobs
 from sciagent.store.job_queue.cluster_reservations import WaitingExternalJob
@@ -439,6 +440,8 @@ def ledger_variables(ledger: Ledger, site: SiteProfile) -> dict[str, str]:
     """
     set_by_profile = {*site.environment, *site.pass_environment}
     values = {"SCIAGENT_ARTIFACTS": str(ledger.artifacts.root.resolve())}
+    if os.environ.get(FILE_VARIABLE):
+        values[FILE_VARIABLE] = str(ledger.secret.path.resolve())
     lease_seconds = os.environ.get("SCIAGENT_LEASE_SECONDS")
     if lease_seconds:  # must be the same in all processes of a ledger
         values["SCIAGENT_LEASE_SECONDS"] = lease_seconds

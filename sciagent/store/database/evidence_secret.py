@@ -119,7 +119,7 @@ def _read(path: Path) -> SealingKeys:
         lines = file.read(MAX_FILE_BYTES).decode(errors="replace").split()
     if not lines or not all(_LINE.fullmatch(line) for line in lines):
         raise LedgerError(
-            f"{path} holds no secret: each line must have an even number of hexadecimal digits, at least {2 * SECRET_BYTES}, as "
+            f"{path} holds no secret: a line must have at least {2 * SECRET_BYTES} hexadecimal digits, in pairs, as "
             f"`openssl rand -hex {SECRET_BYTES}` writes them"
         )
     by_name = {}
@@ -144,4 +144,4 @@ def _make(path: Path) -> None:
         except FileExistsError:
             pass
     finally:
-        os.unlink(partial)
+        Path(partial).unlink()

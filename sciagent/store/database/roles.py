@@ -1,8 +1,8 @@
 """The roles of PostgreSQL for the processes of sciagent, with the least that each needs.
 
 `web` serves the pages and records what people answer; `worker` runs jobs; `dispatcher` drives campaigns, and submits,
-amends and imports. A role may add rows to the tables that it writes. It may change only columns that are changed in use,
-and remove nothing but memberships (`web`). It can neither drop a trigger nor make a table.
+amends and imports. A role may add rows to the tables that it writes. It may change only columns that change in use, and
+remove nothing but memberships (`web`). It can neither drop a trigger nor make a table.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _ATTEMPT = ("state", "outcome", "reason", "detail", "cost", "wall_seconds", "hea
     "watermark", "cost_at_loss", "late_watermark")  # fmt: skip
 _PLACE = ("standing", "position", "depth", "verdict", "hit_tier", "reason", "detail", "utility", "p_hit",
     "expected_utility", "margin", "chance", "basis", "is_hit", "updated_at")  # fmt: skip
-_WORKER = ("name", "host", "executor", "pid", "slots", "queues", "memory_mb", "cores", "resources", "started_at", "seen_at",
-    "until", "stopped_at", "draining")  # fmt: skip
+_WORKER = ("name", "host", "executor", "pid", "slots", "queues", "memory_mb", "cores", "resources", "started_at",
+    "seen_at", "until", "stopped_at", "draining")  # fmt: skip
 _TASK = ("version", "plate", "well", "due_at", "approved_at", "assigned_to", "approved_by", "sample_id",
     "in_review_id", "note")  # fmt: skip
 _SHARED: Mapping[str, tuple[str, ...]] = {

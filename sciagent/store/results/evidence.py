@@ -258,9 +258,7 @@ def _insert(
     return recorded
 
 
-def _seal(
-    connection: Connection, new: NewEvidence, row: Mapping[str, Any], measured: Sequence[Measured]
-) -> str | None:
+def _seal(connection: Connection, new: NewEvidence, row: Mapping[str, Any], measured: Sequence[Measured]) -> str | None:
     """The seal of computed evidence; None for evidence that people answer for. Raises LedgerError without the secret.
 
     row: the columns as they are written. measured: the values as they are written.

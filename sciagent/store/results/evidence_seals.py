@@ -5,10 +5,10 @@ The text is a JSON list without spaces, in ASCII:
     [form, key, revision, outcome, reason, source, who, kinds, isomer, quantities, artifacts]
 
 `form` is the number of this form. `quantities` are lists `[property, hash of the level, value, unit, uncertainty,
-censoring, n, as typed]`, and `artifacts` are lists `[name, SHA-256]`, both sorted. `kinds` and `isomer` are the kinds of
-the uncertainties and the computed stereoisomer, which the diagnostics hold. A float is the shortest text that gives the
-same double; both databases return the double that was stored, except that SQLite knows no negative zero, so that zero
-has no sign here.
+censoring, n, as typed]`, and `artifacts` are lists `[name, SHA-256]`, both sorted. `kinds` and `isomer` are the kinds
+of the uncertainties and the computed stereoisomer, which the diagnostics hold. A float is the shortest text that gives
+the same double; both databases return the double that was stored, except that SQLite knows no negative zero, so that
+zero has no sign here.
 
 Computed evidence has `SealingKeys.seal` of its text in the column `seal`. Evidence that people entered or imported has
 none: an entry of the audit trail holds the SHA-256 of its text (see `digest_between`).
@@ -38,7 +38,6 @@ from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.safe_text_and_durations import storable
 from sciagent.errors import LedgerError
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.evidence_secret import SealingKeys, secret_of
 
 COMPUTED = "computed"
@@ -48,6 +47,28 @@ PAGE = 2000  # rows of evidence that one query reads
 _ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _TEXT_COLUMNS = ("key", "revision", "outcome", "reason", "source", "who")
 _KEY_COLUMNS = ("verifier", "verifier_version", "settings_hash", "inputs_hash", "replicate", "revision")
+
+# statements that are built once, since a campaign checks one piece of evidence after the other
+_E = t.evidence.c
+_Q = t.quantity.c
+_A = t.artifact.c
+_IDS = sa.bindparam("ids", expanding=True)
+_EVIDENCE = (
+    sa.select(*(_E[name] for name in dict.fromkeys((*_TEXT_COLUMNS, *_KEY_COLUMNS))))
+    .add_columns(_E.id, _E.watermark, _E.seal, _E.diagnostics, _E.proposal_id, t.candidate.c.key.label("subject"))
+    .add_columns(sa.exists().where(_A.evidence_id == _E.id).label("has_files"))
+    .select_from(t.evidence.join(t.candidate, t.candidate.c.id == _E.candidate_id))
+    .where(_E.id.in_(_IDS))
+    .order_by(_E.watermark)
+)
+_QUANTITIES = (
+    sa.select(_Q.evidence_id, t.property_.c.name, t.level.c.hash)
+    .add_columns(_Q.value, _Q.unit, _Q.uncertainty, _Q.censoring, _Q.n, _Q.as_typed)
+    .join(t.property_, t.property_.c.id == _Q.property_id)
+    .join(t.level, t.level.c.id == _Q.level_id)
+    .where(_Q.evidence_id.in_(_IDS))
+)
+_ARTIFACTS = sa.select(_A.evidence_id, _A.name, _A.sha256).where(_A.evidence_id.in_(_IDS))
 
 
 @dataclass(frozen=True)
@@ -150,7 +171,8 @@ def evidence_after(connection: Connection, watermark: int, limit: int = PAGE) ->
     """The next rows of evidence above a watermark, in the order of watermarks."""
     e = t.evidence.c
     page = sa.select(e.id).where(e.watermark > watermark).order_by(e.watermark).limit(limit)
-    return _read(connection, list(connection.execute(page).scalars()))
+    ids = list(connection.execute(page).scalars())
+    return _read(connection, ids) if ids else []
 
 
 def digest_between(connection: Connection, first: int, last: int) -> str:
@@ -189,17 +211,20 @@ def refuse_forged(connection: Connection, evidence_ids: Sequence[int]) -> None:
     secret = secret_of(connection)
     if not secret.is_held:
         return
-    keys = secret.keys()
-    may_be_foreign = connection.dialect.name == "sqlite"
-    for row in _read(connection, evidence_ids):
-        seal = row.seal
-        if may_be_foreign and seal and not keys.knows(seal):
-            continue
-        fault = fault_of_seal(row, keys)
-        if fault is not None:
-            raise LedgerError(
-                f"evidence {row.id} of {row.verifier} is not used: {fault}. All such rows: sciagent db check"
-            )
+    for start in range(0, len(evidence_ids), PAGE):
+        for row in _read(connection, evidence_ids[start : start + PAGE]):
+            fault = _fault_at_reuse(connection, row, secret.keys())
+            if fault is not None:
+                raise LedgerError(
+                    f"evidence {row.id} of {row.verifier} is not used: {fault}. All such rows: sciagent db check"
+                )
+
+
+def _fault_at_reuse(connection: Connection, row: StoredEvidence, keys: SealingKeys) -> str | None:
+    is_foreign = row.seal is not None and not keys.knows(row.seal)
+    if is_foreign and connection.dialect.name == "sqlite":
+        return None
+    return fault_of_seal(row, keys)
 
 
 def fault_of_seal(row: StoredEvidence, keys: SealingKeys) -> str | None:
@@ -212,20 +237,16 @@ def fault_of_seal(row: StoredEvidence, keys: SealingKeys) -> str | None:
 
 
 def _read(connection: Connection, evidence_ids: Sequence[int]) -> list[StoredEvidence]:
-    """The rows with these ids, in the order of watermarks."""
-    if not evidence_ids:
-        return []
-    e = t.evidence.c
-    columns = [e[name] for name in dict.fromkeys((*_TEXT_COLUMNS, *_KEY_COLUMNS))]
-    query = (
-        sa.select(e.id, e.watermark, e.seal, e.diagnostics, e.proposal_id, t.candidate.c.key.label("subject"), *columns)
-        .select_from(t.evidence.join(t.candidate, t.candidate.c.id == e.candidate_id))
-        .where(among(connection, e.id, evidence_ids))
-        .order_by(e.watermark)
-    )
-    rows = connection.execute(query).all()
-    quantities = _quantities(connection, evidence_ids)
-    artifacts = _artifacts(connection, evidence_ids)
+    """The rows with these ids, of which there are at most PAGE, in the order of watermarks."""
+    ids = {"ids": list(evidence_ids)}
+    rows = connection.execute(_EVIDENCE, ids).all()
+    quantities: dict[int, list[SealedQuantity]] = {}
+    for evidence_id, *fields in connection.execute(_QUANTITIES, ids):
+        quantities.setdefault(evidence_id, []).append(SealedQuantity(*fields))
+    artifacts: dict[int, list[tuple[str, str]]] = {}
+    if any(row.has_files for row in rows):
+        for evidence_id, name, sha256 in connection.execute(_ARTIFACTS, ids):
+            artifacts.setdefault(evidence_id, []).append((name, sha256))
     read = []
     for row in rows:
         content = EvidenceContent(
@@ -245,39 +266,6 @@ def _has_own_key(row: Any) -> bool:
     if row.proposal_id is None:
         return False
     return EvidenceKey(f"proposal:{row.proposal_id}", *key_columns).hash == row.key
-
-
-def _quantities(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[SealedQuantity]]:
-    q = t.quantity.c
-    values = (q.value, q.unit, q.uncertainty, q.censoring, q.n, q.as_typed)
-    query = sa.select(q.evidence_id, q.property_id, q.level_id, *values)
-    query = query.where(among(connection, q.evidence_id, evidence_ids))
-    rows = connection.execute(query).all()
-    names = _column_by_id(connection, t.property_.c.name, {row[1] for row in rows})
-    levels = _column_by_id(connection, t.level.c.hash, {row[2] for row in rows})
-    by_evidence: dict[int, list[SealedQuantity]] = {}
-    for evidence_id, property_id, level_id, *fields in rows:
-        quantity = SealedQuantity(names[property_id], levels[level_id], *fields)
-        by_evidence.setdefault(evidence_id, []).append(quantity)
-    return by_evidence
-
-
-def _artifacts(connection: Connection, evidence_ids: Sequence[int]) -> dict[int, list[tuple[str, str]]]:
-    a = t.artifact.c
-    query = sa.select(a.evidence_id, a.name, a.sha256).where(among(connection, a.evidence_id, evidence_ids))
-    by_evidence: dict[int, list[tuple[str, str]]] = {}
-    for evidence_id, name, sha256 in connection.execute(query):
-        by_evidence.setdefault(evidence_id, []).append((name, sha256))
-    return by_evidence
-
-
-def _column_by_id(connection: Connection, column: sa.ColumnElement[Any], ids: set[int]) -> dict[int, str]:
-    """{id: value of the column} of rows of the column's table."""
-    if not ids:
-        return {}
-    id_column = column.table.c.id  # type: ignore[attr-defined]
-    query = sa.select(id_column, column).where(id_column.in_(sorted(ids)))
-    return {int(id_): str(value) for id_, value in connection.execute(query)}
 
 
 def altered_levels(connection: Connection) -> Iterator[str]:

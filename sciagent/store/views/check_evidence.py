@@ -22,12 +22,7 @@ from sciagent.store.database.evidence_secret import SealingKeys
 from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
 from sciagent.store.results.evidence import IMPORT_VERIFIER
-from sciagent.store.results.evidence_seals import (
-    StoredEvidence,
-    altered_levels,
-    evidence_after,
-    fault_of_seal,
-)
+from sciagent.store.results.evidence_seals import StoredEvidence, altered_levels, evidence_after, fault_of_seal
 
 MAX_SHOWN = 10  # faults whose text is kept
 IMPORTED = "imported"

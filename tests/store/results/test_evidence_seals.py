@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sciagent.domain.quantities import Censoring, ComputedIsomer
 from sciagent.domain.evidence_keys_and_pooled_replicates import isomer_to_diagnostics
+from sciagent.domain.quantities import Censoring, ComputedIsomer
 from sciagent.errors import LedgerError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -103,9 +103,15 @@ def test_evidence_with_another_seal_or_none_is_not_used_again(ledger: Ledger) ->
         made = evidence.record(connection, [rows.new_evidence(id_, rows.gap()) for id_ in ids])
         evidence_seals.refuse_forged(connection, made)
         seals = connection.execute(sa.select(t.evidence.c.seal).order_by(t.evidence.c.id)).scalars().all()
-        columns = [column.name for column in t.evidence.columns if column.name not in ("id", "key", "watermark", "seal")]
-        copied = sa.select(*(t.evidence.c[name] for name in columns), sa.literal("f" * 64), sa.literal(99), sa.bindparam("s"))
-        insert = sa.insert(t.evidence).from_select([*columns, "key", "watermark", "seal"], copied.where(t.evidence.c.id == made[0]))
+        columns = [
+            column.name for column in t.evidence.columns if column.name not in ("id", "key", "watermark", "seal")
+        ]
+        copied = sa.select(
+            *(t.evidence.c[name] for name in columns), sa.literal("f" * 64), sa.literal(99), sa.bindparam("s")
+        )
+        insert = sa.insert(t.evidence).from_select(
+            [*columns, "key", "watermark", "seal"], copied.where(t.evidence.c.id == made[0])
+        )
         for seal, fault in ((seals[0], "does not fit"), (None, "no seal")):
             with connection.begin_nested() as attempt:
                 connection.execute(insert, {"s": seal})
