@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sciagent.cli.output_logging_and_given_structures import say
 
@@ -26,7 +26,7 @@ class EvidenceReport:
     """The file that holds the secret, or would hold it."""
 
     @property
-    def answer(self) -> dict[str, Any]:
+    def answer(self) -> dict[str, object]:
         """The result as JSON."""
         return asdict(self.check)
 

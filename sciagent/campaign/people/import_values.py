@@ -472,7 +472,7 @@ def _write(
         if after > before:
             about: dict[str, object] = {"file": source, "rows": len(rows), "why": revise}
             about |= answered_for(connection, before + 1, after)
-            audit.append(connection, who, "imported", "evidence", **about)
+            audit.append(connection, who, "imported", "evidence", object_id=None, campaign_id=None, **about)
 
 
 def _latest(connection: Connection, key: EvidenceKey) -> tuple[evidence.RecordedEvidence | None, EvidenceKey]:

@@ -64,7 +64,7 @@ class EvidenceSecret:
     """
 
     def __init__(self, artifacts: Path) -> None:
-        named = environment_variables.path(FILE_VARIABLE)
+        named = environment_variables.path("SCIAGENT_EVIDENCE_SECRET_FILE")
         self.path = named or artifacts / FILE_NAME
         self._may_make = named is None
         self._keys: SealingKeys | None = None

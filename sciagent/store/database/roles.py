@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import Connection
 
 from sciagent.errors import UsageError
@@ -89,7 +90,7 @@ _DANGEROUS = ("pg_write_all_data", "pg_execute_server_program", "pg_write_server
 
 
 @dataclass(frozen=True)
-class Rights:
+class TableRights:
     """What a role may do, or what it should do."""
 
     tables: frozenset[tuple[str, str]]
@@ -97,27 +98,27 @@ class Rights:
     columns: frozenset[tuple[str, str]]
     """(table, column) that may be changed."""
 
-    def __or__(self, other: Rights) -> Rights:
-        return Rights(self.tables | other.tables, self.columns | other.columns)
+    def __or__(self, other: TableRights) -> TableRights:
+        return TableRights(self.tables | other.tables, self.columns | other.columns)
 
 
-NO_RIGHTS = Rights(frozenset(), frozenset())
+NO_RIGHTS = TableRights(frozenset(), frozenset())
 
 
-def rights_of(kind: str) -> Rights:
+def rights_of(kind: str) -> TableRights:
     """The rights that a kind of process needs."""
     names = [*metadata.tables, VIEW, VERSION]
     tables = {(name, "SELECT") for name in names if kind == "web" or name not in PRIVATE}
     tables |= {(name, "INSERT") for name in _ADDS[kind]}
     tables |= {(name, "DELETE") for name in _REMOVES[kind]}
     columns = {(table, column) for table, changed in _CHANGES[kind].items() for column in changed}
-    return Rights(frozenset(tables), frozenset(columns))
+    return TableRights(frozenset(tables), frozenset(columns))
 
 
 def statements(names: Mapping[str, str], schema: str = "public") -> Iterator[str]:
     """Yields the SQL that makes the roles, or gives existing ones exactly these rights. Its reader runs it as the owner
     of the tables, who may make roles. names: {kind: name of the role}."""
-    quoted = sa.dialects.postgresql.dialect().identifier_preparer.quote
+    quoted = postgresql.dialect().identifier_preparer.quote  # type: ignore[no-untyped-call]
     yield f"REVOKE CREATE ON SCHEMA {quoted(schema)} FROM PUBLIC;"
     for kind, name in names.items():
         role = quoted(name)
@@ -146,7 +147,7 @@ def _has_sequence(table: str) -> bool:
     return "id" in columns and columns["id"].autoincrement is True
 
 
-def _held(connection: Connection, role: str) -> Rights:
+def _held(connection: Connection, role: str) -> TableRights:
     """The rights that a role has, also through roles whose member it is."""
     tables = sa.text(
         "SELECT c.relname, p FROM pg_class c CROSS JOIN unnest(CAST(:privileges AS text[])) p "
@@ -162,7 +163,7 @@ def _held(connection: Connection, role: str) -> Rights:
     of_tables = connection.execute(tables, {"role": role, "privileges": privileges})
     table_rights = frozenset((str(table), str(privilege)) for table, privilege in of_tables)
     of_columns = connection.execute(columns, {"role": role})
-    return Rights(table_rights, frozenset((str(table), str(column)) for table, column in of_columns))
+    return TableRights(table_rights, frozenset((str(table), str(column)) for table, column in of_columns))
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,9 @@ def owns_tables(connection: Connection, role: str) -> bool:
     return bool(connection.execute(query, {"role": role}).scalar_one())
 
 
-def _check_role(connection: Connection, role: str, kind: str, wanted: Rights, *, missing_counts: bool) -> RoleCheck:
+def _check_role(
+    connection: Connection, role: str, kind: str, wanted: TableRights, *, missing_counts: bool
+) -> RoleCheck:
     """Compares the rights of a role with those it should have. missing_counts: whether missing rights are faults."""
     too_wide = list(_attributes(connection, role))
     missing: list[str] = []

@@ -52,7 +52,7 @@ _KEY_COLUMNS = ("verifier", "verifier_version", "settings_hash", "inputs_hash", 
 _E = t.evidence.c
 _Q = t.quantity.c
 _A = t.artifact.c
-_IDS = sa.bindparam("ids", expanding=True)
+_IDS: sa.BindParameter[Any] = sa.bindparam("ids", expanding=True)
 _EVIDENCE = (
     sa.select(*(_E[name] for name in dict.fromkeys((*_TEXT_COLUMNS, *_KEY_COLUMNS))))
     .add_columns(_E.id, _E.watermark, _E.seal, _E.diagnostics, _E.proposal_id, t.candidate.c.key.label("subject"))
@@ -75,7 +75,8 @@ _ARTIFACTS = sa.select(_A.evidence_id, _A.name, _A.sha256).where(_A.evidence_id.
 class SealedQuantity:
     """A quantity as it enters the text, in the canonical unit."""
 
-    property: str
+    name: str
+    """Name of the property."""
     level: str
     """Hash of the level."""
     value: float
@@ -90,7 +91,7 @@ class SealedQuantity:
         """The fields as they stand in the text."""
         uncertainty = None if self.uncertainty is None else self.uncertainty + 0.0
         return [
-            self.property, self.level, self.value + 0.0, self.unit, uncertainty, self.censoring, self.n, self.as_typed
+            self.name, self.level, self.value + 0.0, self.unit, uncertainty, self.censoring, self.n, self.as_typed
         ]  # fmt: skip
 
 
@@ -154,7 +155,7 @@ def level_hash(level: Level) -> str:
 
 
 @dataclass(frozen=True)
-class StoredEvidence:
+class CheckedEvidence:
     """A row of evidence as a check reads it."""
 
     id: int
@@ -167,7 +168,7 @@ class StoredEvidence:
     row names."""
 
 
-def evidence_after(connection: Connection, watermark: int, limit: int = PAGE) -> list[StoredEvidence]:
+def evidence_after(connection: Connection, watermark: int, limit: int = PAGE) -> list[CheckedEvidence]:
     """The next rows of evidence above a watermark, in the order of watermarks."""
     e = t.evidence.c
     page = sa.select(e.id).where(e.watermark > watermark).order_by(e.watermark).limit(limit)
@@ -220,14 +221,14 @@ def refuse_forged(connection: Connection, evidence_ids: Sequence[int]) -> None:
                 )
 
 
-def _fault_at_reuse(connection: Connection, row: StoredEvidence, keys: SealingKeys) -> str | None:
+def _fault_at_reuse(connection: Connection, row: CheckedEvidence, keys: SealingKeys) -> str | None:
     is_foreign = row.seal is not None and not keys.knows(row.seal)
     if is_foreign and connection.dialect.name == "sqlite":
         return None
     return fault_of_seal(row, keys)
 
 
-def fault_of_seal(row: StoredEvidence, keys: SealingKeys) -> str | None:
+def fault_of_seal(row: CheckedEvidence, keys: SealingKeys) -> str | None:
     """What is wrong with the seal of computed evidence, in words; None if it fits."""
     if row.seal is None:
         return "it has no seal, so no worker or driver has written it"
@@ -236,7 +237,7 @@ def fault_of_seal(row: StoredEvidence, keys: SealingKeys) -> str | None:
     return None if keys.fits(row.seal, row.content.text) else "its seal does not fit what it says"
 
 
-def _read(connection: Connection, evidence_ids: Sequence[int]) -> list[StoredEvidence]:
+def _read(connection: Connection, evidence_ids: Sequence[int]) -> list[CheckedEvidence]:
     """The rows with these ids, of which there are at most PAGE, in the order of watermarks."""
     ids = {"ids": list(evidence_ids)}
     rows = connection.execute(_EVIDENCE, ids).all()
@@ -250,22 +251,26 @@ def _read(connection: Connection, evidence_ids: Sequence[int]) -> list[StoredEvi
     read = []
     for row in rows:
         content = EvidenceContent(
-            *(getattr(row, name) for name in _TEXT_COLUMNS),
+            key=row.key,
+            revision=row.revision,
+            outcome=row.outcome,
+            reason=row.reason,
+            source=row.source,
+            who=row.who,
             diagnostics=row.diagnostics,
             quantities=quantities.get(row.id, ()),
             artifacts=artifacts.get(row.id, ()),
         )
-        read.append(StoredEvidence(row.id, row.watermark, row.verifier, content, row.seal, _has_own_key(row)))
+        read.append(CheckedEvidence(row.id, row.watermark, row.verifier, content, row.seal, _has_own_key(row)))
     return read
 
 
 def _has_own_key(row: Any) -> bool:
     key_columns = [getattr(row, name) for name in _KEY_COLUMNS]
-    if EvidenceKey(row.subject, *key_columns).hash == row.key:
-        return True
-    if row.proposal_id is None:
-        return False
-    return EvidenceKey(f"proposal:{row.proposal_id}", *key_columns).hash == row.key
+    subjects = [row.subject]
+    if row.proposal_id is not None:
+        subjects.append(f"proposal:{row.proposal_id}")
+    return str(row.key) in {EvidenceKey(subject, *key_columns).hash for subject in subjects}
 
 
 def altered_levels(connection: Connection) -> Iterator[str]:

@@ -22,7 +22,7 @@ from sciagent.store.database.evidence_secret import SealingKeys
 from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
 from sciagent.store.results.evidence import IMPORT_VERIFIER
-from sciagent.store.results.evidence_seals import StoredEvidence, altered_levels, evidence_after, fault_of_seal
+from sciagent.store.results.evidence_seals import CheckedEvidence, altered_levels, evidence_after, fault_of_seal
 
 MAX_SHOWN = 10  # faults whose text is kept
 IMPORTED = "imported"
@@ -106,7 +106,7 @@ def check(
     return checked
 
 
-def _check_row(row: StoredEvidence, act: _Act | None, keys: SealingKeys | None, checked: EvidenceCheck) -> None:
+def _check_row(row: CheckedEvidence, act: _Act | None, keys: SealingKeys | None, checked: EvidenceCheck) -> None:
     """Checks a row. act: the next act whose last watermark is not below that of the row."""
     if not row.has_own_key:
         checked.add(f"evidence {row.id}: its key does not fit the candidate, verifier and settings that it names")
@@ -128,7 +128,7 @@ def _check_row(row: StoredEvidence, act: _Act | None, keys: SealingKeys | None, 
     checked.of_people += 1
 
 
-def _check_seal(row: StoredEvidence, seal: str, keys: SealingKeys | None, checked: EvidenceCheck) -> None:
+def _check_seal(row: CheckedEvidence, seal: str, keys: SealingKeys | None, checked: EvidenceCheck) -> None:
     if keys is None:
         checked.unchecked += 1
         return

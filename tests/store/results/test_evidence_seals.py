@@ -38,7 +38,7 @@ OTHER_CONTENT: dict[str, Any] = {
     "artifacts": [("log", "e" * 64)],
 }
 OTHER_QUANTITY: dict[str, Any] = {
-    "property": "homo",
+    "name": "homo",
     "level": "f" * 64,
     "value": 3.1000000000000005,
     "unit": "hartree",
