@@ -454,8 +454,6 @@ CREATE TABLE person (
 	password_hash TEXT, 
 	is_admin BOOLEAN NOT NULL, 
 	disabled_at DATETIME, 
-	failures INTEGER NOT NULL, 
-	locked_until DATETIME, 
 	created_at DATETIME NOT NULL, 
 	CONSTRAINT pk_person PRIMARY KEY (id), 
 	CONSTRAINT uq_person_login UNIQUE (login)
@@ -789,6 +787,14 @@ CREATE TABLE worker (
 	CONSTRAINT pk_worker PRIMARY KEY (id), 
 	CONSTRAINT uq_worker_name UNIQUE (name)
 );
+CREATE TABLE wrong_password (
+	id INTEGER NOT NULL, 
+	subject VARCHAR(64) NOT NULL, 
+	number INTEGER NOT NULL, 
+	last_at DATETIME NOT NULL, 
+	CONSTRAINT pk_wrong_password PRIMARY KEY (id), 
+	CONSTRAINT uq_wrong_password_subject UNIQUE (subject)
+);
 CREATE INDEX ix_access_expires ON access (expires_at);
 CREATE INDEX ix_access_person_id ON access (person_id);
 CREATE INDEX ix_artifact_evidence_id ON artifact (evidence_id);
@@ -852,6 +858,7 @@ CREATE INDEX ix_submission_job ON submission (job_id, id);
 CREATE INDEX ix_training_use_turn ON training_use (turn_id);
 CREATE INDEX ix_trajectory_group ON trajectory (group_id, sibling) WHERE group_id IS NOT NULL;
 CREATE INDEX ix_worker_until ON worker (until);
+CREATE INDEX ix_wrong_password_last_at ON wrong_password (last_at);
 CREATE TRIGGER artifact_no_delete BEFORE DELETE ON artifact BEGIN SELECT RAISE(ABORT, 'artifact is append-only: write a new revision'); END;
 CREATE TRIGGER artifact_no_update BEFORE UPDATE ON artifact BEGIN SELECT RAISE(ABORT, 'artifact is append-only: write a new revision'); END;
 CREATE TRIGGER artifact_removal_no_delete BEFORE DELETE ON artifact_removal BEGIN SELECT RAISE(ABORT, 'artifact_removal is append-only: write a new revision'); END;

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from itertools import chain
+from typing import Annotated
 
+from fastapi import Path
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from sciagent.domain.people import Actor, Right
 from sciagent.errors import UsageError
 from sciagent.store.people import audit, persons, sessions_and_tokens
+from sciagent.store.people.persons import Person
 from sciagent.store.people.sessions_and_tokens import LIFETIMES, AccessKind
-from sciagent.web import visitors_and_passwords
+from sciagent.web.password_checks import TryLaterError
 from sciagent.web.route_rules_and_request_guards import ANYONE, Pages, RouteRule
-from sciagent.web.site_context_and_ticker import own_path, redirect_to, site_of, texts, visitor, wants_json
-from sciagent.web.visitors_and_passwords import cookie_name
+from sciagent.web.site_context_and_ticker import address_of, own_path, redirect_to, site_of, texts, visitor, wants_json
+from sciagent.web.visitors_and_passwords import MAX_SECRET, cookie_name
 
 LINKS = (AccessKind.INVITE, AccessKind.RESET)
 WRONG_LOGIN = "login and password do not fit"
 SPENT_LINK = "this link was used before, has expired, or was replaced by a newer one; ask for another one"
+Secret = Annotated[str, Path(max_length=MAX_SECRET)]
 pages = Pages()
 
 
@@ -30,35 +35,42 @@ def log_in_form(request: Request, next: str = "/") -> Response:
 
 
 @pages.post("/login", ANYONE)
-def log_in(request: Request) -> Response:
+async def log_in(request: Request) -> Response:
     """Opens a session. From the form that a script shows over another page it answers JSON with the new form token."""
     site = site_of(request)
     fields = texts(request)
     login = fields.get("login", "").strip().lower()
-    after = own_path(fields.get("next", "/"))
     try:
-        person = visitors_and_passwords.checked(site.ledger, login, fields.get("password", ""))
-        fault = WRONG_LOGIN if person is None else None
-    except visitors_and_passwords.LockedError as error:
-        person = None
-        fault = str(error)
+        person = await site.passwords.checked(login, fields.get("password", ""), address_of(request))
+    except TryLaterError as error:
+        return await run_in_threadpool(_refused, request, error.status, error.text, {"retry-after": f"{error.seconds}"})
     if person is None:
-        if wants_json(request):
-            return JSONResponse({"detail": fault}, 403)
-        return site.page(request, "login.html.j2", 403, next=after, login=login[:64], fault=fault)
-    response = _with_session(request, person.id, person.login)
+        return await run_in_threadpool(_refused, request, 403, WRONG_LOGIN, {})
+    response = await run_in_threadpool(_with_session, request, person.id, person.login)
     if wants_json(request):
         return response
     response.status_code = 303
-    response.headers["location"] = after
+    response.headers["location"] = own_path(fields.get("next", "/"))
     return response
+
+
+def _refused(request: Request, status: int, fault: str, headers: dict[str, str]) -> Response:
+    """Returns the form for another attempt; for a script, the fault as JSON."""
+    if wants_json(request):
+        return JSONResponse({"detail": fault}, status, headers)
+    fields = texts(request)
+    after = own_path(fields.get("next", "/"))
+    login = fields.get("login", "").strip().lower()[:64]
+    page = site_of(request).page(request, "login.html.j2", status, next=after, login=login, fault=fault)
+    page.headers.update(headers)
+    return page
 
 
 def _with_session(request: Request, person_id: int, login: str) -> Response:
     """Returns an answer with the cookie of a new session; whatever session the browser had ends."""
     site = site_of(request)
     old = visitor(request).access
-    address = request.client.host if request.client else None
+    address = address_of(request)
     with site.ledger.begin() as connection:
         if old is not None and old.kind is AccessKind.SESSION:
             sessions_and_tokens.revoke(connection, login, old)
@@ -86,38 +98,55 @@ def log_out(request: Request) -> Response:
 
 
 @pages.get("/welcome/{secret}", ANYONE)
-def choose_form(request: Request, secret: str) -> Response:
+def choose_form(request: Request, secret: Secret) -> Response:
     """Shows the form of a one-time link; opening it does not use it up, since mail programs open links, too."""
-    site = site_of(request)
-    with site.ledger.read() as connection:
-        access = sessions_and_tokens.find(connection, secret, LINKS)
-        person = None if access is None else persons.by_id(connection, access.person_id)
-    if person is None:
-        return site.page(request, "message.html.j2", 404, title="This link does not work", text=SPENT_LINK)
-    return site.page(request, "welcome.html.j2", person=person, secret=secret, fault=None)
+    person = _invited(request, secret)
+    return _spent(request) if person is None else _choose_page(request, 200, person, secret, None)
 
 
 @pages.post("/welcome/{secret}", ANYONE)
-def choose(request: Request, secret: str) -> Response:
+async def choose(request: Request, secret: Secret) -> Response:
     """Sets the password, ends all sessions of the person, and opens one."""
-    site = site_of(request)
-    fields = texts(request)
-    with site.ledger.read() as connection:
-        access = sessions_and_tokens.find(connection, secret, LINKS)
-        person = None if access is None else persons.by_id(connection, access.person_id)
+    person = await run_in_threadpool(_invited, request, secret)
     if person is None:
-        return site.page(request, "message.html.j2", 404, title="This link does not work", text=SPENT_LINK)
+        return await run_in_threadpool(_spent, request)
+    fields = texts(request)
     try:
         if fields.get("password") != fields.get("again"):
             raise UsageError("the two passwords differ")
-        hashed = visitors_and_passwords.hashed(fields.get("password", ""), person.login)
+        new_hash = await site_of(request).passwords.hashed(
+            fields.get("password", ""), person.login, address_of(request)
+        )
+    except TryLaterError:
+        raise
     except UsageError as error:
-        return site.page(request, "welcome.html.j2", 400, person=person, secret=secret, fault=str(error))
-    with site.ledger.begin() as connection:
+        return await run_in_threadpool(_choose_page, request, 400, person, secret, str(error))
+    return await run_in_threadpool(_chosen, request, person, secret, new_hash)
+
+
+def _invited(request: Request, secret: str) -> Person | None:
+    """Returns the person of a one-time link; None if it does not work."""
+    with site_of(request).ledger.read() as connection:
+        access = sessions_and_tokens.find(connection, secret, LINKS)
+        return None if access is None else persons.by_id(connection, access.person_id)
+
+
+def _spent(request: Request) -> Response:
+    title = "This link does not work"
+    return site_of(request).page(request, "message.html.j2", 404, title=title, text=SPENT_LINK)
+
+
+def _choose_page(request: Request, status: int, person: Person, secret: str, fault: str | None) -> Response:
+    return site_of(request).page(request, "welcome.html.j2", status, person=person, secret=secret, fault=fault)
+
+
+def _chosen(request: Request, person: Person, secret: str, new_hash: str) -> Response:
+    """Writes the new password, and logs the person in."""
+    with site_of(request).ledger.begin() as connection:
         if sessions_and_tokens.find(connection, secret, LINKS) is None:  # another request has used it meanwhile
             raise UsageError(SPENT_LINK)
         sessions_and_tokens.revoke_all(connection, person.id, (AccessKind.SESSION, *LINKS))
-        persons.set_password(connection, Actor(person.login, person.id), person.id, hashed)
+        persons.set_password(connection, Actor(person.login, person.id), person.id, new_hash)
     response = _with_session(request, person.id, person.login)
     response.status_code = 303
     response.headers["location"] = "/"

@@ -21,12 +21,13 @@ from starlette.staticfiles import StaticFiles
 from sciagent.errors import SciagentError, TaskStateError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.web import accounts, openapi_document, site_context_and_ticker
+from sciagent.web.password_checks import TryLaterError
 from sciagent.web.problem_answers import API, is_of_api, problem_answer
 from sciagent.web.route_rules_and_request_guards import HEADERS, Guarded, LogInError, Pages, rules_of
 from sciagent.web.site_context_and_ticker import WebSite, path_of, redirect_to, said_of, wants_json
 
 THREADS = 6  # pages that are made at once; most of a page is Python's work, so more threads wait for each other
-TITLES = {400: "That does not work", 403: "Not allowed", 404: "Not found", 409: "Meanwhile", 503: "One moment"}
+TITLES = {400: "That does not work", 403: "Not allowed", 404: "Not found", 409: "Meanwhile", 429: "Wait a little", 503: "One moment"}
 
 
 @dataclass(frozen=True)
@@ -91,14 +92,16 @@ def failed(request: Request, error: Exception) -> Response:
         page_after = request.url.path + query if request.method == "GET" else "/"
         return redirect_to("/login", next=page_after)
     status, text = said_of(error)
-    headers = HEADERS if status == 500 else None  # an answer with status 500 is made outside of `Guarded`
+    headers = HEADERS if status == 500 else {}  # an answer with status 500 is made outside of `Guarded`
+    if isinstance(error, TryLaterError):
+        headers = {"retry-after": str(error.seconds)}
     if wants_json(request):
         return JSONResponse({"detail": text}, status, headers)
     shared: WebSite = request.app.state.site
     title = TITLES.get(status, "Something went wrong")
     back = path_of(request.headers.get("referer", ""))
     page = shared.page(request, "message.html.j2", status, title=title, text=text, back=back)
-    page.headers.update(headers or {})
+    page.headers.update(headers)
     return page
 
 

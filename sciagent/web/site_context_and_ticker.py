@@ -46,6 +46,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab.tasks import LabTask
+from sciagent.web.password_checks import PasswordChecks, TryLaterError
 from sciagent.web.problem_answers import field_at_fault
 from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
 from sciagent.web.visitors_and_passwords import Visitor
@@ -144,6 +145,7 @@ class WebSite:
         self.ledger = ledger
         self.secure = secure
         self.ticker = Ticker(ledger)
+        self.passwords = PasswordChecks(ledger)
         self._shared: dict[Callable[[Ledger], Any], Any] = {}
         self._lock = threading.Lock()
         loader = jinja2.PackageLoader("sciagent.web", "templates")
@@ -186,6 +188,11 @@ def visitor(request: Request) -> Visitor:
     """Returns who sent a request, as the rule of the route found out."""
     found: Visitor = request.state.visitor
     return found
+
+
+def address_of(request: Request) -> str | None:
+    """Returns the address from which a request came; behind a proxy, the one that the proxy names."""
+    return None if request.client is None else request.client.host
 
 
 def campaign_of(request: Request) -> CampaignRow:
@@ -292,6 +299,8 @@ def said_of(error: Exception) -> tuple[int, str]:
             field = field_at_fault(fault["loc"], fault["type"])
             faults.append(f"{field}: {fault['msg']}" if field else fault["msg"])
         return 400, f"that does not fit: {'; '.join(faults)}"
+    if isinstance(error, TryLaterError):
+        return error.status, error.text
     if isinstance(error, CONFLICTS):
         return 409, str(error)
     if isinstance(error, LedgerAwayError):

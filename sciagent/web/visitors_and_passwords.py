@@ -1,15 +1,13 @@
 """The person behind a request: by the session of a browser, or by the token of an instrument.
 
-The ledger keeps hashes of passwords by argon2id. After several wrong passwords an account is locked for a while; each
-further wrong password doubles the time.
+The ledger keeps hashes of passwords by argon2id. `sciagent.web.password_checks` limits how many are checked.
 """
 
 from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from threading import BoundedSemaphore
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 from argon2 import PasswordHasher
@@ -20,9 +18,7 @@ from starlette.requests import Request
 
 from sciagent.domain.people import Actor, Right, Rights
 from sciagent.errors import UsageError
-from sciagent.store.database.engine import db_now
-from sciagent.store.database.ledger import Ledger
-from sciagent.store.people import audit, persons, sessions_and_tokens
+from sciagent.store.people import sessions_and_tokens
 from sciagent.store.people.persons import Person
 from sciagent.store.people.sessions_and_tokens import Access, AccessKind
 
@@ -100,80 +96,40 @@ def csrf_fits(visitor: Visitor, given: str) -> bool:
 
 MIN_PASSWORD = 12  # characters
 MAX_PASSWORD = 256  # characters
-FREE_TRIES = 5  # wrong passwords before the first wait
-FIRST_WAIT = timedelta(seconds=30)
-LONGEST_WAIT = timedelta(minutes=15)
-# keeps 2**n small after many wrong passwords; the wait reaches LONGEST_WAIT after fewer doublings
-MAX_DOUBLINGS = 10
 _HASHER = PasswordHasher()  # RFC 9106, low memory: 64 MiB, 3 passes, 4 lanes
 # checked for an unknown login, so that it takes as long as a wrong password
 _HASH_OF_NOBODY = _HASHER.hash("the time of a wrong login is that of a wrong password")
-_AT_ONCE = BoundedSemaphore(4)  # number of hashes that are computed at once; each takes 64 MiB
-
-
-class LockedError(UsageError):
-    """Too many wrong passwords; none is read for a while."""
 
 
 def hashed(password: str, login: str) -> str:
-    """Returns the hash of a new password. Raises UsageError if it is too short, too long, or the login."""
+    """Returns the hash of a new password. It takes 64 MiB and up to a second; the server calls it in the pool of
+    `PasswordChecks`. Raises UsageError if the password is too short, too long, or the login."""
     if not MIN_PASSWORD <= len(password) <= MAX_PASSWORD:
         raise UsageError(f"a password has {MIN_PASSWORD} to {MAX_PASSWORD} characters; a sentence is a good one")
     if login in password.lower() and len(password) < len(login) + MIN_PASSWORD:
         raise UsageError("the password is little more than the login; choose another one")
-    with _AT_ONCE:
-        return _HASHER.hash(password)
+    return _HASHER.hash(password)
 
 
-def checked(ledger: Ledger, login: str, password: str) -> Person | None:
-    """Returns the account if login and password fit, else None; wrong ones are counted in the ledger.
+@dataclass(frozen=True)
+class PasswordFit:
+    """Whether a password has a hash."""
 
-    A wrong login takes as long as a wrong password. Raises LockedError while an account is locked.
-    """
-    with ledger.read() as connection:
-        person = persons.by_login(connection, login)
-        now = db_now(connection)
-    if person is not None and person.locked_until is not None and person.locked_until > now:
-        minutes = max(1, round((person.locked_until - now).total_seconds() / 60))
-        unit = "minute" if minutes == 1 else "minutes"
-        raise LockedError(f"too many wrong passwords; try again in {minutes} {unit}")
-    password_hash = _HASH_OF_NOBODY
-    if person is not None and person.password_hash:
-        password_hash = person.password_hash
-    is_right = _fits(password_hash, password)
-    if person is None or person.password_hash is None or person.disabled_at is not None:
-        return None
-    newer_hash = None
-    if is_right and _HASHER.check_needs_rehash(person.password_hash):
-        with _AT_ONCE:
-            newer_hash = _HASHER.hash(password)
-    with ledger.begin() as connection:
-        if is_right:
-            persons.set_failures(connection, person.id, failures=0, locked_until=None)
-            if newer_hash is not None:
-                persons.rehash(connection, person.id, newer_hash)
-            return person
-        failures = persons.by_id(connection, person.id).failures + 1
-        persons.set_failures(connection, person.id, failures, _locked_until(failures, now))
-        audit.append(connection, login, "failed to log in", "person", person.id, failures=failures)
-    return None
+    is_right: bool
+    newer_hash: str | None = None
+    """The hash of a right password under stronger parameters; None if the present ones are strong enough."""
 
 
-def _fits(password_hash: str, password: str) -> bool:
-    """Returns whether the password has this hash."""
+def fit(password_hash: str | None, password: str) -> PasswordFit:
+    """Returns whether a password has this hash. password_hash: None for a login without an account or a password,
+    which no password fits, after the same time."""
     if len(password) > MAX_PASSWORD:
-        return False
+        return PasswordFit(is_right=False)
     try:
-        with _AT_ONCE:
-            return _HASHER.verify(password_hash, password)
+        _HASHER.verify(password_hash or _HASH_OF_NOBODY, password)
     except (VerificationError, InvalidHashError):
-        return False
-
-
-def _locked_until(failures: int, now: datetime) -> datetime | None:
-    """Returns the end of the lock after so many wrong passwords; None for no lock. The wait doubles each time."""
-    if failures < FREE_TRIES:
-        return None
-    n_doublings = min(failures - FREE_TRIES, MAX_DOUBLINGS)
-    wait: timedelta = FIRST_WAIT * 2**n_doublings
-    return now + min(LONGEST_WAIT, wait)
+        return PasswordFit(is_right=False)
+    if password_hash is None:
+        return PasswordFit(is_right=False)
+    newer_hash = _HASHER.hash(password) if _HASHER.check_needs_rehash(password_hash) else None
+    return PasswordFit(is_right=True, newer_hash=newer_hash)

@@ -26,6 +26,7 @@ from sciagent.store.job_queue import (
 )
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from sciagent.store.lab import tasks
+from sciagent.store.people import wrong_passwords
 from sciagent.store.results import candidates, evidence
 from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_recent_failures
 from sciagent.store.views.report_candidates import best_candidates, imported_answers, imported_for_same_compound
@@ -110,6 +111,8 @@ HOT: dict[str, Callable[[Any, int], object]] = {
     "answered tasks by number": lambda c, i: tasks.listed(c, after=1, states=[JobState.DONE], among=[i], limit=10),
     "open tasks of a candidate": lambda c, i: tasks.listed(c, after=0, candidate_id=1, limit=10),
     "tasks in review by number": lambda c, i: tasks.listed(c, after=0, in_review=True, limit=10),
+    "wrong passwords": lambda c, i: wrong_passwords.of_subjects(c, ["a" * 64]),
+    "old wrong passwords": lambda c, i: wrong_passwords.old_rows(c),
     "ids of keys": lambda c, i: candidates.ids_of(c, ["a" * 64]),
 }
 IN_ORDER = {"waiting, first come first", "waiting, best first", "top", "best"}  # and nothing is left to sort

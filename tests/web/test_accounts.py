@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sciagent.domain.people import Role
 from sciagent.store.people import persons, sessions_and_tokens
 from sciagent.store.people.sessions_and_tokens import AccessKind
+from sciagent.web import password_checks
 from tests.support.served_pages import Serve, Server
 
 PASSWORD = "a sentence of anna"
@@ -55,6 +58,27 @@ def test_wrong_passwords_say_the_same_of_all_logins(serve: Serve) -> None:
         "/login", {"login": "anna", "password": PASSWORD}, headers={"accept": "application/json"}
     )
     assert json.json()["login"] == "anna" and len(json.json()["csrf"]) == 64
+
+
+def test_a_wrong_password_is_listed_as_from_the_browser(serve: Serve) -> None:
+    server = serve()
+    server.nobody().post(link(server), {"password": PASSWORD, "again": PASSWORD})
+    for login in ("anna", "a sentence of"):
+        server.nobody().post("/login", {"login": login, "password": "x"})
+    text = server.person("root", None, is_admin=True).client.get("/people").text
+    browser = '<span class="muted">(browser)</span></td><td>failed to log in</td>'
+    assert f"<td>anna {browser}" in text and f"<td>somebody {browser}" in text and "a sentence of" not in text
+
+
+def test_a_guesser_reads_when_to_come_again(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(password_checks, "REFUSAL_SECONDS", 0.0)
+    server = serve()
+    for _ in range(password_checks.OF_LOGIN_FROM_ADDRESS.free):
+        server.nobody().post("/login", {"login": "anna", "password": "x"})
+    for headers in ({}, {"accept": "application/json"}):
+        reply = server.nobody().post("/login", {"login": "anna", "password": "x"}, headers=headers)
+        assert reply.status_code == 429 and 25 <= int(reply.headers["retry-after"]) <= 30
+        assert "too many wrong passwords came from your address; try again in" in reply.text
 
 
 def test_an_administrator_sees_accounts_and_acts(serve: Serve) -> None:

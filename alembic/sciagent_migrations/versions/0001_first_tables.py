@@ -210,8 +210,6 @@ def tables() -> None:
         optional("password_hash", TEXT),
         needed("is_admin", sa.Boolean()),
         optional("disabled_at", WHEN),
-        needed("failures", sa.Integer()),
-        optional("locked_until", WHEN),
         needed("created_at", WHEN),
         unique=(("login",),),
     )
@@ -262,6 +260,15 @@ def tables() -> None:
         needed("draining", sa.Boolean()),
         unique=(("name",),),
     )
+
+    create(
+        "wrong_password",
+        needed("subject", KEY),
+        needed("number", sa.Integer()),
+        needed("last_at", WHEN),
+        unique=(("subject",),),
+    )
+    index("ix_wrong_password_last_at", "wrong_password", "last_at")
     index("ix_worker_until", "worker", "until")
 
     create(

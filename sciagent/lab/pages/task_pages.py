@@ -12,6 +12,7 @@ from typing import Annotated
 
 from fastapi import HTTPException, Query
 from sqlalchemy.engine import Connection
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -36,9 +37,9 @@ from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
 from sciagent.store.views.report_candidates import rung_answers
-from sciagent.web import visitors_and_passwords
 from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
 from sciagent.web.site_context_and_ticker import (
+    address_of,
     in_words,
     redirect_to,
     said_of,
@@ -449,19 +450,24 @@ def review(request: Request, task: int) -> Response:
 
 
 @pages.post("/tasks/{task}/sign", WORK)
-def sign(request: Request, task: int) -> Response:
+async def sign(request: Request, task: int) -> Response:
     """Signs the last answer, after the password was typed once more."""
-    site = site_of(request)
     fields = texts(request)
     person = visitor(request).person
     assert person is not None  # the rule of the route saw to it
     chosen = [meaning for meaning in record_and_review_answers.MEANINGS if meaning == fields.get("meaning")]
     if not chosen:
         raise UsageError("say what the signature means")
-    if visitors_and_passwords.checked(site.ledger, person.login, fields.get("password", "")) is None:
+    password = fields.get("password", "")
+    if await site_of(request).passwords.checked(person.login, password, address_of(request)) is None:
         raise UsageError("the password does not fit; nothing was signed")
-    seen = _seen(TypedForm(fields)) or 0  # no submission has the id 0, so without an id nothing is signed
-    record_and_review_answers.sign(_built_of_task(request), task, visitor(request).who, person.name, chosen[0], seen)
+    return await run_in_threadpool(_signed, request, task, person.name, chosen[0])
+
+
+def _signed(request: Request, task: int, name: str, meaning: str) -> Response:
+    """Writes a signature. name: as it is printed below it."""
+    seen = _seen(TypedForm(texts(request))) or 0  # no submission has the id 0, so without an id nothing is signed
+    record_and_review_answers.sign(_built_of_task(request), task, visitor(request).who, name, meaning, seen)
     return redirect_to(f"/tasks/{task}")
 
 

@@ -218,9 +218,16 @@ person = table(
     optional(Text, "password_hash"),  # None: invited, and no password was chosen yet
     needed(sa.Boolean, "is_admin", default=False),
     optional(UtcDateTime, "disabled_at"),
-    needed(Integer, "failures", default=0),  # wrong passwords since the last right one
-    optional(UtcDateTime, "locked_until"),
     needed(UtcDateTime, "created_at"),
+)
+
+# wrong passwords of late, counted by address, by login and by both; a row is deleted when it is old
+wrong_password = table(
+    "wrong_password",
+    needed(Key, "subject", unique=True),  # hash of what is counted, such as a login, which need not exist
+    needed(Integer, "number"),
+    needed(UtcDateTime, "last_at"),
+    Index("ix_wrong_password_last_at", "last_at"),
 )
 
 # a person's role in a campaign; without a campaign: in all of them

@@ -32,6 +32,7 @@ from sciagent.store.database.lab_learning_and_people_tables import (
     submission,
     tool_set,
     training_use,
+    wrong_password,
 )
 from sciagent.store.database.table_building_blocks import (
     Id,
@@ -72,6 +73,7 @@ __all__ = [
     "submission",
     "tool_set",
     "training_use",
+    "wrong_password",
 ]
 # the tables whose rows are never changed or deleted
 APPEND_ONLY = (

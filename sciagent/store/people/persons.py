@@ -33,9 +33,6 @@ class Person:
     """None: no password was chosen yet."""
     is_admin: bool
     disabled_at: datetime | None
-    failures: int
-    """Wrong passwords since the last right one."""
-    locked_until: datetime | None
     created_at: datetime
 
 
@@ -53,7 +50,7 @@ def add(
         raise UsageError(
             f"there is an account {login} already; a new link for it: sciagent person change {login} --reset"
         )
-    new = {"login": login, "name": name.strip(), "email": email, "is_admin": is_admin, "failures": 0}
+    new = {"login": login, "name": name.strip(), "email": email, "is_admin": is_admin}
     row = connection.execute(sa.insert(t.person).values(**new, created_at=db_now(connection)).returning(t.person)).one()
     audit.append(connection, who, "added", "person", row.id, login=login, is_admin=is_admin)
     return Person(**row._mapping)
@@ -89,21 +86,14 @@ def _found(connection: Connection, where: sa.ColumnElement[bool]) -> Person | No
 
 
 def set_password(connection: Connection, who: str, person_id: int, password_hash: str) -> None:
-    """Write the hash of a new password, set the number of wrong passwords to zero, and unlock the account."""
-    values = {"password_hash": password_hash, "failures": 0, "locked_until": None}
-    connection.execute(sa.update(t.person).where(_P.id == person_id).values(**values))
+    """Write the hash of a new password."""
+    connection.execute(sa.update(t.person).where(_P.id == person_id).values(password_hash=password_hash))
     audit.append(connection, who, "chose a password", "person", person_id)
 
 
 def rehash(connection: Connection, person_id: int, password_hash: str) -> None:
     """Write the hash of the same password under stronger parameters."""
     connection.execute(sa.update(t.person).where(_P.id == person_id).values(password_hash=password_hash))
-
-
-def set_failures(connection: Connection, person_id: int, failures: int, locked_until: datetime | None) -> None:
-    """Write the number of wrong passwords, and the time until which no password is accepted."""
-    values = {"failures": failures, "locked_until": locked_until}
-    connection.execute(sa.update(t.person).where(_P.id == person_id).values(**values))
 
 
 def set_disabled(connection: Connection, who: str, person_id: int, is_disabled: bool) -> None:
