@@ -227,6 +227,12 @@ def serve(
     tls_cert: Path | None = typer.Option(None, "--tls-cert", help="Certificate (PEM), for https."),
     tls_key: Path | None = typer.Option(None, "--tls-key", help="Its private key (PEM)."),
     behind_proxy: bool = typer.Option(False, "--behind-proxy", help="A proxy on this machine speaks TLS."),
+    public_url: str | None = typer.Option(
+        None, "--public-url", metavar="URL", help="Address by which people reach it, for links, as on labels."
+    ),
+    allowed_host: list[str] = typer.Option(
+        [], "--allowed-host", metavar="NAME", help="A further name by which people reach it."
+    ),
     no_dispatcher: bool = typer.Option(
         False, "--no-dispatcher", help="Only the pages; `sciagent dispatcher` runs elsewhere."
     ),
@@ -234,7 +240,8 @@ def serve(
 ) -> None:
     """Serve the laboratory's form and the chemist's window, and drive the campaigns that were submitted.
 
-    Accounts are made with `sciagent person add`. Ctrl-C or SIGTERM ends it; nothing is lost.
+    Accounts are made with `sciagent person add`. It answers under the address that it listens at, `localhost`, and the
+    names given here. Ctrl-C or SIGTERM ends it; nothing is lost.
     """
     if (tls_cert is None) != (tls_key is None):
         raise UsageError("--tls-cert and --tls-key belong together")
@@ -244,9 +251,10 @@ def serve(
             f"others reach {host}: passwords need TLS; give --tls-cert and --tls-key, or listen at 127.0.0.1 behind a "
             "proxy that speaks it: --behind-proxy"
         )
+    application, features, server_class, served_names = _parts()
+    names = served_names(host, public_url, allowed_host, secure=secure)
     opened = open_ledger(ledger, create=True)
-    application, features, server_class = _parts()
-    app_to_serve = application(opened, features, secure=secure)
+    app_to_serve = application(opened, features, secure=secure, names=names)
     server = server_class(app_to_serve, host, port, tls_cert=tls_cert, tls_key=tls_key, behind_proxy=behind_proxy)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server raises it again when it has closed
     with contextlib.ExitStack() as stack:
@@ -258,18 +266,21 @@ def serve(
         server.run()
 
 
-def _parts() -> tuple[Any, tuple[Any, ...], Any]:
-    """Returns the function that makes the application, the features with pages, and the class of the server.
+def _parts() -> tuple[Any, tuple[Any, ...], Any, Any]:
+    """Returns the function that makes the application, the features with pages, the class of the server, and the
+    function that makes its names.
 
     Raises UsageError if the extra `web` is not installed.
     """
     try:
         from sciagent.cockpit import pages_steering_and_cached_figures as cockpit
         from sciagent.lab import pages as lab
-        from sciagent.web.app import PageServer, application
+        from sciagent.web.app import application
+        from sciagent.web.page_server import PageServer
+        from sciagent.web.served_names import served_names
     except ImportError as error:
         raise UsageError(f"pages need the extra `web` ({error.name}): pip install 'sciagent[web]'") from error
-    return application, (lab.FEATURE, cockpit.FEATURE), PageServer
+    return application, (lab.FEATURE, cockpit.FEATURE), PageServer, served_names
 
 
 def _has_people(ledger: Any) -> bool:

@@ -1,15 +1,13 @@
-"""The application of the pages and its HTTP server: all routes, each with its rule, and the answers to errors."""
+"""The application of the pages: all routes, each with its rule, and the answers to errors."""
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import uvicorn
 from anyio.to_thread import current_default_thread_limiter
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -18,12 +16,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from sciagent.errors import SciagentError, TaskStateError, UsageError
+from sciagent.errors import SciagentError, TaskStateError
 from sciagent.store.database.ledger import Ledger
 from sciagent.web import accounts, openapi_document, site_context_and_ticker
 from sciagent.web.password_checks import TryLaterError
 from sciagent.web.problem_answers import API, is_of_api, problem_answer
 from sciagent.web.route_rules_and_request_guards import HEADERS, Guarded, LogInError, Pages, rules_of
+from sciagent.web.served_names import ServedNames
 from sciagent.web.site_context_and_ticker import WebSite, path_of, redirect_to, said_of, wants_json
 
 THREADS = 6  # pages that are made at once; most of a page is Python's work, so more threads wait for each other
@@ -42,13 +41,16 @@ class Feature:
 OWN = Feature((accounts.pages, site_context_and_ticker.pages, openapi_document.pages))
 
 
-def application(ledger: Ledger, features: Iterable[Feature] = (), *, secure: bool = False) -> FastAPI:
+def application(
+    ledger: Ledger, features: Iterable[Feature] = (), *, secure: bool = False, names: ServedNames = ServedNames()
+) -> FastAPI:
     """Returns the application of a ledger.
 
-    features: the pages that it serves beside the pages of accounts. secure: whether browsers reach it by TLS. Raises
-    RuntimeError for a route without a rule. The application does not start if such a route is added later.
+    features: the pages that it serves beside the pages of accounts. secure: whether browsers reach it by TLS. names:
+    under which they reach it. Raises RuntimeError for a route without a rule. The application does not start if such
+    a route is added later.
     """
-    shared = WebSite(ledger, secure=secure)
+    shared = WebSite(ledger, secure=secure, public_url=names.public_url)
     served = (OWN, *features)
 
     @asynccontextmanager
@@ -71,7 +73,7 @@ def application(ledger: Ledger, features: Iterable[Feature] = (), *, secure: boo
         "/static", StaticFiles(directory=Path(__file__).parent / "static", packages=[("sciagent.report", "static")])
     )
     rules_of(app)
-    app.add_middleware(Guarded, secure=secure)
+    app.add_middleware(Guarded, secure=secure, names=names)
     for kind in (LogInError, HTTPException, SciagentError, RequestValidationError, Exception):
         app.add_exception_handler(kind, failed)
     return app
@@ -124,51 +126,3 @@ def _problem(request: Request, error: Exception) -> Response:
         if error.status_code == 405:
             text = f"{request.method} is not served here; it is {headers.get('Allow', 'another method')}"
     return problem_answer(path, status, text, error, headers)
-
-
-GRACE_SECONDS = 3  # in which running requests may end after `stop`
-BACKLOG = 512  # connections that wait to be accepted
-
-
-class PageServer:
-    """A server of the pages. The port is taken at once, so that the address is known before it starts."""
-
-    def __init__(
-        self,
-        app: FastAPI,
-        host: str,
-        port: int,
-        tls_cert: Path | None = None,
-        tls_key: Path | None = None,
-        behind_proxy: bool = False,
-    ) -> None:
-        """port: 0 for any free one. behind_proxy: believe a proxy on this machine about scheme and client. Raises
-        UsageError if the port cannot be opened, or the certificate not read."""
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((host, port))
-        except OSError as error:
-            self._socket.close()
-            raise UsageError(f"cannot listen at {host}:{port}: {error.strerror or error}; name another port") from error
-        config = uvicorn.Config(
-            app, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS, backlog=BACKLOG, server_header=False,
-            proxy_headers=behind_proxy, ssl_certfile=tls_cert, ssl_keyfile=tls_key,
-        )  # fmt: skip
-        try:
-            config.load()
-        except OSError as error:
-            self._socket.close()
-            raise UsageError(f"the certificate or its key cannot be read: {error}") from error
-        self._server = uvicorn.Server(config)
-        shown = f"[{host}]" if ":" in host else host
-        self.url = f"{'https' if tls_cert else 'http'}://{shown}:{self._socket.getsockname()[1]}"
-
-    def run(self) -> None:
-        """Serves until a signal, or `stop`."""
-        self._server.run(sockets=[self._socket])
-
-    def stop(self) -> None:
-        """Ends the server. May be called from any thread."""
-        self._server.should_exit = True

@@ -112,7 +112,11 @@ def field_at_fault(place: tuple[int | str, ...], kind: str) -> str:
 
 def too_large_answer(path: str, limit: int) -> Response:
     """Returns the answer to a request that sends more than `limit` bytes."""
-    detail = f"a request may send {limit:,} bytes"
+    return plain_answer(path, 413, f"a request may send {limit:,} bytes")
+
+
+def plain_answer(path: str, status: int, detail: str) -> Response:
+    """Returns the answer to a request that is refused before its route is looked for."""
     if is_of_api(path):
-        return problem_answer(path, 413, detail)
-    return PlainTextResponse(detail, 413)
+        return problem_answer(path, status, detail)
+    return PlainTextResponse(detail, status)

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from sqlalchemy.engine import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,7 +34,8 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import sessions_and_tokens
-from sciagent.web.problem_answers import API, too_large_answer
+from sciagent.web.problem_answers import API, plain_answer, too_large_answer
+from sciagent.web.served_names import ServedNames
 from sciagent.web.visitors_and_passwords import Visitor, csrf_fits, is_same_origin, visitor_of
 
 MAX_FIELDS = 2000  # fields of a form
@@ -47,6 +48,10 @@ CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 """Content types of forms."""
 NOT_FOUND = "there is nothing under this address, or you may not see it"
+FOREIGN_NAME = (
+    "This server is not known by the name in the address. Use the address that you were given; whoever runs the server "
+    "states its name at the start: sciagent serve --public-url https://NAME\n"
+)
 ACTS = {
     Right.READ: "see anything",
     Right.WORK: "measure or review",
@@ -288,12 +293,13 @@ class BodyTooLargeError(Exception):
 
 
 class Guarded:
-    """Sets the headers of every answer, and ends a request that sends too much."""
+    """Sets the headers of every answer, refuses a request under a foreign name, and ends one that sends too much."""
 
-    def __init__(self, app: ASGIApp, *, secure: bool) -> None:
-        """secure: whether the server speaks TLS, or stands behind a proxy that does."""
+    def __init__(self, app: ASGIApp, *, secure: bool, names: ServedNames) -> None:
+        """secure: whether the server speaks TLS, or stands behind a proxy that does. names: of the server."""
         self._app = app
         self._secure = secure
+        self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -328,12 +334,17 @@ class Guarded:
             await send(message)
 
         too_large = too_large_answer(scope["path"], limit)
+        if not self._names.allow(headers.get(b"host", b"").decode("latin-1")):
+            await plain_answer(scope["path"], 421, FOREIGN_NAME)(scope, receive, with_headers)
+            return
         try:
             # the number of digits is checked first, since the client chooses it
             if length.isdigit() and len(length) < MAX_LENGTH_DIGITS and int(length) <= limit:
                 await self._app(scope, counted, with_headers)
             else:
                 await too_large(scope, receive, with_headers)
+        except ClientDisconnect:
+            return  # the client left, or was too slow, before its request was complete
         except BodyTooLargeError:
             if not has_answered:
                 await too_large(scope, receive, with_headers)

@@ -140,10 +140,12 @@ async def live(request: Request) -> StreamingResponse:
 class WebSite:
     """A server's ledger and templates."""
 
-    def __init__(self, ledger: Ledger, *, secure: bool = False) -> None:
-        """secure: whether the browser speaks TLS with it, or with a proxy before it."""
+    def __init__(self, ledger: Ledger, *, secure: bool = False, public_url: str | None = None) -> None:
+        """secure: whether the browser speaks TLS with it, or with a proxy before it. public_url: begins each link that
+        leaves the page; None: the address by which the browser came."""
         self.ledger = ledger
         self.secure = secure
+        self.public_url = public_url
         self.ticker = Ticker(ledger)
         self.passwords = PasswordChecks(ledger)
         self._shared: dict[Callable[[Ledger], Any], Any] = {}
@@ -211,6 +213,12 @@ def texts(request: Request) -> dict[str, str]:
     """Returns the texts of a form by field; for a field that comes twice, its last text."""
     form: FormData = request.state.form
     return {name: value for name, value in form.multi_items() if isinstance(value, str)}
+
+
+def link_to(request: Request, path: str) -> str:
+    """Returns the whole address of a page, for a link that leaves the page, such as one that is printed."""
+    base = site_of(request).public_url or str(request.base_url)
+    return base.rstrip("/") + path
 
 
 def redirect_to(path: str, **query: object) -> RedirectResponse:

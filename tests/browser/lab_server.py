@@ -17,7 +17,7 @@ from sciagent.domain.people import Role
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import persons, sessions_and_tokens
 from sciagent.web import visitors_and_passwords
-from sciagent.web.app import PageServer
+from sciagent.web.page_server import PageServer
 from tests.lab.conftest import CAMPAIGN, drive
 from tests.support.served_pages import every_page
 

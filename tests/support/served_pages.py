@@ -18,6 +18,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import persons, sessions_and_tokens
 from sciagent.store.people.sessions_and_tokens import AccessKind
 from sciagent.web.app import application
+from sciagent.web.served_names import LOCAL_HOSTS, ServedNames
 from tests.lab import conftest as lab
 
 make = lab.make
@@ -86,9 +87,12 @@ class Server:
 Serve = Callable[..., Server]
 
 
-def every_page(ledger: Ledger, *, secure: bool = False) -> FastAPI:
+NAMES = ServedNames(frozenset({"testserver"}) | LOCAL_HOSTS)
+
+
+def every_page(ledger: Ledger, *, secure: bool = False, names: ServedNames = NAMES) -> FastAPI:
     """The application with the pages of all features, as `sciagent serve` makes it."""
-    return application(ledger, (lab_pages.FEATURE, cockpit.FEATURE), secure=secure)
+    return application(ledger, (lab_pages.FEATURE, cockpit.FEATURE), secure=secure, names=names)
 
 
 @pytest.fixture

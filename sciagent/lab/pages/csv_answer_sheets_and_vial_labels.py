@@ -34,7 +34,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
 from sciagent.store.results import candidates
 from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
-from sciagent.web.site_context_and_ticker import redirect_to, site_of, visitor
+from sciagent.web.site_context_and_ticker import link_to, redirect_to, site_of, visitor
 
 MAX_ROWS = 500
 MAX_BYTES = 2_000_000
@@ -327,7 +327,7 @@ def labels(request: Request, codes: str = "") -> Response:
                 raise UsageError(f"the vial {sample.code} is of a campaign that you may not see")
             candidate = candidates.load(connection, [sample.candidate_id])[sample.candidate_id]
             structure = structure_text(candidate)
-            address = f"{str(request.base_url).rstrip('/')}/s/{sample.code}"
+            address = link_to(request, f"/s/{sample.code}")
             alerts = samples.alerts(connection, sample.candidate_id, subject_of(candidate.kind).screen or "")
             shown.append({
                 "vial": sample, "structure": structure, "qr": qr(address), "formula": candidate.formula,

@@ -73,7 +73,7 @@ def old_rows(connection: Connection) -> list[int]:
     """Returns the ids of some rows that count no more, the oldest first."""
     oldest = db_now(connection) - FORGOTTEN_AFTER
     query = sa.select(_W.id).where(_W.last_at < oldest).order_by(_W.last_at).limit(OLD_ROWS)
-    return list(connection.execute(query).scalars())
+    return list(connection.execute(query.with_for_update(skip_locked=True)).scalars())
 
 
 def take_back(connection: Connection, subjects: Collection[str]) -> None:
