@@ -25,7 +25,7 @@ from sciagent.web.site_context_and_ticker import campaign_of, next_path, site_of
 READ = RouteRule(Right.READ, of="campaign")
 LARGEST = 2**31 - 1  # largest integer of PostgreSQL
 MAX_PAGE = 100  # campaigns or candidates of a page
-CampaignName = Annotated[str, Path(description="Name of the campaign.", examples=["soluble"])]
+CampaignName = Annotated[str, Path(max_length=200, description="Name of the campaign.", examples=["soluble"])]
 pages = Pages(tag="campaigns")
 
 
@@ -100,7 +100,9 @@ def list_candidates(
 def read_candidate(
     request: Request,
     campaign: CampaignName,
-    key: Annotated[str, Path(pattern="^[0-9a-f]{6,64}$", description="Key of the candidate, or its beginning.")],
+    key: Annotated[
+        str, Path(pattern="^[0-9a-f]{6,64}$", max_length=64, description="Key of the candidate, or its beginning.")
+    ],
 ) -> Explanation:
     """Shows a candidate with what `sciagent explain --json` says of it in this campaign."""
     try:

@@ -40,7 +40,15 @@ from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_a
 from sciagent.store.views.progress_and_comparisons import ProgressStep, progress
 from sciagent.store.views.report_candidates import candidates_in_order, hits_best_first
 from sciagent.web.app import Feature
-from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
+from sciagent.web.route_rules_and_request_guards import (
+    LARGEST,
+    CampaignName,
+    Count,
+    Pages,
+    PathText,
+    QueryText,
+    RouteRule,
+)
 from sciagent.web.site_context_and_ticker import WebSite, campaign_of, notation_of, redirect_to, site_of, texts, visitor
 
 SHARE = 0.1  # largest share of the time of one thread for counting
@@ -156,8 +164,6 @@ class Figures:
 
 
 PAGE = 24  # campaigns, candidates or tasks on a page
-LARGEST = 2**31 - 1  # largest integer of PostgreSQL
-MAX_NAMED = 2000  # characters of a text that names a candidate
 STEER: dict[str, Callable[[Built, FoundCandidate, str, str], hold_release_veto_and_promote.SteeringResult]] = {
     "hold": hold_release_veto_and_promote.hold,
     "release": hold_release_veto_and_promote.release,
@@ -187,7 +193,7 @@ def start(request: Request) -> Response:
 
 
 @pages.get("/campaigns", RouteRule(Right.READ))
-def campaign_list(request: Request, after: Annotated[int, Query(ge=0, le=LARGEST)] = 0) -> Response:
+def campaign_list(request: Request, after: Count = 0) -> Response:
     """Shows the campaigns that the person may see, the newest first."""
     site = site_of(request)
     among = visitor(request).rights.campaigns(Right.READ)
@@ -200,7 +206,7 @@ def campaign_list(request: Request, after: Annotated[int, Query(ge=0, le=LARGEST
 
 
 @pages.get("/campaigns/{campaign}", READ)
-def campaign_page(request: Request, campaign: str) -> Response:
+def campaign_page(request: Request, campaign: CampaignName) -> Response:
     """Shows one campaign: what became of its candidates, what is spent and left, and the best."""
     site = site_of(request)
     shared_figures = site.shared(Figures)
@@ -218,10 +224,10 @@ def campaign_page(request: Request, campaign: str) -> Response:
 @pages.get("/campaigns/{campaign}/candidates", READ)
 def candidate_list(
     request: Request,
-    campaign: str,
+    campaign: CampaignName,
     after: Annotated[int, Query(ge=-1, le=LARGEST)] = -1,
-    hits: str = "",
-    find: str = "",
+    hits: QueryText = "",
+    find: QueryText = "",
 ) -> Response:
     """Shows the candidates as they came, or the hits, the best first, a page at a time; `find` opens one by SMILES or
     the beginning of its key.
@@ -232,7 +238,7 @@ def candidate_list(
     row = campaign_of(request)
     with site.ledger.read() as connection:
         if find.strip():
-            named = resolve(connection, row, find[:MAX_NAMED])
+            named = resolve(connection, row, find)
             return redirect_to(f"/campaigns/{campaign}/candidates/{named.key}")
         if hits:
             skip = max(after, 0)
@@ -256,11 +262,11 @@ def candidate_list(
 
 
 @pages.get("/campaigns/{campaign}/candidates/{key}", READ)
-def candidate_page(request: Request, campaign: str, key: str) -> Response:
+def candidate_page(request: Request, campaign: CampaignName, key: PathText) -> Response:
     """Shows one candidate: evidence with its origin and revisions, and why it is where it is."""
     site = site_of(request)
     row = campaign_of(request)
-    answer = explain_named(site.ledger, key[:MAX_NAMED], row)
+    answer = explain_named(site.ledger, key, row)
     if not isinstance(answer, Explanation):
         raise UsageError(f"{key[:80]} was proposed and refused; it is no candidate")
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
@@ -276,7 +282,7 @@ def candidate_page(request: Request, campaign: str, key: str) -> Response:
 
 
 @pages.post("/campaigns/{campaign}/state", DECIDE)
-def state(request: Request, campaign: str) -> Response:
+def state(request: Request, campaign: CampaignName) -> Response:
     """Pauses, stops or resumes a campaign. A campaign without a driver is handed to the dispatcher."""
     site = site_of(request)
     who = visitor(request).who
@@ -296,7 +302,7 @@ def state(request: Request, campaign: str) -> Response:
 
 
 @pages.post("/campaigns/{campaign}/candidates/{key}", DECIDE)
-def steer(request: Request, campaign: str, key: str) -> Response:
+def steer(request: Request, campaign: CampaignName, key: PathText) -> Response:
     """Holds, releases, vetoes or promotes a candidate."""
     site = site_of(request)
     said = texts(request)
@@ -306,7 +312,7 @@ def steer(request: Request, campaign: str, key: str) -> Response:
     built = open_campaign_for_people(site.ledger, campaign)
     with site.ledger.read() as connection:
         register_ledger_properties(connection)
-        named = resolve(connection, built.row, key[:MAX_NAMED])
+        named = resolve(connection, built.row, key)
     act(built, named, visitor(request).who, directives.checked_reason(said.get("why", "")))
     return redirect_to(f"/campaigns/{campaign}/candidates/{named.key}")
 

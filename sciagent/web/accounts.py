@@ -16,7 +16,7 @@ from sciagent.store.people import audit, persons, sessions_and_tokens
 from sciagent.store.people.persons import Person
 from sciagent.store.people.sessions_and_tokens import LIFETIMES, AccessKind
 from sciagent.web.password_checks import TryLaterError
-from sciagent.web.route_rules_and_request_guards import ANYONE, Pages, RouteRule
+from sciagent.web.route_rules_and_request_guards import ANYONE, Pages, QueryText, RouteRule
 from sciagent.web.site_context_and_ticker import address_of, own_path, redirect_to, site_of, texts, visitor, wants_json
 from sciagent.web.visitors_and_passwords import MAX_SECRET, cookie_name
 
@@ -28,7 +28,7 @@ pages = Pages()
 
 
 @pages.get("/login", ANYONE)
-def log_in_form(request: Request, next: str = "/") -> Response:
+def log_in_form(request: Request, next: QueryText = "/") -> Response:
     if visitor(request).person is not None:
         return redirect_to(own_path(next))
     return site_of(request).page(request, "login.html.j2", next=own_path(next), login="", fault=None)
@@ -154,7 +154,7 @@ def _chosen(request: Request, person: Person, secret: str, new_hash: str) -> Res
 
 
 @pages.get("/people", RouteRule(Right.ADMINISTER))
-def people(request: Request, after: str = "") -> Response:
+def people(request: Request, after: QueryText = "") -> Response:
     """Shows the accounts, and the last acts of the trail."""
     site = site_of(request)
     with site.ledger.read() as connection:

@@ -22,11 +22,18 @@ from sciagent.web import accounts, openapi_document, site_context_and_ticker
 from sciagent.web.password_checks import TryLaterError
 from sciagent.web.problem_answers import API, is_of_api, problem_answer
 from sciagent.web.route_rules_and_request_guards import HEADERS, Guarded, LogInError, Pages, rules_of
-from sciagent.web.served_names import ServedNames
-from sciagent.web.site_context_and_ticker import WebSite, path_of, redirect_to, said_of, wants_json
+from sciagent.web.served_names import OF_THIS_MACHINE, ServedNames
+from sciagent.web.site_context_and_ticker import WebSite, own_path, path_of, redirect_to, said_of, wants_json
 
 THREADS = 6  # pages that are made at once; most of a page is Python's work, so more threads wait for each other
-TITLES = {400: "That does not work", 403: "Not allowed", 404: "Not found", 409: "Meanwhile", 429: "Wait a little", 503: "One moment"}
+TITLES = {
+    400: "That does not work",
+    403: "Not allowed",
+    404: "Not found",
+    409: "Meanwhile",
+    429: "Wait a little",
+    503: "One moment",
+}
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ OWN = Feature((accounts.pages, site_context_and_ticker.pages, openapi_document.p
 
 
 def application(
-    ledger: Ledger, features: Iterable[Feature] = (), *, secure: bool = False, names: ServedNames = ServedNames()
+    ledger: Ledger, features: Iterable[Feature] = (), *, secure: bool = False, names: ServedNames = OF_THIS_MACHINE
 ) -> FastAPI:
     """Returns the application of a ledger.
 
@@ -92,7 +99,7 @@ def failed(request: Request, error: Exception) -> Response:
             return JSONResponse({"detail": "log in first"}, 401, {"www-authenticate": "Bearer"})
         query = f"?{request.url.query}" if request.url.query else ""
         page_after = request.url.path + query if request.method == "GET" else "/"
-        return redirect_to("/login", next=page_after)
+        return redirect_to("/login", next=own_path(page_after))
     status, text = said_of(error)
     headers = HEADERS if status == 500 else {}  # an answer with status 500 is made outside of `Guarded`
     if isinstance(error, TryLaterError):

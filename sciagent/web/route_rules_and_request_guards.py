@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, HTTPException
+from fastapi import Depends, FastAPI, HTTPException, Path, Query
+from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from sqlalchemy.engine import Connection
@@ -38,8 +39,19 @@ from sciagent.web.problem_answers import API, plain_answer, too_large_answer
 from sciagent.web.served_names import ServedNames
 from sciagent.web.visitors_and_passwords import Visitor, csrf_fits, is_same_origin, visitor_of
 
-MAX_FIELDS = 2000  # fields of a form
 MAX_ATTACHED_FILES = 20  # files of a form
+LARGEST = 2**31 - 1  # largest integer of PostgreSQL
+MAX_NAME = 2000  # characters of a text in an address, such as the SMILES of a candidate
+LARGEST_ID = 2**53 - 1  # largest whole number that every JSON reader keeps
+TaskId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
+CampaignName = Annotated[str, Path(max_length=200)]
+PathText = Annotated[str, Path(max_length=MAX_NAME)]
+FileNumber = Annotated[int, Path(ge=0, le=MAX_ATTACHED_FILES)]
+"""Parameters of a path."""
+Count = Annotated[int, Query(ge=0, le=LARGEST)]
+QueryText = Annotated[str, Query(max_length=MAX_NAME)]
+"""Parameters of a query."""
+MAX_FIELDS = 2000  # fields of a form
 MAX_FIELD_BYTES = 1_000_000  # bytes of a field of a form with files
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing."""
@@ -219,7 +231,7 @@ class Pages:
         return decorated
 
     def add_to(self, app: FastAPI) -> None:
-        """Adds the routes to an application.
+        """Adds the routes to an application. Raises RuntimeError if one has a parameter without bounds.
 
         Applications of one process share the routes, since reading the signatures of all functions takes 0.1 s.
         """
@@ -230,6 +242,8 @@ class Pages:
         return [self._route(page) for page in self._pages]
 
     def _route(self, page: Page) -> APIRoute:
+        for name in unbounded_parameters(APIRoute(page.path, page.function, response_model=None)):
+            raise RuntimeError(f"the parameter {name} of the route {page.path} has no bounds: how large may it be?")
         route = ApiRoute(
             page.path,
             page.function,
@@ -267,6 +281,33 @@ def rules_of(app: FastAPI) -> dict[tuple[str, str], RouteRule]:
         for method in methods:
             rules[(method, route.path)] = rule
     return rules
+
+
+def unbounded_parameters(route: APIRoute) -> list[str]:
+    """Returns the parameters of a route's path, query and headers for which a client may send a value of any size."""
+    if not route.dependant.path_params + route.dependant.query_params + route.dependant.header_params:
+        return []
+    [path] = get_openapi(title="", version="", routes=[route])["paths"].values()
+    unbounded = []
+    for operation in path.values():
+        for parameter in operation.get("parameters", ()):
+            schema = parameter["schema"]
+            if not all(_has_bounds(choice) for choice in schema.get("anyOf", [schema])):
+                unbounded.append(parameter["name"])
+    return unbounded
+
+
+def _has_bounds(schema: Mapping[str, object]) -> bool:
+    """Returns whether a value of a JSON schema is limited in size."""
+    match schema.get("type"):
+        case "boolean" | "null":
+            return True
+        case "integer" | "number":
+            return {"minimum", "maximum"} <= schema.keys()
+        case "string":
+            return bool({"maxLength", "enum", "const"} & schema.keys())
+        case _:
+            return False
 
 
 MAX_BODY = 1_000_000  # bytes of a form

@@ -36,6 +36,9 @@ class ServedNames:
         return match is not None and match[1].rstrip(".") in self.hosts
 
 
+OF_THIS_MACHINE = ServedNames()
+
+
 def served_names(
     listens_at: str, public_url: str | None = None, allowed_hosts: Collection[str] = (), *, secure: bool = False
 ) -> ServedNames:

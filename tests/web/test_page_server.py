@@ -122,17 +122,15 @@ def test_a_client_that_does_not_read_is_ended(server: PageServer, monkeypatch: p
     assert 0 < received < 40_000_000
 
 
-def test_a_client_that_reads_slowly_gets_the_whole_answer(
-    server: PageServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("HEADER_SECONDS", "READ_SECONDS"):
-        monkeypatch.setattr(page_server, name, 1.5)
+def test_a_client_that_reads_slowly_gets_the_whole_answer(server: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_server, "HEADER_SECONDS", 1)
+    monkeypatch.setattr(page_server, "READ_SECONDS", 2.5)
     head = b"GET /much HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     client = connected(server, head, receive_buffer=65536)
     received = 0
-    for _ in range(12):
+    for _ in range(22):
         received += len(client.recv(65536))
-        time.sleep(0.3)
+        time.sleep(0.2)
     while part := client.recv(1_000_000):
         received += len(part)
     assert received > 50_000_000

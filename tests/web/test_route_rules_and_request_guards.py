@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import pytest
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Header, Query
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.routing import Mount, Route, WebSocketRoute
@@ -11,14 +13,13 @@ from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
 from sciagent.domain.people import Right, Role
-from sciagent.lab import record_and_review_answers
 from sciagent.store.database.tables import metadata
 from sciagent.store.lab import tasks
 from sciagent.web import accounts
 from sciagent.web.route_rules_and_request_guards import ANYONE as ANYONE_RULE
-from sciagent.web.route_rules_and_request_guards import RouteRule, rules_of
-from tests.lab.test_record_and_review_answers import entry, task_ids
-from tests.support.served_pages import HOST, Browser, Serve, Server, every_page
+from sciagent.web.route_rules_and_request_guards import Pages, RouteRule, rules_of
+from tests.lab.test_record_and_review_answers import task_ids
+from tests.support.served_pages import HOST, Serve, every_page
 
 ANYONE, READ, WORK, DECIDE, ADMINISTER = "anyone", "read", "work", "decide", "administer"
 TABLE = {
@@ -66,84 +67,12 @@ TABLE = {
     ("POST", "/campaigns/{campaign}/state"): DECIDE,
     ("POST", "/campaigns/{campaign}/candidates/{key}"): DECIDE,
 }
-MAY = {
-    "nobody": {ANYONE},
-    "viewer": {ANYONE, READ},
-    "lab": {ANYONE, READ, WORK},
-    "chemist": {ANYONE, READ, WORK, DECIDE},
-    "admin": {ANYONE, READ, ADMINISTER},
-    "elsewhere": {ANYONE},  # a chemist of another campaign
-    "token": {ANYONE, READ},  # of a chemist, with the scope `read`
-}
-OWN = {
-    "/login",
-    "/logout",
-    "/",
-    "/live",
-    "/tasks",
-    "/scan",
-    "/campaigns",
-    "/api/v1/openapi.json",
-    "/api/v1/tasks",
-    "/api/v1/campaigns",
-    "/sheet",
-    "/sheet.csv",
-    "/approve",
-}
-"""Routes of no campaign: who has the right in any campaign may call them, and sees the own ones."""
-
-
-def visitor(server: Server, name: str) -> Browser:
-    if name == "nobody":
-        return server.nobody()
-    if name == "admin":
-        return server.person("root", None, is_admin=True)
-    if name == "elsewhere":
-        return server.person("eve", Role.CHEMIST, server.built.row.id + 1)
-    if name == "token":
-        server.person("tom", Role.CHEMIST)
-        return server.token("tom", Right.READ)
-    return server.person(name, Role(name))
 
 
 def test_the_table_has_every_route_once(serve: Serve) -> None:
     found = rules_of(every_page(serve().ledger))
     needed = {route: str(rule.right) if rule.right else ANYONE for route, rule in found.items()}
     assert needed == TABLE
-
-
-@pytest.mark.parametrize("name", MAY)
-def test_a_role_may_do_what_the_table_says(serve: Serve, name: str) -> None:
-    server = serve()
-    [first, second, _] = task_ids(server.built)
-    if name == "elsewhere":
-        serve(name="others")
-    record_and_review_answers.enter(server.built, first, entry("4.31 eV"))
-    with server.ledger.read() as connection:
-        task = tasks.find(connection, second)
-    assert task is not None
-    browser = visitor(server, name)
-    for (method, path), needed in TABLE.items():
-        if path in ("/live", "/logout"):
-            continue  # a stream, and the end of the session
-        names = {"task": second, "campaign": "gaps", "key": task.key, "code": "0" * 11, "submission": 1, "number": 0}
-        names["sha256"] = "0" * 64
-        shown = path.format(**names, secret="x" * 43)
-        reply = browser.get(shown) if method == "GET" else browser.post(shown)
-        is_there = needed in MAY[name] or (name == "elsewhere" and path in OWN) or path in ("/s/{code}", "/labels")
-        if name == "nobody":
-            is_there = needed == ANYONE
-        refused = reply.status_code in (401, 403, 404) or reply.headers.get("location", "").startswith("/login?")
-        assert (
-            refused is not is_there
-            or (refused and path.startswith("/welcome"))
-            or _refuses_itself(path, reply.status_code)
-        ), (name, method, path, reply.status_code, reply.text[-300:])
-
-
-def _refuses_itself(path: str, status: int) -> bool:
-    """Whether a page of one's own refuses for another reason: a wrong login, and a file or a vial that is not there."""
-    return (path == "/login" and status == 403) or (("/files/" in path or "/vials/" in path) and status == 404)
 
 
 def test_an_application_with_a_route_without_a_rule_does_not_start() -> None:
@@ -153,6 +82,19 @@ def test_an_application_with_a_route_without_a_rule_does_not_start() -> None:
     app.add_api_route("/open", lambda: "door")
     with pytest.raises(RuntimeError, match="/open has no rule"):
         rules_of(app)
+
+
+@pytest.mark.parametrize(
+    "parameter", [str, int, Annotated[int, Query(ge=0)], str | None, list[int], Annotated[str, Header(min_length=1)]]
+)
+def test_an_application_with_a_parameter_of_any_size_does_not_start(parameter: object) -> None:
+    def door(given: object) -> None: ...
+
+    door.__annotations__["given"] = parameter
+    pages = Pages()
+    pages.get("/door", ANYONE_RULE)(door)
+    with pytest.raises(RuntimeError, match="parameter given of the route /door has no bounds"):
+        pages.add_to(FastAPI())
 
 
 class Doors:

@@ -43,9 +43,7 @@ def test_a_public_address_is_served_and_begins_links() -> None:
         ("127.0.0.1", None, ["lab.example.org/x"], "a name or an address alone"),
     ],
 )
-def test_names_that_cannot_be_right_are_refused(
-    listens_at: str, url: str | None, hosts: list[str], fault: str
-) -> None:
+def test_names_that_cannot_be_right_are_refused(listens_at: str, url: str | None, hosts: list[str], fault: str) -> None:
     with pytest.raises(UsageError, match=fault):
         served_names(listens_at, url, hosts)
 

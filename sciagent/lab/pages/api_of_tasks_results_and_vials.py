@@ -38,15 +38,14 @@ from sciagent.store.lab.samples import Vial
 from sciagent.store.lab.submissions import Submission
 from sciagent.store.results import candidates
 from sciagent.web.problem_answers import FieldFaultError
-from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
+from sciagent.web.route_rules_and_request_guards import LARGEST_ID, Pages, RouteRule
 from sciagent.web.site_context_and_ticker import next_path, site_of, task_of, visitor
 
 JSON = ("application/json",)
 READ = RouteRule(Right.READ, of="task")
 WORK = RouteRule(Right.WORK, of="task", takes=JSON)
 WORK_WITH_FILES = RouteRule(Right.WORK, of="task", takes=(*JSON, "multipart/form-data"))
-MAX_CURSOR = 2**53 - 1  # largest whole number that every JSON reader keeps
-TaskNumber = Annotated[int, Path(description="Number of the task.", examples=[4711])]
+TaskNumber = Annotated[int, Path(ge=1, le=LARGEST_ID, description="Number of the task.", examples=[4711])]
 JOB_STATES: dict[TaskState, tuple[JobState, ...]] = {
     "waiting": (JobState.QUEUED,),
     "queued": (JobState.QUEUED,),
@@ -77,7 +76,7 @@ class TaskFilter(BaseModel):
         "`waiting` and `queued`, and those of a vial, are always listed so.",
     )
     limit: int = Field(100, ge=1, le=200, description="Most tasks of a page.")
-    cursor: int = Field(0, ge=0, le=MAX_CURSOR, description="Where the page begins, as `next` of the page before says.")
+    cursor: int = Field(0, ge=0, le=LARGEST_ID, description="Where the page begins, as `next` of the page before says.")
 
 
 @pages.get("/tasks", RouteRule(Right.READ), LabTaskList)
@@ -239,6 +238,7 @@ IdempotencyKey = Annotated[
     Header(
         alias="Idempotency-Key",
         pattern=r'^([!#-~]{8,64}|"[!#-\[\]-~]{8,64}")$',
+        max_length=66,
         description="8 to 64 visible signs that no other answer has, such as a UUID. The sender makes them before it "
         "sends the answer. The same answer sent again with its key is recorded once, and gets the same reply.",
         examples=["8e03978e-40d5-43e8-bc93-6894a57f9324"],
@@ -288,7 +288,7 @@ def post_result(
 def read_file(
     request: Request,
     task: TaskNumber,
-    sha256: Annotated[str, Path(pattern="^[0-9a-f]{64}$", description="SHA-256 of the file's content.")],
+    sha256: Annotated[str, Path(pattern="^[0-9a-f]{64}$", max_length=64, description="SHA-256 of the file's content.")],
 ) -> Response:
     """Returns a file of an answer of the task."""
     site = site_of(request)

@@ -12,8 +12,10 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Annotated
 
 import segno
+from fastapi import Query
 from markupsafe import Markup
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
@@ -308,10 +310,11 @@ def _answer_texts(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Map
 
 
 MAX_LABELS = 200
+Codes = Annotated[str, Query(max_length=20 * MAX_LABELS)]
 
 
 @pages.get("/labels", RouteRule(Right.READ))
-def labels(request: Request, codes: str = "") -> Response:
+def labels(request: Request, codes: Codes = "") -> Response:
     """Shows the labels of vials as a page to print. codes: with commas between them."""
     site = site_of(request)
     who = visitor(request)

@@ -37,7 +37,7 @@ from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
 from sciagent.store.views.report_candidates import rung_answers
-from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
+from sciagent.web.route_rules_and_request_guards import Count, Pages, PathText, QueryText, RouteRule, TaskId
 from sciagent.web.site_context_and_ticker import (
     address_of,
     in_words,
@@ -235,11 +235,11 @@ pages = Pages()
 def task_list(
     request: Request,
     skip: Annotated[int, Query(ge=0, le=MAX_SKIPPED)] = 0,
-    saved: int = 0,
+    saved: Count = 0,
     review: bool = False,
-    sheet: int = 0,
-    approved: int | None = None,
-    left: int = 0,
+    sheet: Count = 0,
+    approved: Count | None = None,
+    left: Count = 0,
     beyond: bool = False,
 ) -> Response:
     """Shows the list, with a line on what the person has just done.
@@ -260,7 +260,7 @@ def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None 
 
 
 @pages.get("/scan", RouteRule(Right.READ))
-def scan(request: Request, code: str = "") -> Response:
+def scan(request: Request, code: QueryText = "") -> Response:
     """Opens the task of a vial, from a scanner that types, or by hand. The code may be the address on the label. After
     a fault the list has the cursor in its field, so that a scanner can type again."""
     try:
@@ -272,7 +272,7 @@ def scan(request: Request, code: str = "") -> Response:
 
 
 @pages.get("/s/{code}", RouteRule(Right.READ))
-def vial(request: Request, code: str) -> Response:
+def vial(request: Request, code: PathText) -> Response:
     """Opens the task of a vial, from the QR code of its label."""
     return _open_vial(request, code)
 
@@ -296,7 +296,7 @@ def _open_vial(request: Request, code: str) -> Response:
 
 @pages.get("/tasks/{task}", READ)
 def task_page(
-    request: Request, task: int, vial: str = "", saved: int = 0, review: bool = False, beyond: bool = False
+    request: Request, task: TaskId, vial: QueryText = "", saved: Count = 0, review: bool = False, beyond: bool = False
 ) -> Response:
     """Shows one task with its form. saved, review, beyond: as in the list."""
     return _page(request, TypedForm({"sample": vial[:40]}), saved=saved, review=review, beyond=beyond)
@@ -334,7 +334,7 @@ def _page(
 
 
 @pages.post("/tasks/{task}/enter", WORK)
-def enter(request: Request, task: int) -> Response:
+def enter(request: Request, task: TaskId) -> Response:
     """Records what was measured, and shows the next task of the person. Whatever is refused stays in the form."""
     site = site_of(request)
     form = TypedForm(texts(request))
@@ -388,20 +388,20 @@ def _next(request: Request, task: int) -> str:
 
 
 @pages.post("/tasks/{task}/claim", WORK)
-def claim(request: Request, task: int) -> Response:
+def claim(request: Request, task: TaskId) -> Response:
     built = _built_of_task(request)
     claims_costs_and_vials.claim(built, task, visitor(request).who, take_over=texts(request).get("take_over") == "yes")
     return redirect_to(f"/tasks/{task}")
 
 
 @pages.post("/tasks/{task}/release", WORK)
-def release(request: Request, task: int) -> Response:
+def release(request: Request, task: TaskId) -> Response:
     claims_costs_and_vials.release(_built_of_task(request), task, visitor(request).who, _reason(request))
     return redirect_to("/tasks")
 
 
 @pages.post("/tasks/{task}/approve", DECIDE)
-def approve(request: Request, task: int) -> Response:
+def approve(request: Request, task: TaskId) -> Response:
     claims_costs_and_vials.approve(_built_of_task(request), task, visitor(request).who)
     return redirect_to(f"/tasks/{task}")
 
@@ -431,7 +431,7 @@ def approve_several(request: Request) -> Response:
 
 
 @pages.post("/tasks/{task}/review", WORK)
-def review(request: Request, task: int) -> Response:
+def review(request: Request, task: TaskId) -> Response:
     """Accepts the answer of another person, or sends it back with a reason. If another answer waits than the one that
     the page showed, both are shown, and nothing is recorded."""
     built = _built_of_task(request)
@@ -450,7 +450,7 @@ def review(request: Request, task: int) -> Response:
 
 
 @pages.post("/tasks/{task}/sign", WORK)
-async def sign(request: Request, task: int) -> Response:
+async def sign(request: Request, task: TaskId) -> Response:
     """Signs the last answer, after the password was typed once more."""
     fields = texts(request)
     person = visitor(request).person
@@ -472,7 +472,7 @@ def _signed(request: Request, task: int, name: str, meaning: str) -> Response:
 
 
 @pages.post("/tasks/{task}/sample", WORK)
-def register(request: Request, task: int) -> Response:
+def register(request: Request, task: TaskId) -> Response:
     """Registers a vial of the task's molecule; its label is printed next."""
     fields = texts(request)
     more: dict[str, object] = {name: fields.get(name, "").strip() or None for name in ("lot", "purity_how", "place")}

@@ -24,7 +24,7 @@ from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabAsked
 from sciagent.lab.typed_answers import mean_of, read_number
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import submissions
-from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
+from sciagent.web.route_rules_and_request_guards import FileNumber, Pages, RouteRule, TaskId
 from sciagent.web.site_context_and_ticker import site_of
 
 MAX_FILE_BYTES = 25_000_000
@@ -86,7 +86,7 @@ def _sniffed(first: bytes) -> str:
 
 
 @pages.get("/tasks/{task}/files/{submission}/{number}", RouteRule(Right.READ, of="task"))
-def attachment(request: Request, task: int, submission: int, number: int) -> Response:
+def attachment(request: Request, task: TaskId, submission: TaskId, number: FileNumber) -> Response:
     site = site_of(request)
     with site.ledger.read() as connection:
         matching = [each for each in submissions.of_job(connection, task) if each.id == submission]
