@@ -155,7 +155,7 @@ class PageServer:
             self._socket.close()
             raise UsageError(f"the certificate or its key cannot be read: {error}") from error
         config.http_protocol_class = partial(TimedProtocol, self.connections)  # type: ignore[assignment]
-        for name in ("uvicorn.error", "asyncio"):
+        for name in ("uvicorn.error", "asyncio", "python_multipart.multipart"):
             logging.getLogger(name).addFilter(_QUIET)
         self._server = _TimedServer(config, self.connections)
         shown = f"[{host}]" if ":" in host else host

@@ -37,7 +37,7 @@ def test_a_file_is_kept_by_its_content(serve: Serve, name: str, content: bytes, 
     assert got.content == content and got.headers["content-type"] == "application/octet-stream"
     assert got.headers["content-disposition"].startswith("attachment;")
     assert anna.get(f"/tasks/{first}/files/1/1").status_code == 404
-    assert anna.get(f"/tasks/{first}/files/1/-1").status_code == 404
+    assert anna.get(f"/tasks/{first}/files/1/-1").status_code == 400
     assert anna.get(f"/tasks/{first + 1}/files/1/0").status_code == 404
 
 
