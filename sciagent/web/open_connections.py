@@ -23,6 +23,7 @@ MOST_OF_ADDRESS = 250  # people of one laboratory may share an address, and each
 OTHER_FILES = 192  # files that are left to the ledger, to artifacts and to connections that are about to be closed
 FEWEST_CONNECTIONS = 16  # if the limit of files is very low
 HANDSHAKE_SECONDS = 10  # time for a TLS handshake
+LISTEN_QUEUE = 512  # connections that wait to be accepted
 MOST_REFUSED_AT_ONCE = 100  # connections that are refused before others have their turn
 QUIET_SECONDS = 60  # in which a warning about connections is written once
 FULL_TABLE = (errno.EMFILE, errno.ENFILE)
@@ -154,6 +155,11 @@ class Listener(socket.socket):
         self._connections = connections
         self._spare: int | None = _spare_file()
         self._quiet = OncePerMinute()
+
+    def listen(self, backlog: int = LISTEN_QUEUE, /) -> None:
+        """Begins to listen. backlog: for the event loop, it is the number of connections that are accepted at once; more
+        than these may wait."""
+        super().listen(max(backlog, LISTEN_QUEUE))
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Returns the next connection for which there is room. Raises BlockingIOError if there is none."""

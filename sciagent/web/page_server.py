@@ -29,7 +29,9 @@ from sciagent.web.open_connections import (
 )
 
 GRACE_SECONDS = 3  # in which running requests may end after `stop`
-BACKLOG = 128  # connections that wait to be accepted, and that are accepted at once
+# connections that are accepted at once. A new one is read three turns of the event loop later; meanwhile fewer than
+# `MOST_OF_ADDRESS` others may come, since the oldest that waits makes room.
+ACCEPTED_AT_ONCE = 16
 IDLE_SECONDS = 5  # after an answer, before the next request begins
 HEADER_SECONDS = 10  # from the begin of a connection, or the last answer, to the end of the headers
 MAX_HEADER_BYTES = 32_768
@@ -145,7 +147,7 @@ class PageServer:
             raise UsageError(f"cannot listen at {host}:{port}: {error.strerror or error}; name another port") from error
         config = uvicorn.Config(
             app, loop="asyncio", http=TimedProtocol, ws="none", log_level="warning",
-            timeout_graceful_shutdown=GRACE_SECONDS, timeout_keep_alive=IDLE_SECONDS, backlog=BACKLOG,
+            timeout_graceful_shutdown=GRACE_SECONDS, timeout_keep_alive=IDLE_SECONDS, backlog=ACCEPTED_AT_ONCE,
             h11_max_incomplete_event_size=MAX_HEADER_BYTES, server_header=False, proxy_headers=behind_proxy,
             ssl_certfile=tls_cert, ssl_keyfile=tls_key,
         )  # fmt: skip

@@ -319,7 +319,7 @@ def answer(sender: Sender, request: OddRequest) -> Outcome:
             follow_redirects=False,
             **named,
         )
-    except Exception as error:  # the client raises what the application raises
+    except Exception as error:  # noqa: BLE001  the client raises what the application raises
         return Outcome(500, cause_of(error))
     return Outcome(reply.status_code, f"status {reply.status_code}" if reply.status_code >= 500 else None)
 
