@@ -157,8 +157,7 @@ class Listener(socket.socket):
         self._quiet = OncePerMinute()
 
     def listen(self, backlog: int = LISTEN_QUEUE, /) -> None:
-        """Begins to listen. backlog: for the event loop, it is the number of connections that are accepted at once; more
-        than these may wait."""
+        """Begins to listen. backlog: the event loop accepts as many connections at once; more may wait."""
         super().listen(max(backlog, LISTEN_QUEUE))
 
     def accept(self) -> tuple[socket.socket, Any]:

@@ -464,7 +464,7 @@ async def sign(request: Request, task: TaskId) -> Response:
     return await run_in_threadpool(_signed, request, task, person.name, chosen[0])
 
 
-def _signed(request: Request, task: int, name: str, meaning: str) -> Response:
+def _signed(request: Request, task: int, name: str, meaning: record_and_review_answers.Meaning) -> Response:
     """Writes a signature. name: as it is printed below it."""
     seen = _seen(TypedForm(texts(request))) or 0  # no submission has the id 0, so without an id nothing is signed
     record_and_review_answers.sign(_built_of_task(request), task, visitor(request).who, name, meaning, seen)
