@@ -1,6 +1,6 @@
 """The open connections of a server: how many there may be, and which are ended.
 
-A `Listener` accepts connections and counts them, those that have not yet ended their TLS handshake among them. When
+A `CountedListener` accepts connections and counts them, those that have not yet ended their TLS handshake among them. When
 there are too many, the connection that has waited longest for a request is closed for the new one; so many half-open
 connections cannot keep others out. A full table of files costs single connections, and never the service.
 """
@@ -147,7 +147,7 @@ def _end_oldest(connections: Iterable[OpenConnection]) -> bool:
     return True
 
 
-class Listener(socket.socket):
+class CountedListener(socket.socket):
     """A listening socket whose connections are counted."""
 
     def __init__(self, family: socket.AddressFamily, connections: OpenConnections) -> None:

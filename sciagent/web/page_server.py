@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from sciagent.errors import UsageError
 from sciagent.web.open_connections import (
     MOST_OF_ADDRESS,
-    Listener,
+    CountedListener,
     OncePerMinute,
     OpenConnection,
     OpenConnections,
@@ -137,7 +137,7 @@ class PageServer:
         most = room_for_connections()
         # behind a proxy, all connections come from its address
         self.connections = OpenConnections(most, most if behind_proxy else min(most, MOST_OF_ADDRESS))
-        self._socket = Listener(family, self.connections)
+        self._socket = CountedListener(family, self.connections)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)  # connections inherit it
         try:
