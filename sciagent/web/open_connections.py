@@ -1,8 +1,8 @@
 """The open connections of a server: how many there may be, and which are ended.
 
-A `CountedListener` accepts connections and counts them, those that have not yet ended their TLS handshake among them. When
-there are too many, the connection that has waited longest for a request is closed for the new one; so many half-open
-connections cannot keep others out. A full table of files costs single connections, and never the service.
+A `CountedListener` accepts connections and counts them, those that have not yet ended their TLS handshake among them.
+When there are too many, the connection that has waited longest for a request is closed for the new one; so many
+half-open connections cannot keep others out. A full table of files costs single connections, and never the service.
 """
 
 from __future__ import annotations

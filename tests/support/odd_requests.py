@@ -1,8 +1,8 @@
 """Requests made from the types of an application's routes: valid ones, ones at the bounds, and odd ones.
 
-The routes' parameters and JSON bodies are read from the OpenAPI document that FastAPI makes of them, so that a new
-route is asked at once, whether the application serves the document or not. Fields of HTML forms stand in no document;
-their names and choices are read from the templates.
+The routes' parameters and JSON bodies are read from the OpenAPI document that FastAPI makes of each, so that a new
+route is asked at once, whether the document of the application names it or not. Fields of HTML forms stand in no
+document; their names and choices are read from the templates.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from urllib.parse import quote
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from httpx2 import Response
 from starlette.testclient import TestClient
 
 import sciagent.web
+from sciagent.web.route_rules_and_request_guards import ApiRoute
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "QUERY")
 TEMPLATES = Path(sciagent.web.__file__).parent / "templates"
@@ -115,15 +117,24 @@ class Outcome:
 
 def operations_by_path(app: FastAPI) -> Mapping[str, Sequence[Operation]]:
     """Returns {path: what it takes}, of all routes."""
-    document = get_openapi(title="all", version="1", routes=app.routes)
-    schemas = document.get("components", {}).get("schemas", {})
     found: dict[str, list[Operation]] = {}
-    for path, methods in document["paths"].items():
-        found[path] = []
+    for route in app.routes:
+        if not isinstance(route, APIRoute):
+            continue
+        # the same route again, since that of a page is in no document
+        described = APIRoute(route.path, route.endpoint, methods=list(route.methods or ()), response_model=None)
+        document = get_openapi(title="one", version="1", routes=[described])
+        [methods] = document["paths"].values()
+        schemas = document.get("components", {}).get("schemas", {})
+        own_body = route.own_body if isinstance(route, ApiRoute) else None
         for method, stated in methods.items():
             body = stated.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+            if own_body is not None:
+                body = own_body.model_json_schema()
+                schemas = schemas | body.get("$defs", {})
             resolved = None if body is None else _resolved(body, schemas)
-            found[path].append(Operation(method.upper(), path, stated.get("parameters", ()), resolved))
+            operation = Operation(method.upper(), route.path, stated.get("parameters", ()), resolved)
+            found.setdefault(route.path, []).append(operation)
     return found
 
 
@@ -172,8 +183,8 @@ class Generator:
         if draw.random() < 0.25:
             method = draw.choice(METHODS)
         n_odd = draw.choice((0, 1, 1, 2, 5))  # parts of the request that are odd; with many, the first ends it
-        address = self._address(operation, n_odd)
         headers = self._headers(method, n_odd)
+        address = self._address(operation, n_odd, headers)
         content = None
         files = None
         if method not in ("GET", "HEAD", "TRACE"):
@@ -195,7 +206,8 @@ class Generator:
         value = self._json(schema, 0)
         return value if isinstance(value, str) else json.dumps(value)
 
-    def _address(self, operation: Operation, n_odd: int) -> str:
+    def _address(self, operation: Operation, n_odd: int, headers: dict[str, str]) -> str:
+        """Returns path and query, and sets the headers that are parameters."""
         draw = self._random
         path = operation.path
         query = []
@@ -204,6 +216,8 @@ class Generator:
             schema = parameter.get("schema", {})
             if parameter["in"] == "path":
                 path = path.replace("{" + name + "}", _quoted(self._text(name, schema, n_odd)))
+            elif parameter["in"] == "header" and draw.random() < 0.9:
+                headers[name.lower()] = self._text(name, schema, n_odd).encode("utf-8", "replace").decode("latin-1")
             elif parameter["in"] == "query" and draw.random() < 0.6:
                 query.append(f"{_quoted(name)}={_quoted(self._text(name, schema, n_odd))}")
         for name in re.findall(r"{(\w+)}", path):  # parameters that only the rule of the route reads
