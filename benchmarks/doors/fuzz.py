@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import re
 import shutil
 import sys
@@ -156,16 +157,17 @@ class PathFuzzer:
             tally.examples.setdefault(outcome.cause, f"{sender.name}: {request!r}"[:1500])
 
 
-def asked_for(template: Path, seconds: float, seed: int) -> Sequence[Tally]:
-    """Sends requests to all paths in turn, for some seconds. template: a folder that `made_ledger` has filled."""
+def asked_in_turn(template: Path, seed: int, n: float = math.inf, seconds: float = math.inf) -> Sequence[Tally]:
+    """Sends requests to all paths in turn, n to each, or for some seconds. template: a folder that `made_ledger` has
+    filled."""
     with senders(template) as (app, visitors):
         fuzzers = [PathFuzzer(operations, visitors, seed) for operations in operations_by_path(app).values()]
         until = time.monotonic() + seconds
-        for fuzzer in itertools.cycle(fuzzers):
-            if time.monotonic() > until:
-                return [each.tally for each in fuzzers]
+        for number, fuzzer in enumerate(itertools.cycle(fuzzers)):
+            if time.monotonic() > until or number >= n * len(fuzzers):
+                break
             fuzzer.send()
-    raise AssertionError("the application has no routes")
+        return [fuzzer.tally for fuzzer in fuzzers]
 
 
 def asked_resumably(template: Path, n: int, seed: int, output: Path | None) -> Iterator[Tally]:
@@ -201,7 +203,7 @@ def main() -> int:
         made_ledger(template)
         tallies: Iterable[Tally]
         if given.seconds:
-            tallies = asked_for(template, given.seconds, given.seed)
+            tallies = asked_in_turn(template, given.seed, seconds=given.seconds)
         else:
             tallies = asked_resumably(template, given.requests, given.seed, given.output)
         for tally in tallies:

@@ -33,7 +33,7 @@ from sciagent.web.visitors_and_passwords import PasswordFit
 Result = TypeVar("Result")
 HASH_THREADS = max(1, (os.cpu_count() or 1) // 4)  # each takes 64 MiB, and four lanes of the processor
 LEDGER_THREADS = 2
-LOW_PRIORITY = 10  # nice value of the threads that hash
+LOW_PRIORITY = 5  # nice value of the threads that hash
 MOST_AT_ONCE = 48  # attempts that are in work or in the queue
 MOST_OF_ADDRESS = 12  # attempts of one address among them
 BUSY_SECONDS = 3  # after which an attempt that found the queue full may come again

@@ -307,7 +307,8 @@ class Generator:
         more = schema.get("additionalProperties")
         if isinstance(more, dict):
             names = self._sender.known.get("property", ())
-            value |= {name: draw.choice(("4.2 eV", "0.1", *ODD_TEXTS)) for name in names}
+            texts = ODD_TEXTS if draw.random() < 0.5 else ("4.2 eV", "0.1")
+            value |= {name: draw.choice(texts) for name in names}
         if self._is_odd(n_odd):
             value[draw.choice(ODD_TEXTS)] = draw.choice(ODD_JSON)
         return value
