@@ -2,7 +2,7 @@
 
 `web` serves the pages and records what people answer; `worker` runs jobs; `dispatcher` drives campaigns, and submits,
 amends and imports. A role may add rows to the tables that it writes. It may change only columns that change in use, and
-remove nothing but memberships (`web`). It can neither drop a trigger nor make a table.
+remove nothing but memberships and counts of wrong passwords (`web`). It can neither drop a trigger nor make a table.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from sciagent.store.database.tables import metadata
 
 VIEW = "current_evidence"
 VERSION = "alembic_version"
-PRIVATE = ("person", "access", "membership")
-"""Tables with accounts and hashes of passwords, which only the web server reads."""
+PRIVATE = ("person", "access", "membership", "wrong_password")
+"""Tables with accounts, hashes of passwords and log-ins, which only the web server reads."""
 
 _ANSWERS = ("evidence", "quantity", "property", "level", "decision", "spend", "reservation", "attempt", "event", "job")
 _ADDS = {
     "web": (
         *_ANSWERS, "directive", "likeness", "audit_entry", "submission", "sample", "lab_task", "person", "membership",
-        "access",
+        "access", "wrong_password",
     ),
     "worker": (
         "evidence", "quantity", "property", "level", "artifact", "spend", "attempt", "event", "cost_observation",
@@ -64,7 +64,8 @@ _CHANGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "campaign_candidate": _PLACE,
         "lab_task": _TASK,
         "sample": ("state",),
-        "person": ("password_hash", "disabled_at", "failures", "locked_until"),
+        "person": ("password_hash", "disabled_at"),
+        "wrong_password": ("number", "last_at"),
         "access": ("seen_at", "revoked_at"),
     },
     "worker": {**_SHARED, "worker": _WORKER},
@@ -83,7 +84,7 @@ _CHANGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
 }  # fmt: skip
 """{kind: {table: columns that it changes}}."""
-_REMOVES: Mapping[str, tuple[str, ...]] = {"web": ("membership",), "worker": (), "dispatcher": ()}
+_REMOVES: Mapping[str, tuple[str, ...]] = {"web": ("membership", "wrong_password"), "worker": (), "dispatcher": ()}
 
 _DANGEROUS = ("pg_write_all_data", "pg_execute_server_program", "pg_write_server_files", "pg_read_server_files")
 """Roles of PostgreSQL that reach past all grants."""
