@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
+from sciagent.inputs.names_outside_the_file import Outside
 from sciagent.inputs.yaml_validation import fault
 
 MOST = 8000  # characters of a skill
@@ -56,7 +57,7 @@ def _read(value: Any, info: ValidationInfo) -> Any:
     return {"name": path.stem, "text": text}
 
 
-SkillFile = Annotated[Skill, BeforeValidator(_read, json_schema_input_type=str)]
+SkillFile = Annotated[Skill, BeforeValidator(_read, json_schema_input_type=str), Outside.FILE]
 """A file with a skill, relative to the campaign file; its text is copied into the campaign."""
 
 

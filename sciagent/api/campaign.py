@@ -27,6 +27,7 @@ from sciagent.api.notebook_tables import ResultQuery, ResultTable
 from sciagent.api.progress_display import Progress, view_of
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import Entered, create_or_open, open_campaign_for_people, open_stored
+from sciagent.campaign.file.allow_list import AllowList
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
 from sciagent.campaign.file.subject_and_safety import is_reason
 from sciagent.campaign.people import amend_pause_stop_and_resume
@@ -349,12 +350,16 @@ class Campaign:
         return campaign
 
     @classmethod
-    def open(cls, name: str | None = None, ledger: LedgerLike = None) -> Campaign:
-        """Returns a campaign of the ledger; without a name, the only campaign. Raises UnknownNameError."""
+    def open(cls, name: str | None = None, ledger: LedgerLike = None, *, allowed: AllowList | None = None) -> Campaign:
+        """Returns a campaign of the ledger; without a name, the only campaign. Raises UnknownNameError.
+
+        allowed: what its stored file may name beyond itself when it is driven; None: anything.
+        """
         store = open_ledger(ledger)
         campaign = cls.__new__(cls)
         with store.read() as connection:
             campaign._begin(store, pick_campaign(connection, name).name)
+        campaign._allowed = allowed
         return campaign
 
     def _begin(self, store: Ledger, name: str, spec: CampaignSpec | None = None, source: str | None = None) -> None:
@@ -369,6 +374,8 @@ class Campaign:
         self._spec = spec
         self._source = source
         """YAML text of a campaign that is not entered yet; afterwards None."""
+        self._allowed: AllowList | None = None
+        """What the stored file may name beyond itself; None: anything."""
         self._entered: Entered | None = None
         self._stepped: SteppedDrive | None = None  # used by `step`
         self._drive: Drive | None = None  # used by `run`; another thread may stop it
@@ -389,7 +396,7 @@ class Campaign:
             self.amended = list(self._entered.amendments)
             self.kept = list(self._entered.kept)
         else:  # opening the stored spec keeps the amendments of other processes
-            self._entered = open_stored(self._store, self.name, person)
+            self._entered = open_stored(self._store, self.name, person, self._allowed)
         self._spec = self._entered.built.spec
         self._source = None
         return self._entered

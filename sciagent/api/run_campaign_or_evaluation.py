@@ -63,7 +63,7 @@ class Drive:
                     reason = first_line[:MAX_WARNING]
                     self._view.warn(f"the ledger is away; the campaign goes on when it is back: {reason}")
                     retry_while_away(self._driver.release, self._stopped)
-                    reopen = partial(open_stored, built.ledger, built.row.name, user())
+                    reopen = partial(open_stored, built.ledger, built.row.name, user(), built.spec.allowed)
                     built = retry_while_away(reopen, self._stopped).built
             if growing is not None:
                 growing.finish()  # inside the block, so that a signal does not interrupt the writing

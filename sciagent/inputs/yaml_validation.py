@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, Val
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from sciagent.errors import SpecError, did_you_mean
+from sciagent.inputs.names_outside_the_file import Outside
 from sciagent.inputs.yaml_document import MAX_FAULTS, Document, Fault, Loc, kind_of, report
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -311,5 +312,5 @@ def check_path(value: str, info: ValidationInfo, folders: bool) -> str:
     return value
 
 
-AnyFile = Annotated[str, AfterValidator(check_file)]
+AnyFile = Annotated[str, AfterValidator(check_file), Outside.FILE]
 """The name of a file, relative to the campaign file."""

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
@@ -28,6 +28,7 @@ from pydantic import (
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import SimulatorError
+from sciagent.inputs.names_outside_the_file import Outside
 
 WITH_PATHS = {"paths": True}  # serialisation context that includes paths
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -38,7 +39,7 @@ class ReferenceFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    path: str = Field(min_length=1, description="Relative to the campaign file.")
+    path: Annotated[str, Outside.FILE] = Field(min_length=1, description="Relative to the campaign file.")
     name: str = Field("", max_length=200, description="What results call it; default: the file's name.")
     sha256: str = Field("", description="SHA-256 of the content; refused if the file has another one.")
 

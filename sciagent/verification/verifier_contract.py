@@ -34,6 +34,7 @@ from sciagent.domain.properties_and_levels import Level, Property, PropertyAtLev
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import SimulatorError
+from sciagent.inputs.names_outside_the_file import Outside
 from sciagent.programs import Program, find
 from sciagent.verification.setting_files import WITH_PATHS, ReferenceFile, StructureFile
 
@@ -114,8 +115,9 @@ class MethodError:
 
 __all__ = [
     "ArtifactFile", "BaseVerifier", "ChargeClass", "Context", "Cost", "Finding", "LabAnswer", "LabForm", "Level",
-    "Measured", "MethodError", "Outcome", "Prior", "Property", "PropertyAtLevel", "Quantity", "Reason", "ReferenceFile",
-    "Refusal", "Settings", "SimulatorError", "StructureFile", "Tier", "Verifier", "WorldVerifier", "at",
+    "Measured", "MethodError", "Outcome", "Outside", "Prior", "Property", "PropertyAtLevel", "Quantity", "Reason",
+    "ReferenceFile", "Refusal", "Settings", "SimulatorError", "StructureFile", "Tier", "Verifier", "WorldVerifier",
+    "at",
 ]  # fmt: skip
 
 C = TypeVar("C", bound=Candidate)

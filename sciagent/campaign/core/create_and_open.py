@@ -20,6 +20,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built, Buil
 from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits, fit_lines, fits_of
 from sciagent.campaign.core.lines_to_deciding_rungs import deciding_positions
 from sciagent.campaign.core.product_libraries import unused_reactants
+from sciagent.campaign.file.allow_list import AllowList
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.file.proposers import ScreenSpec
 from sciagent.campaign.file.spec_differences import Change, changes
@@ -185,10 +186,11 @@ def as_begun(spec: CampaignSpec, source: str, row: CampaignRow) -> CampaignSpec:
     return spec.with_defaults_of(row.spec, spec_of_stored_file)
 
 
-def stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:
+def stored_spec(row: CampaignRow, candidates: bool = True, allowed: AllowList | None = None) -> CampaignSpec:
     """Parses the stored spec. Raises UsageError if a rung is a function that is not defined in this process.
 
-    candidates: whether the proposer's files must exist.
+    candidates: whether the proposer's files must exist. allowed: what the spec may name beyond itself, if others write
+    into the ledger; None: anything. Raises SpecError for a name that is not allowed.
     """
     known = verifier_names()
     functions = [rung["verifier"] for rung in row.spec["ladder"] if is_function(rung["settings"])]
@@ -202,7 +204,7 @@ def stored_spec(row: CampaignRow, candidates: bool = True) -> CampaignSpec:
     name = f"{row.name} (as stored)"
     base = Path(row.base)
     if candidates:
-        return parse_spec(row.source, name, base)
+        return parse_spec(row.source, name, base, allowed=allowed)
     return _for_people(row.source, name, base, known, tuple(defined().values()))
 
 
@@ -239,7 +241,8 @@ def create_or_open(
             spec = as_begun(spec, source, row)
             if not may_undo and (kept := _kept_amendments(connection, row, spec)):
                 source = row.source
-                spec = as_begun(parse_spec(source, f"{row.name} (as stored)", spec.base), source, row)
+                stored = parse_spec(source, f"{row.name} (as stored)", spec.base, allowed=spec.allowed)
+                spec = as_begun(stored, source, row)
         where = str(spec.base.resolve())
         stated: Any = {"spec": spec.canonical(), "spec_hash": spec.hash, "base": where, "source": source}
         check_derived(connection, spec)
@@ -347,11 +350,13 @@ def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[
             candidate_standings.update(connection, row.id, candidate_id, **pending_again)
 
 
-def open_stored(ledger: Ledger, name: str, who: str) -> Entered:
-    """Opens a stored campaign by name. Raises UnknownNameError, or SpecError if its files are missing."""
+def open_stored(ledger: Ledger, name: str, who: str, allowed: AllowList | None = None) -> Entered:
+    """Opens a stored campaign by name. Raises UnknownNameError, or SpecError if its files are missing.
+
+    allowed: as `stored_spec` takes it."""
     with ledger.read() as connection:
         row = campaigns.get(connection, name)
-    return create_or_open(ledger, stored_spec(row), row.source, who)
+    return create_or_open(ledger, stored_spec(row, allowed=allowed), row.source, who)
 
 
 def open_campaign_for_people(ledger: Ledger, name: str) -> Built:

@@ -105,7 +105,8 @@ class Mailbox:
         file is missing), the driver keeps the old one and logs an event."""
         session = self._session
         try:
-            built = open_stored(session.built.ledger, session.built.row.name, session.owner).built
+            before = session.built
+            built = open_stored(before.ledger, before.row.name, session.owner, before.spec.allowed).built
         except SciagentError as error:
             with session.built.ledger.begin() as connection:
                 session.log(connection, "amendment_not_taken_up", why=str(error)[:2000])

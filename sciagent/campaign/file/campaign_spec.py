@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 from pydantic import BaseModel, Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
+from sciagent.campaign.file.allow_list import AllowList, refuse_unregistered
 from sciagent.campaign.file.consistency_checks import check_together, default_terminal, draft
 from sciagent.campaign.file.derived_properties_and_fits_to_measured import (
     DerivedSpec,
@@ -124,6 +125,7 @@ class CampaignSpec(Part):
     )
 
     _base: Path | None = PrivateAttr(None)
+    _allowed: AllowList | None = PrivateAttr(None)
     _control: RungSpec | None = PrivateAttr(None)
     _files: dict[tuple[str, ...], str] = PrivateAttr(default_factory=dict)
     _later_rows: dict[tuple[str, ...], int] = PrivateAttr(default_factory=dict)
@@ -188,6 +190,11 @@ class CampaignSpec(Part):
     def base(self) -> Path:
         """Folder of the campaign file, where relative paths start; if unknown, the working directory."""
         return self._base or Path()
+
+    @property
+    def allowed(self) -> AllowList | None:
+        """What the file could name beyond itself when it was read; None if it was not restricted."""
+        return self._allowed
 
     @property
     def proposers(self) -> list[tuple[str, OneProposerSpec]]:
@@ -413,17 +420,26 @@ def load_spec(path: Path) -> CampaignSpec:
 
 
 def parse_spec(
-    text: str, name: str = "campaign.yaml", base: Path | None = None, *, candidates: bool = True
+    text: str,
+    name: str = "campaign.yaml",
+    base: Path | None = None,
+    *,
+    candidates: bool = True,
+    allowed: AllowList | None = None,
 ) -> CampaignSpec:
     """Reads the campaign in a YAML text. Raises SpecError.
 
     name: file name for messages. base: folder where relative paths start; None: the working directory. candidates:
-    whether the proposer's files must exist; False: no proposer will run, and the hash of the spec differs.
+    whether the proposer's files must exist; False: no proposer will run, and the hash of the spec differs. allowed:
+    what a text may name that does not come from this machine's disk; None: anything.
     """
     folder = Path.cwd() if base is None else base
+    document = read(text)
+    if allowed is not None:  # before anything is validated, since validators open files
+        refuse_unregistered(document, name, CampaignSpec, allowed, folder)
     context = {"base": folder, PROPOSER_RUNS: candidates}
-    return validated(
-        read(text),
+    spec = validated(
+        document,
         name,
         CampaignSpec,
         context=context,
@@ -431,6 +447,14 @@ def parse_spec(
         # as the model does at its end, so that these faults are reported together with those of single keys
         further=lambda data: check_together(draft(data, folder)),
     )
+    spec._allowed = allowed
+    return spec
+
+
+def check_registered(text: str, name: str, base: Path, allowed: AllowList) -> None:
+    """Raises SpecError if a campaign's text names what is not in the list. Nothing else is checked, and no file that
+    the text names is opened. name, base: as `parse_spec` takes them."""
+    refuse_unregistered(read(text), name, CampaignSpec, allowed, base)
 
 
 def campaign_schema() -> JsonSchemaValue:

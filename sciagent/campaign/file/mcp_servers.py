@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints, field_validator, 
 
 from sciagent.agent.tools.mcp_tool_and_reduced_schema import function_name
 from sciagent.domain.safe_text_and_durations import address_fault
+from sciagent.inputs.names_outside_the_file import Outside
 from sciagent.inputs.yaml_validation import Faults, Part, fault
 
 MAX_SERVERS = 8
@@ -39,20 +40,25 @@ def _checked_variable(value: str) -> str:
     return value
 
 
+Variable = Annotated[str, Field(max_length=100), AfterValidator(_checked_variable), Outside.VARIABLE]
+"""The name of an environment variable."""
+
+
 class McpServerSpec(Part):
     """An MCP server whose tools the model may call: a program to start, or an address.
 
     A program runs with the rights of the user who runs the campaign, in the folder of the campaign file, without a
-    shell, and without environment variables other than PATH, HOME and the like.
+    shell, and without environment variables other than PATH, HOME and the like. A program of a restricted file has to
+    be registered, and runs in the root folder.
     """
 
-    command: tuple[Word, ...] | None = Field(
+    command: Annotated[tuple[Word, ...], Outside.COMMAND] | None = Field(
         None, min_length=1, max_length=64, description="Program and arguments; it speaks MCP on stdin and stdout."
     )
-    url: Annotated[str, Field(max_length=500), AfterValidator(_checked_url)] | None = Field(
+    url: Annotated[str, Field(max_length=500), AfterValidator(_checked_url), Outside.ADDRESS] | None = Field(
         None, description="Address of a server over streamable HTTP."
     )
-    token_env: Annotated[str, Field(max_length=100), AfterValidator(_checked_variable)] | None = Field(
+    token_env: Variable | None = Field(
         None,
         description="Environment variable with a secret: sent as a bearer token to a url, passed under the same name "
         "to a command.",

@@ -15,6 +15,7 @@ from sciagent.chemistry.combinatorial_libraries import block, check_reaction, ch
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.safe_text_and_durations import address_fault
 from sciagent.errors import UsageError, did_you_mean
+from sciagent.inputs.names_outside_the_file import Outside
 from sciagent.inputs.yaml_document import kind_of
 from sciagent.inputs.yaml_validation import NAME, AnyFile, Faults, Part, fault, proposer_will_run
 
@@ -30,6 +31,8 @@ def _address(value: str) -> str:
     return value
 
 
+Endpoint = Annotated[str, Field(pattern=r"^https?://\S+$", max_length=500), AfterValidator(_address), Outside.ADDRESS]
+"""The base URL of a server."""
 Keep = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=60)], ...], Field(max_length=8)] | None
 KEEP: Keep = omitted_if_unset(
     None,
@@ -59,7 +62,7 @@ class EvolveSpec(_WithFile):
     """
 
     kind: Literal["evolve"] = Field(description="Scripted search from seeds.")
-    seeds: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
+    seeds: Annotated[str, Outside.FILE] = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
@@ -80,7 +83,7 @@ class ScreenSpec(_WithFile):
     """Proposes the structures of a file, in its order."""
 
     kind: Literal["screen"] = Field(description="Proposes the structures of a file.")
-    file: str = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
+    file: Annotated[str, Outside.FILE] = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
@@ -90,11 +93,17 @@ class PluginSpec(_WithFile):
     """A proposer of another package, by its name in the entry point group `sciagent.proposers`."""
 
     kind: Literal["plugin"] = Field(description="A proposer of another package.")
-    name: str = Field(min_length=1, max_length=60, description="Name in the entry point group `sciagent.proposers`.")
-    seeds: str = Field(description="Proposed first: csv, smi or sdf, also .gz; relative to the campaign file.")
+    name: Annotated[str, Outside.PLUGIN] = Field(
+        min_length=1, max_length=60, description="Name in the entry point group `sciagent.proposers`."
+    )
+    seeds: Annotated[str, Outside.FILE] = Field(
+        description="Proposed first: csv, smi or sdf, also .gz; relative to the campaign file."
+    )
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
-    file: AnyFile | None = Field(None, description="A file for the proposer, such as a trained model.")
+    file: Annotated[AnyFile, Outside.CODE] | None = Field(
+        None, description="A file for the proposer, such as a trained model."
+    )
     settings: dict[str, Any] = Field({}, description="Settings of the proposer.")
     batch: Count = Field(8, description="Most candidates a turn.")
 
@@ -125,7 +134,7 @@ def _file_or_list(value: Any, _: Any, info: ValidationInfo) -> str | tuple[str, 
     return _TEXTS.validate_python(value)
 
 
-Blocks = Annotated[str | tuple[str, ...], WrapValidator(_file_or_list)]
+Blocks = Annotated[str | tuple[str, ...], WrapValidator(_file_or_list), Outside.FILE]
 """R-groups or reactants: the name of a table of molecules, or a list of texts `SMILES` or `SMILES name`."""
 Lists = dict[Annotated[int, Field(ge=1, le=99)], Blocks]
 
@@ -226,13 +235,11 @@ class LlmSpec(_WithFile):
         description="Instead of `model`: a role of `sciagent policy`, such as production, or the name of a "
         "model or policy. The campaign keeps the version that it has when the campaign starts.",
     )
-    endpoint: Annotated[str, Field(pattern=r"^https?://\S+$", max_length=500), AfterValidator(_address)] | None = Field(
-        None, description="Base URL of an OpenAI-compatible server."
-    )
-    api_key_env: str | None = Field(
+    endpoint: Endpoint | None = Field(None, description="Base URL of an OpenAI-compatible server.")
+    api_key_env: Annotated[str, Outside.VARIABLE] | None = Field(
         None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Environment variable that holds the server's key."
     )
-    seeds: str | None = Field(
+    seeds: Annotated[str, Outside.FILE] | None = Field(
         None, description="Molecules to begin with: csv, smi or sdf, also .gz; relative to the campaign file."
     )
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")

@@ -30,9 +30,10 @@ from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import PropertyAtLevel, properties
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import UsageError, did_you_mean
+from sciagent.inputs.names_outside_the_file import ModelOf
 from sciagent.inputs.yaml_validation import NAME, Faults, Part, fault
 from sciagent.scheduling.candidate_pool import WEEKS
-from sciagent.verification.verifier_contract import BaseVerifier
+from sciagent.verification.verifier_contract import BaseVerifier, Settings
 from sciagent.verification.verifier_registry import check_measures, provider, verifier_class
 
 # default limits by tier: wall time in seconds (fast: per candidate) and memory in MB
@@ -58,6 +59,12 @@ def find_verifier(name: object) -> type[BaseVerifier[Any]] | None:
         return verifier_class(name) if isinstance(name, str) else None
     except UsageError:
         return None
+
+
+def _settings_model(rung: Mapping[str, Any]) -> type[Settings] | None:
+    """Returns the model of the settings of a rung that nobody has validated; None if its verifier is unknown."""
+    verifier = find_verifier(rung.get("verifier"))
+    return None if verifier is None else verifier.Settings
 
 
 def charges_of(ladder: Iterable[RungSpec]) -> tuple[int, ...]:
@@ -104,7 +111,7 @@ class RungSpec(Part):
         description="Label, unique in the ladder; default: the verifier's name with dots as underscores.",
     )
     verifier: str = Field(description="A registered verifier, such as xtb.singlepoint.")
-    settings: dict[str, Any] = Field(
+    settings: Annotated[dict[str, Any], ModelOf(_settings_model)] = Field(
         default_factory=dict, validate_default=True, description="Settings of the verifier."
     )
     gate: dict[str, GateSpec] = Field(default_factory=dict, description="Limits on the measured properties.")

@@ -161,7 +161,9 @@ def _slot_source(
 
     with ExitStack() as undo:
         # servers and models take seconds to start; within the transaction they would block other writers
-        foreign = start_servers(spec, built.spec.base)
+        is_restricted = built.spec.allowed is not None
+        # in the campaign's own folder, a registered command could load what others have put there
+        foreign = start_servers(spec, Path(os.sep) if is_restricted else built.spec.base)
         if foreign is not None:
             undo.callback(foreign.close)
         policy = start(with_model_name(built, slot.name, spec))
@@ -175,7 +177,7 @@ def _slot_source(
 def start_servers(spec: LlmSpec, folder: Path) -> Servers | None:
     """Starts the MCP servers that the model may call; returns None if there are none.
 
-    folder: the folder of the campaign file, in which commands run.
+    folder: where commands run: the folder of the campaign file, or for a restricted file the root of the disk.
 
     Raises UsageError if a server cannot be used, or if the extra is not installed.
     """

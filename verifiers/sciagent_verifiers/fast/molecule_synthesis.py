@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -24,7 +24,7 @@ from sciagent.domain.properties_and_levels import (
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.errors import SimulatorError, UsageError
 from sciagent.verification.route_finder_plugins_and_route_checks import RouteFinder, checked, route_finder
-from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings, StructureFile
+from sciagent.verification.verifier_contract import Context, Finding, Outside, Refusal, Settings, StructureFile
 from sciagent_verifiers.fast.molecule_descriptor_functions import sa_score
 from sciagent_verifiers.fast.molecule_index import ReferenceIndex, index_of
 from sciagent_verifiers.verifier_bases import MoleculeVerifier, refused
@@ -35,7 +35,7 @@ LONGEST_NAMES = 120  # characters; longer lists of files are named by the hash o
 class RoutesSettings(Settings):
     """A route finder by its name; `version` is filled in, so that a newer finder gives new evidence."""
 
-    finder: str = Field(description="Its registered name, such as brics.")
+    finder: Annotated[str, Outside.PLUGIN] = Field(description="Its registered name, such as brics.")
     version: str = Field("", description="of the finder; refused if another one is installed")
     settings: dict[str, Any] = Field(default_factory=dict, description="what the finder takes")
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -27,6 +27,7 @@ from sciagent.verification.verifier_contract import (
     Level,
     Measured,
     Outcome,
+    Outside,
     Property,
     Quantity,
     Reason,
@@ -60,7 +61,7 @@ class ForceFieldSettings(Settings):
     """The model, the relaxation and what is refused."""
 
     model: str = Field(DEFAULT_MODEL, description="A registered potential: `chgnet-0.3.0`, `7net-0`, …")
-    weights: ReferenceFile | None = omitted_if_unset(
+    weights: Annotated[ReferenceFile, Outside.CODE] | None = omitted_if_unset(
         None,
         description="Own weights for the architecture of `model`. The file is loaded with pickle, which can run code.",
     )

@@ -38,6 +38,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.quantities import Quantity
 from sciagent.errors import SciagentError, SimulatorError, SpecError
+from sciagent.inputs.names_outside_the_file import Outside
 from sciagent.verification.setting_files import content_of
 from sciagent_verifiers.fast.molecule_descriptor_functions import descriptor_functions
 
@@ -120,7 +121,7 @@ def _content(value: Any, info: ValidationInfo) -> Any:
     return read_rubric(str(path.resolve()), value, content_of(path, value))
 
 
-RubricFile = Annotated[Rubric, BeforeValidator(_content, json_schema_input_type=str | Rubric)]
+RubricFile = Annotated[Rubric, BeforeValidator(_content, json_schema_input_type=str | Rubric), Outside.FILE]
 
 
 @lru_cache(maxsize=64)

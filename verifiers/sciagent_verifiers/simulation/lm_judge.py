@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import (
     Field,
@@ -29,7 +29,7 @@ from sciagent.domain.properties_and_levels import JUDGED_MARGIN, JUDGED_SCORE, L
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.domain.safe_text_and_durations import address_fault
 from sciagent.errors import SciagentError, UsageError
-from sciagent.verification.verifier_contract import Context, Finding, Refusal, Settings
+from sciagent.verification.verifier_contract import Context, Finding, Outside, Refusal, Settings
 from sciagent_verifiers.simulation import judge_rubric_votes_and_requests
 from sciagent_verifiers.simulation.judge_rubric_votes_and_requests import (
     Rubric,
@@ -58,10 +58,10 @@ class JudgeSettings(Settings):
     model: str = Field(
         min_length=1, max_length=100, description="Of `sciagent models`; with an endpoint, as the server calls it."
     )
-    endpoint: str | None = Field(
+    endpoint: Annotated[str, Outside.ADDRESS] | None = Field(
         None, pattern=r"^https?://\S+$", max_length=500, description="Base URL of an OpenAI-compatible server."
     )
-    api_key_env: str | None = Field(
+    api_key_env: Annotated[str, Outside.VARIABLE] | None = Field(
         None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="Environment variable that holds the server's key."
     )
     version: str = Field(
