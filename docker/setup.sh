@@ -1,6 +1,6 @@
 #!/bin/sh
 # Once, before the first `docker compose up`: sh docker/setup.sh [valkey|rabbitmq]
-# Makes docker/.env and docker/secrets/ from the examples, with passwords of its own. What is there already stays.
+# Makes docker/.env, docker/secrets/ and docker/allow/allow.yaml from the examples, with passwords of its own. What is there already stays.
 set -eu
 
 broker=${1:-valkey}
@@ -46,6 +46,7 @@ for name in postgres_password ledger_url valkey.conf rabbitmq.conf; do
   make "secrets/$name" "secrets/$name.example"
 done
 make secrets/broker_url "secrets/broker_url.$broker.example"
+make allow/allow.yaml allow/allow.yaml.example
 if [ -e .env ]; then
   echo ".env is there already"
 else

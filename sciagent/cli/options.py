@@ -32,6 +32,15 @@ Candidate = Annotated[
         "least 6 digits of the key, or InChIKey.",
     ),
 ]
+AllowFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--allow",
+        metavar="LIST",
+        help="YAML file of what submitted campaigns may name: commands, endpoints, variables, folders, code, plugins; "
+        "default: $SCIAGENT_ALLOW_FILE.",
+    ),
+]
 Site = Annotated[
     Path | None, typer.Option("--site", help="Of --executor slurm: the site profile; default: $SCIAGENT_SLURM_SITE.")
 ]

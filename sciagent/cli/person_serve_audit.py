@@ -236,6 +236,7 @@ def serve(
     no_dispatcher: bool = typer.Option(
         False, "--no-dispatcher", help="Only the pages; `sciagent dispatcher` runs elsewhere."
     ),
+    allow: options.AllowFile = None,
     ledger: options.Ledger = None,
 ) -> None:
     """Serve the laboratory's form and the chemist's window, and drive the campaigns that were submitted.
@@ -259,7 +260,7 @@ def serve(
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server raises it again when it has closed
     with contextlib.ExitStack() as stack:
         if not no_dispatcher:
-            stack.enter_context(_dispatcher(opened))
+            stack.enter_context(_dispatcher(opened, allow))
         say(f"serving {opened.url.render_as_string()} at {server.url}")
         if not _has_people(opened):
             say("nobody has an account yet; the first: sciagent person add LOGIN --name NAME --admin --role chemist")
@@ -291,11 +292,15 @@ def _has_people(ledger: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _dispatcher(ledger: Ledger) -> Iterator[None]:
-    """Runs a dispatcher beside the server. The dispatcher ends with the server, even if the server is killed."""
+def _dispatcher(ledger: Ledger, allow: Path | None) -> Iterator[None]:
+    """Runs a dispatcher beside the server, with which it ends, even if the server is killed.
+
+    allow: the list of what campaigns may name; None: that of the environment, or none."""
     from sciagent.verification.sandbox.process_trees import die_with
 
     command = [sys.executable, "-m", "sciagent", "dispatcher"]
+    if allow is not None:
+        command += ["--allow", str(allow)]
     end_with_server = functools.partial(die_with, os.getpid(), signal.SIGTERM)
     process = subprocess.Popen(command, env=ledger.environment(), stdin=subprocess.DEVNULL, preexec_fn=end_with_server)
     try:

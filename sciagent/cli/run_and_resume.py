@@ -184,13 +184,19 @@ def resume(
     no_report: NoReportOption = False,
     json: options.Json = False,
     quiet: QuietOption = False,
+    restricted: bool = typer.Option(False, "--restricted", hidden=True, help="It names only what --allow allows."),
+    allow: Path | None = typer.Option(None, "--allow", hidden=True, help="With --restricted: the list."),
 ) -> None:
     """Go on with a campaign from the ledger, as it was started; tell a driver that was paused to go on."""
     from sciagent.api.campaign import Campaign
+    from sciagent.campaign.file.allow_list import AllowList, read_allow_list
     from sciagent.campaign.people.amend_pause_stop_and_resume import wake
 
+    allowed: AllowList | None = None
+    if restricted:
+        allowed = AllowList() if allow is None else read_allow_list(allow)
     opened = open_ledger(ledger)
-    campaign = Campaign.open(name, opened)
+    campaign = Campaign.open(name, opened, allowed=allowed)
     driver = wake(opened, campaign.name, user())
     if driver:
         say(f"told the driver at {driver} to go on; see: sciagent status {campaign.name}")

@@ -35,6 +35,7 @@ from sciagent.domain import states_and_needs
 from sciagent.domain.safe_text_and_durations import ago
 from sciagent.domain.states_and_needs import CORES, GPU, in_words
 from sciagent.errors import UnknownNameError, UsageError
+from sciagent.inputs.environment_variables import path
 
 if TYPE_CHECKING:
     from sciagent.store.job_queue.workers_and_capacity import RunningJob, WorkerRow
@@ -338,16 +339,19 @@ def dispatcher(
     ),
     site: options.Site = None,
     reports: Path = typer.Option(Path(), help="Folder for the reports of campaigns."),
+    allow: options.AllowFile = None,
     log_format: LogFormatOption = LogFormat.AUTO,
     ledger: options.Ledger = None,
 ) -> None:
     """Drive submitted campaigns, each in a process of its own, and take back what lost workers held.
 
     Several may run; a campaign has a single driver at a time. Ctrl-C or SIGTERM ends it cleanly, and the campaigns
-    go on when it is started again.
+    go on when it is started again. A campaign that names a program, an address, an environment variable or a file is
+    driven if the list allows it; without a list, if the ledger is a SQLite file that only this user may write.
     """
     from sciagent.api.terminal_tables_and_signals import each_signal
     from sciagent.campaign.driving.dispatcher_of_driver_processes import Host
+    from sciagent.campaign.file.allow_list import AllowList, read_allow_list
     from sciagent.execution.celery_executor_and_choice_by_name import executor_of
     from sciagent.store.job_queue.workers_and_capacity import NewWorker
 
@@ -364,15 +368,33 @@ def dispatcher(
     # the dispatcher alone submits to Slurm; the drivers that it starts only queue their jobs in the ledger
     executor_of_drivers = "ledger" if executor == "slurm" else executor
 
-    def command(campaign: str) -> list[str]:
-        return [sys.executable, "-m", "sciagent", "resume", campaign, "--executor", executor_of_drivers, "--quiet"]
+    allow_file = allow or path("SCIAGENT_ALLOW_FILE")
+    is_restricted = allow_file is not None or not opened.is_mine_alone
 
-    hosting = Host(opened, registration, job_executor, command, reports.resolve())
+    def allowed() -> AllowList:
+        return AllowList() if allow_file is None else read_allow_list(allow_file)
+
+    allowed()  # raises UsageError for a list that cannot be read
+    options_of_drivers = ["--executor", executor_of_drivers, "--quiet"]
+    if is_restricted:
+        options_of_drivers.append("--restricted")
+    if allow_file is not None:
+        options_of_drivers += ["--allow", str(allow_file.resolve())]
+
+    def command(campaign: str) -> list[str]:
+        return [sys.executable, "-m", "sciagent", "resume", campaign, *options_of_drivers]
+
+    check = allowed if is_restricted else None
+    hosting = Host(opened, registration, job_executor, command, reports.resolve(), check)
 
     def finish() -> None:
         hosting.request_stop()
         say("telling the drivers to end; once more ends at once (nothing is lost either way)")
 
     say(f"{name} drives what is submitted to {opened.url.render_as_string()}")
+    if allow_file is not None:
+        say(f"campaigns may name what {allow_file} allows")
+    elif is_restricted:
+        say("others may write into this ledger: campaigns may name no program, address, variable or file; see --allow")
     with each_signal(finish, last=end_at_once):
         hosting.serve()

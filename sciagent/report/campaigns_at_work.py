@@ -135,7 +135,7 @@ def _watched(connection: Connection, campaign: DrivenCampaign, per_minute: float
         jobs=jobs,
         used=used,
         per_minute=per_minute,
-        trouble=campaigns.slurm_warning(connection, campaign.id),
+        trouble=campaigns.trouble(connection, campaign.id),
     )
 
 

@@ -17,6 +17,7 @@ from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 from sqlalchemy.engine import make_url
 
+from sciagent.campaign.file.allow_list import AllowList, read_allow_list
 from sciagent.campaign.file.rungs import TIER_LIMITS
 from sciagent.store.database.engine import ledger_url
 from tests.docker.images import (
@@ -45,7 +46,7 @@ def setup(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def checkout(tmp_path: Path) -> Path:
     """The folder docker/ as a fresh checkout has it."""
     target = tmp_path / "docker"
-    shutil.copytree(DOCKER, target, ignore=shutil.ignore_patterns(".env", *SECRETS))
+    shutil.copytree(DOCKER, target, ignore=shutil.ignore_patterns(".env", "allow.yaml", *SECRETS))
     return target
 
 
@@ -192,6 +193,11 @@ def test_the_setup_makes_secrets_that_belong_together(checkout: Path, broker: st
     assert f"default_pass = {messages.password}\n" in text["rabbitmq.conf"]
     assert f"COMPOSE_PROFILES={broker}\n" in (checkout / ".env").read_text(encoding="utf-8")
     assert (checkout / "secrets").stat().st_mode & 0o777 == 0o700, "the files may be read by the users of services"
+
+
+def test_the_list_that_the_setup_makes_lets_campaigns_name_the_files_of_their_folder(checkout: Path) -> None:
+    assert setup(checkout).returncode == 0
+    assert read_allow_list(checkout / "allow" / "allow.yaml") == AllowList(folders=("/campaigns",))
 
 
 def test_the_setup_overwrites_nothing(checkout: Path) -> None:

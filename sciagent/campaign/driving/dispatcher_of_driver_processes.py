@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -11,14 +12,18 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from sciagent.campaign.file.allow_list import AllowList
+from sciagent.campaign.file.campaign_spec import check_registered
 from sciagent.domain.states_and_needs import MAX_LOSSES
-from sciagent.errors import CampaignError, LedgerAwayError
+from sciagent.errors import CampaignError, LedgerAwayError, UsageError
 from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.execution.worker.presence_and_leases import Presence
 from sciagent.execution.worker.worker_slot import retry_while_away
+from sciagent.inputs.yaml_validation import NAME
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue.workers_and_capacity import NewWorker
@@ -29,6 +34,7 @@ LOOK_SECONDS = 2.0
 ENDS = (0, 3, 5, 130)  # exit codes of a driver whose campaign ended: with a hit, without, by its model, by a person
 MAX_FAILURES = MAX_LOSSES + 1  # most failures of a driver; a job that kills its driver is quarantined before
 MAX_WARNING = 200  # characters of an error in a warning
+MAX_REFUSAL = 1500  # characters of the reason why a campaign is not started
 PAUSE_SECONDS = 5.0  # pause after a driver's first failure; it doubles with each further failure
 STOP_SECONDS = 60.0  # time that drivers have to end before they are killed
 
@@ -44,22 +50,35 @@ class _Child:
     """Number of failures of its drivers so far."""
     not_before: float = 0.0
     """Time on the monotonic clock before which no driver is started."""
+    checked: tuple[datetime, AllowList | None] | None = None
+    """When the campaign was last changed, and the list, as they were at the last check. The list is None if it could
+    not be read. None: the campaign was not checked yet."""
+    refusal: str | None = None
+    """Why the campaign may not be started; None if it may."""
 
 
 class Host:
     """The process that keeps one driver running for each submitted campaign.
 
     executor: notifies workers. command: returns the command that drives the named campaign. reports: folder of reports.
+    allowed: reads what campaigns may name beyond their files, and raises UsageError if it cannot; None: anything.
     """
 
     def __init__(
-        self, ledger: Ledger, new: NewWorker, executor: Executor, command: Callable[[str], list[str]], reports: Path
+        self,
+        ledger: Ledger,
+        new: NewWorker,
+        executor: Executor,
+        command: Callable[[str], list[str]],
+        reports: Path,
+        allowed: Callable[[], AllowList] | None = None,
     ) -> None:
         self._ledger = ledger
         self._presence = Presence(new)
         self._executor = executor
         self._command = command
         self._reports = reports
+        self._allowed = allowed
         self._children: dict[int, _Child] = {}
         self._stop = threading.Event()
 
@@ -91,12 +110,42 @@ class Host:
             waiting = campaigns.hosted_without_driver(connection)
         for campaign_id, name in waiting:
             child = self._children.setdefault(campaign_id, _Child(name))
-            if child.process is None and now >= child.not_before:
+            if child.process is None and now >= child.not_before and self._may_start(campaign_id, child):
                 self._start(child)
         self._presence.step(self._ledger)
         fault = self._executor.fault
         if fault is not None:
             raise CampaignError(f"{fault}. Nothing is lost: campaigns go on when a dispatcher is started again")
+
+    def _may_start(self, campaign_id: int, child: _Child) -> bool:
+        """Returns whether the campaign names only what the list allows. Otherwise the ledger says why not.
+
+        A campaign is checked again after it or the list has changed. The driver checks it anew. The rows are not
+        trusted: whoever writes into the ledger chooses their names and their texts.
+        """
+        is_name = re.fullmatch(NAME, child.name) is not None
+        if is_name and self._allowed is None:
+            return True
+        with self._ledger.read() as connection:
+            file = campaigns.stored_file(connection, campaign_id)
+        refusal: str | None = None
+        allowed: AllowList | None = None
+        try:
+            if not is_name or self._allowed is None:  # a name is an argument of the driver and a part of a path
+                raise UsageError(f"{child.name!a} is no name of a campaign")
+            allowed = self._allowed()
+            if child.checked == (file.updated_at, allowed):
+                return child.refusal is None
+            check_registered(file.source, child.name, Path(file.base), allowed)
+        except UsageError as error:
+            refusal = f"no driver is started: {' '.join(str(error).split())}"[:MAX_REFUSAL]
+        if refusal is not None and refusal != child.refusal:
+            _log(logging.WARNING, child, refusal, "driver_refused")
+            with self._ledger.begin() as connection:
+                campaigns.log_event(connection, campaign_id, campaigns.DISPATCHER_REFUSED, {"why": refusal})
+        child.checked = (file.updated_at, allowed)
+        child.refusal = refusal
+        return refusal is None
 
     def _start(self, child: _Child) -> None:
         report = self._reports / f"{child.name}.report.html"

@@ -82,22 +82,22 @@ class AllowList(Part):
     """What restricted campaign files may name. A list without entries allows nothing beyond the file."""
 
     commands: tuple[Command, ...] = Field(
-        (), max_length=MAX_ENTRIES, description="Programs with all their arguments, each a list of words."
+        default=(), max_length=MAX_ENTRIES, description="Programs with all their arguments, each a list of words."
     )
     endpoints: tuple[Annotated[Word, AfterValidator(_checked_endpoint)], ...] = Field(
-        (), max_length=MAX_ENTRIES, description="Scheme, host and port of addresses; each path there is allowed."
+        default=(), max_length=MAX_ENTRIES, description="Scheme, host and port of addresses; each path there is allowed."
     )
     variables: tuple[Annotated[Word, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = Field(
-        (), max_length=MAX_ENTRIES, description="Environment variables, whose values go to allowed endpoints."
+        default=(), max_length=MAX_ENTRIES, description="Environment variables, whose values go to allowed endpoints."
     )
     folders: tuple[AbsolutePath, ...] = Field(
-        (), max_length=MAX_ENTRIES, description="Folders whose files, also in folders below, are read as data."
+        default=(), max_length=MAX_ENTRIES, description="Folders whose files, also in folders below, are read as data."
     )
     code: tuple[AbsolutePath, ...] = Field(
-        (), max_length=MAX_ENTRIES, description="Files that can run code when they are loaded, such as weights."
+        default=(), max_length=MAX_ENTRIES, description="Files that can run code when they are loaded, such as weights."
     )
     plugins: tuple[Word, ...] = Field(
-        (), max_length=MAX_ENTRIES, description="Proposers and route finders of installed packages."
+        default=(), max_length=MAX_ENTRIES, description="Proposers and route finders of installed packages."
     )
 
     def with_folder(self, folder: Path) -> AllowList:
@@ -148,7 +148,11 @@ def _is_our_own(plugin: str) -> bool:
 def read_allow_list(path: Path) -> AllowList:
     """Reads the list in a YAML file. Raises SpecError with all its mistakes, or UsageError if others may write it."""
     text = read_text(path)
-    if path.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UsageError(f"{path}: others may write this list, and so allow themselves anything: chmod go-w {path}")
     return validated(read(text, "a list of what is allowed", "commands: [[program, argument]]"), str(path), AllowList)
 

@@ -120,7 +120,7 @@ class CampaignCounts(AnswerModel):
     amended: bool = False
     """Whether the campaign was amended after it ended, so that it can go on."""
     trouble: str | None
-    """Reason why its jobs cannot run; null without a problem."""
+    """Reason why no dispatcher starts it, or why its jobs cannot run; null without a problem."""
     notes: tuple[str, ...] = ()
     """Remarks: protonation states that are ambiguous or were not found; the first texts that could not be read, with
     the reason."""

@@ -31,6 +31,7 @@ from sciagent.store.results.evidence import register_ledger_properties
 
 DRIVER_LEASE_SECONDS = lease_seconds()
 LOST_LEASE_TEXT = "another process drives this campaign now; this one stops and writes nothing more"
+DISPATCHER_REFUSED = "dispatcher_refused"  # kind of event: a dispatcher may not start the campaign
 # kinds of events: whether the cluster took the jobs of the campaign
 SLURM_REFUSED = "slurm_refused"
 SLURM_ACCEPTED = "slurm_took"
@@ -154,6 +155,25 @@ def find(connection: Connection, name: str) -> CampaignRow | None:
     for stated in row["spec"].get("derived", ()):
         derived.register(stated["property"], stated["unit"])
     return CampaignRow(**dict(row) | {"state": CampaignState(row["state"])})
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """The campaign file in the ledger, as whoever entered it wrote it."""
+
+    source: str
+    """The YAML text."""
+    base: str
+    """Folder from which relative paths start."""
+    updated_at: datetime
+    """When the campaign was last changed."""
+
+
+def stored_file(connection: Connection, campaign_id: int) -> StoredFile:
+    """The file of a campaign whose id a row of the ledger names."""
+    c = t.campaign.c
+    row = connection.execute(sa.select(c.source, c.base, c.updated_at).where(c.id == campaign_id)).one()
+    return StoredFile(row.source, row.base, row.updated_at)
 
 
 def register_properties(connection: Connection) -> None:
@@ -442,6 +462,23 @@ def last_payload(connection: Connection, campaign_id: int, kind: str) -> Mapping
     query = sa.select(e.payload).where(e.campaign_id == campaign_id, e.kind == kind)
     payload: Mapping[str, Any] | None = connection.execute(query.order_by(e.id.desc()).limit(1)).scalar()
     return payload
+
+
+def trouble(connection: Connection, campaign_id: int) -> str | None:
+    """Why no dispatcher starts the campaign, or why its jobs do not reach the cluster; None if neither is so."""
+    return _refusal(connection, campaign_id) or slurm_warning(connection, campaign_id)
+
+
+def _refusal(connection: Connection, campaign_id: int) -> str | None:
+    """Why a dispatcher did not start the campaign; None if a driver was started since, or if it is not handed in."""
+    e = t.event.c
+    kinds = [DISPATCHER_REFUSED, "driver_started"]
+    query = sa.select(e.kind, e.payload).join(t.campaign, t.campaign.c.id == e.campaign_id)
+    query = query.where(e.campaign_id == campaign_id, e.kind.in_(kinds), t.campaign.c.hosted == sa.true())
+    last = connection.execute(query.order_by(e.id.desc()).limit(1)).first()
+    if last is None or last.kind != DISPATCHER_REFUSED:
+        return None
+    return str(last.payload["why"])
 
 
 def slurm_warning(connection: Connection, campaign_id: int) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 import tempfile
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -106,6 +107,16 @@ class Ledger:
     def read(self) -> AbstractContextManager[Connection]:
         """A read transaction: it sees a single snapshot, never waits for a writer and cannot write."""
         return read_only(self.engine)
+
+    @property
+    def is_mine_alone(self) -> bool:
+        """Whether it is a SQLite file of this process's user, into which nobody else may write."""
+        path = sqlite_path(self.engine)
+        if path is None:
+            return False
+        status = path.stat()
+        may_others_write = bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+        return status.st_uid == os.geteuid() and not may_others_write
 
     def environment(self) -> dict[str, str]:
         """Returns the environment of a child process that works on this ledger.

@@ -36,7 +36,7 @@ from sciagent.store.campaign_state.campaigns import (
     RungRow,
     all_rungs,
     driver_of,
-    slurm_warning,
+    trouble,
 )
 from sciagent.store.database import tables as t
 from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
@@ -171,7 +171,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         state=row.state,
         stop_reason=row.stop_reason,
         amended=row.state in ENDED and _amended_since_end(connection, row.id),
-        trouble=slurm_warning(connection, row.id),
+        trouble=trouble(connection, row.id),
         spent=_used_of_limits(connection, row, [rung.name for rung in ladder]),
         driver_core_seconds=row.driver_core_seconds,
         budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in shown_elsewhere},
