@@ -138,7 +138,8 @@ class Host:
                 return child.refusal is None
             check_registered(file.source, child.name, Path(file.base), allowed)
         except UsageError as error:
-            refusal = f"no driver is started: {' '.join(str(error).split())}"[:MAX_REFUSAL]
+            lines = "; ".join(line.strip() for line in str(error).splitlines())
+            refusal = f"no driver is started: {lines}"[:MAX_REFUSAL]
         if refusal is not None and refusal != child.refusal:
             _log(logging.WARNING, child, refusal, "driver_refused")
             with self._ledger.begin() as connection:

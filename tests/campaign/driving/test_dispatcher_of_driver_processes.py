@@ -6,15 +6,19 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from sciagent.campaign.driving.dispatcher_of_driver_processes import Host
+from sciagent.execution.celery_executor_and_choice_by_name import executor_of
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import workers_and_capacity
+from sciagent.store.job_queue.workers_and_capacity import NewWorker
 from tests.support.campaigns import environment, sciagent
 from tests.support.elsewhere import counts, molecules, until, whole, working, written
 
@@ -111,3 +115,34 @@ def test_a_campaign_that_waits_for_a_dispatcher_can_be_stopped(ledger: Ledger, t
     assert sciagent("stop", "elsewhere", "--json", cwd=tmp_path, **env(ledger))["driver"] is None
     assert state(ledger) == ("created", False)
     sciagent("stop", "elsewhere", cwd=tmp_path, expect=2, **env(ledger))
+
+
+def test_a_name_that_another_program_wrote_into_the_ledger_is_no_option_of_the_driver(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    row = written(ledger, tmp_path, molecules(1)).row
+    with ledger.begin() as connection:
+        connection.execute(sa.update(t.campaign).values(name="--allow=/tmp/list", hosted=True))
+    started = list[str]()
+
+    def command(name: str) -> list[str]:
+        started.append(name)
+        return ["true"]
+
+    new = NewWorker("dispatcher", "host", os.getpid(), "dispatcher", ("simulation",), 0)
+    executor = executor_of("ledger", ledger, None)
+    assert executor is not None
+    host = Host(ledger, new, executor, command, tmp_path)
+    thread = threading.Thread(target=host.serve)
+    thread.start()
+    try:
+
+        def trouble() -> str | None:
+            with ledger.read() as connection:
+                return campaigns.trouble(connection, row.id)
+
+        assert "'--allow=/tmp/list' is no name of a campaign" in until(trouble)
+    finally:
+        host.request_stop()
+        thread.join(timeout=60)
+    assert started == []
