@@ -283,7 +283,11 @@ def run(
             )
             for i in range(n_workers)
         ]
-        dispatcher = Member("dispatcher", [*me, "dispatcher", "--executor", executor], folder, environment)
+        allow = folder / "allow.yaml"
+        allow.write_text(f"folders: [{folder.resolve()}]\n", encoding="utf-8")
+        allow.chmod(0o600)
+        words = [*me, "dispatcher", "--executor", executor, "--allow", str(allow.resolve())]
+        dispatcher = Member("dispatcher", words, folder, environment)
         members = [dispatcher, *workers]
         for one in members:
             stack.callback(one.end)

@@ -19,6 +19,7 @@ from sciagent.store.database import migrate_and_back_up
 from sciagent.store.database.engine import connect, ledger_url
 from sciagent.store.database.ledger import Ledger
 from tests.support.campaigns import environment
+from tests.support.elsewhere import list_of_folder
 from tests.support.servers.postgres import Postgres
 from tests.training.rollouts.rolled import TEXT
 
@@ -67,6 +68,7 @@ def test_no_process_that_serve_starts_has_the_password_in_its_arguments(
     with ledger.begin() as connection:
         campaigns.set_hosted(connection, built.row.id, True)
     settings = {"SCIAGENT_LEDGER_FILE": str(tmp_path / "url"), "SCIAGENT_ARTIFACTS": str(tmp_path / "artifacts")}
+    settings |= list_of_folder(tmp_path)
     command = [sys.executable, "-m", "sciagent", "serve", "--port", "0"]
     process = subprocess.Popen(command, env=environment(**settings), stderr=subprocess.PIPE, cwd=tmp_path)
     seen = set[tuple[str, ...]]()

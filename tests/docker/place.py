@@ -52,7 +52,7 @@ class Image:
 
     def here(self, text: str) -> str:
         """A word of the image or of compose, with the paths of this folder."""
-        for path in ("/opt/sciagent", "/data", "/scratch", "/campaigns", "/run/secrets", "/tmp"):
+        for path in ("/opt/sciagent", "/data", "/scratch", "/campaigns", "/run/secrets", "/etc/sciagent", "/tmp"):
             if text.startswith(path):
                 return f"{self.base}{path.replace('/opt/sciagent', '/opt')}{text.removeprefix(path)}"
             text = text.replace(f"={path}", f"={self.base}{path}")

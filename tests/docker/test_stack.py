@@ -80,10 +80,15 @@ class Stack:
 def stack(installed: Image, postgres_url: str, tmp_path: Path) -> Iterator[Stack]:
     """All is up and healthy."""
     made = tmp_path / "docker"
-    shutil.copytree(DOCKER, made, ignore=shutil.ignore_patterns(".env", *SECRETS))
+    shutil.copytree(DOCKER, made, ignore=shutil.ignore_patterns(".env", "allow.yaml", *SECRETS))
     assert setup(made).returncode == 0
     secrets, port = installed.base / "run" / "secrets", free_port()
     shutil.copytree(made / "secrets", secrets)
+    listed = (made / "allow" / "allow.yaml").read_text(encoding="utf-8")
+    allow = installed.base / "etc" / "sciagent" / "allow.yaml"
+    allow.parent.mkdir(parents=True)
+    allow.write_text(listed.replace("[/campaigns]", f"[{installed.base / 'campaigns'}]"), encoding="utf-8")
+    allow.chmod(0o644)
     plain = make_url(postgres_url).set(drivername="postgresql").render_as_string(hide_password=False)
     (secrets / "ledger_url").write_text(plain + "\n", encoding="utf-8")
     broker = (secrets / "broker_url").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
 from tests.lab.conftest import CAMPAIGN
 from tests.support.campaigns import environment, sciagent
-from tests.support.elsewhere import until
+from tests.support.elsewhere import list_of_folder, until
 
 pytestmark = pytest.mark.parametrize(
     "backend", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True
@@ -54,7 +54,8 @@ def test_a_dispatcher_goes_on_after_each_answer(ledger: Ledger, tmp_path: Path) 
             return state() == "waiting" and campaigns.driver_of(connection, 1) is None
 
     command = [sys.executable, "-m", "sciagent", "dispatcher", "--reports", "reports"]
-    host = subprocess.Popen(command, cwd=tmp_path, env=environment(**env), stderr=subprocess.DEVNULL)
+    allowed = list_of_folder(tmp_path) if ledger.url.host else {}
+    host = subprocess.Popen(command, cwd=tmp_path, env=environment(**env, **allowed), stderr=subprocess.DEVNULL)
     try:
         until(rests, 240)
         with ledger.read() as connection:

@@ -23,7 +23,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import audit, persons, sessions_and_tokens
 from tests.lab.conftest import CAMPAIGN, drive
 from tests.support.campaigns import environment
-from tests.support.elsewhere import until
+from tests.support.elsewhere import list_of_folder, until
 from tests.support.servers.process import free_port
 
 backends = [pytest.param("sqlite", marks=pytest.mark.long), pytest.param("postgresql", marks=pytest.mark.slow)]
@@ -34,9 +34,10 @@ CLIENTS, RESULTS = 10, 200
 @contextmanager
 def served(url: str, artifacts: Path, port: int, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, "-m", "sciagent", "serve", "--port", str(port), "--ledger", url, *options]
-    process = subprocess.Popen(
-        command, env=environment(SCIAGENT_ARTIFACTS=str(artifacts)), stderr=subprocess.DEVNULL, cwd=artifacts.parent
-    )
+    variables = {"SCIAGENT_ARTIFACTS": str(artifacts)}
+    if url.startswith("postgresql"):
+        variables |= list_of_folder(artifacts.parent)
+    process = subprocess.Popen(command, env=environment(**variables), stderr=subprocess.DEVNULL, cwd=artifacts.parent)
     try:
         until(lambda: answers(port))
         yield process

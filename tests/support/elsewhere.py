@@ -49,6 +49,14 @@ def molecules(n: int) -> list[str]:
     return list(found)[:n]
 
 
+def list_of_folder(folder: Path) -> dict[str, str]:
+    """Writes the list with which a dispatcher of a shared ledger reads the files of a folder. Returns the variable."""
+    path = folder / "allow.yaml"
+    path.write_text(f"folders: [{folder}]\n", encoding="utf-8")
+    path.chmod(0o644)
+    return {"SCIAGENT_ALLOW_FILE": str(path)}
+
+
 def written(
     ledger: Ledger,
     folder: Path,
