@@ -85,7 +85,9 @@ class AllowList(Part):
         default=(), max_length=MAX_ENTRIES, description="Programs with all their arguments, each a list of words."
     )
     endpoints: tuple[Annotated[Word, AfterValidator(_checked_endpoint)], ...] = Field(
-        default=(), max_length=MAX_ENTRIES, description="Scheme, host and port of addresses; each path there is allowed."
+        default=(),
+        max_length=MAX_ENTRIES,
+        description="Scheme, host and port of addresses; each path there is allowed.",
     )
     variables: tuple[Annotated[Word, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], ...] = Field(
         default=(), max_length=MAX_ENTRIES, description="Environment variables, whose values go to allowed endpoints."

@@ -158,7 +158,7 @@ def find(connection: Connection, name: str) -> CampaignRow | None:
 
 
 @dataclass(frozen=True)
-class StoredFile:
+class StoredCampaignFile:
     """The campaign file in the ledger, as whoever entered it wrote it."""
 
     source: str
@@ -169,11 +169,11 @@ class StoredFile:
     """When the campaign was last changed."""
 
 
-def stored_file(connection: Connection, campaign_id: int) -> StoredFile:
+def stored_file(connection: Connection, campaign_id: int) -> StoredCampaignFile:
     """The file of a campaign whose id a row of the ledger names."""
     c = t.campaign.c
     row = connection.execute(sa.select(c.source, c.base, c.updated_at).where(c.id == campaign_id)).one()
-    return StoredFile(row.source, row.base, row.updated_at)
+    return StoredCampaignFile(row.source, row.base, row.updated_at)
 
 
 def register_properties(connection: Connection) -> None:

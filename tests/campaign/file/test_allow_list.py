@@ -14,7 +14,6 @@ from sciagent.campaign.file.allow_list import AllowList, read_allow_list
 from sciagent.campaign.file.campaign_spec import CampaignSpec, check_registered, parse_spec
 from sciagent.errors import SpecError, UsageError
 from sciagent.inputs.names_outside_the_file import Outside, names_in
-from sciagent.inputs.yaml_document import Loc
 from sciagent.verification.verifier_registry import provider, verifier_class
 from tests.campaign.fake_verifiers import CAMPAIGN, make_folder  # noqa: F401
 
@@ -267,10 +266,3 @@ def test_a_list_that_others_may_write_is_not_taken(tmp_path: Path) -> None:
         read_allow_list(written(tmp_path, "folders: [/campaigns]", 0o664))
     with pytest.raises(UsageError, match="no-such-list"):
         read_allow_list(tmp_path / "no-such-list.yaml")
-
-
-def test_the_loc_of_a_name_is_that_of_its_place_in_the_file() -> None:
-    data = {"proposer": {"kind": "enumerate", "groups": {"1": "groups.csv", "2": ["C", "CC"]}}}
-    [name] = names_in(data, CampaignSpec)
-    loc: Loc = ("proposer", "groups", "1")
-    assert (name.loc, name.kind, name.value) == (loc, Outside.FILE, "groups.csv")
