@@ -138,6 +138,7 @@ def test_a_worker_without_the_program_leaves_the_job_to_others(place: Path, monk
         (OrcaScf, {"functional": "r2SCAN-3c"}, "has its own basis set"),
         (OrcaScf, {"functional": "pbe0"}, 'did you mean "PBE0"'),
         (GaussianScf, {"functional": "MP2"}, "goes beyond"),
+        (GaussianScf, {"keywords": ["External=/tmp/script"]}, "hands the calculation over to another program"),
         (GaussianScf, {"functional": "r2SCAN"}, "Gaussian has no r2SCAN"),
         (GaussianScf, {"basis": "def2-SVPD"}, "Gaussian has no def2-SVPD"),
         (GaussianScf, {"dispersion": "d4"}, "Gaussian has no D4"),
