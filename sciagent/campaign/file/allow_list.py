@@ -26,7 +26,7 @@ from sciagent.verification.route_finder_plugins_and_route_checks import GROUP as
 
 MAX_SHOWN = 120  # characters of a name in a message
 MAX_ENTRIES = 1000  # of each part of the list
-_ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(?=/|$)")
+_ORIGIN = re.compile(r"https?://([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(?=/|\Z)")
 """Scheme, host and port of an address. Nothing that programs read differently, such as `@` or a backslash, fits it."""
 _PORTS = {"http": 80, "https": 443}
 _WHAT = {
