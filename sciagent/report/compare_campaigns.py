@@ -67,7 +67,7 @@ def _side(connection: Connection, row: CampaignRow) -> _Side:
     ladder = campaigns.rungs(connection, row.id)
     terminal = next(rung for rung in ladder if rung.name == row.spec["terminal"])
     counts = campaign_counts_and_remarks.counts(connection, row)
-    return _Side(row, ladder, terminal, counts, progress(connection, row, terminal))
+    return _Side(row, ladder, terminal, counts, progress(connection, row, terminal).steps)
 
 
 def _rung_pairs(first: _Side, second: _Side) -> list[RungPair]:
@@ -139,7 +139,7 @@ def _hits_against_cost(first: _Side, second: _Side) -> list[HitsAtCost]:
 
     The last entry has all hits of both, also those that measured values decided, which cost nothing.
     """
-    least = min(first.steps[-1].core_seconds, second.steps[-1].core_seconds)
+    least = min(_core_seconds(first.steps[-1]), _core_seconds(second.steps[-1]))
     marks = [least * share for share in COST_SHARES if least > 0]
     hits_at_marks = []
     for mark in marks:
@@ -151,12 +151,16 @@ def _hits_against_cost(first: _Side, second: _Side) -> list[HitsAtCost]:
 def _hits_at(steps: Sequence[ProgressStep], cost: float) -> int:
     """Returns the number of hits up to a cost. Sums of costs may differ by rounding."""
     highest_cost = cost * (1 + 1e-9)
-    return max((step.hits for step in steps if step.core_seconds <= highest_cost), default=0)
+    return max((step.hits for step in steps if _core_seconds(step) <= highest_cost), default=0)
 
 
 def _cost_of_first_hit(steps: Sequence[ProgressStep]) -> float | None:
     """Returns the core-seconds booked up to the first hit; None without a hit."""
     for step in steps:
         if step.hits > 0:
-            return step.core_seconds
+            return _core_seconds(step)
     return None
+
+
+def _core_seconds(step: ProgressStep) -> float:
+    return step.costs.get("core_seconds", 0.0)

@@ -19,13 +19,16 @@ from typing import Any, NamedTuple
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.proposing.prediction_scores import PredictionRecord, answered, read_predictions, stated_in
+from sciagent.domain.answers.figures import Figure
 from sciagent.domain.answers.status_and_comparison import ProposerResults
 from sciagent.domain.display_units import Units, chosen_unit_of
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.rung_positions_and_tiers import Tier
-from sciagent.report.parts.wording import after_number, cost, many, words
+from sciagent.report.parts.campaign_figures import reached_against, terminal_of
+from sciagent.report.parts.wording import after_number, amounts, many, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
-from sciagent.store.views.progress_and_comparisons import ProgressStep, progress_by_proposer
+from sciagent.store.database.engine import db_now
+from sciagent.store.views.progress_and_comparisons import progress_by_proposer
 from sciagent.store.views.report_episodes_and_proposers import (
     costs_of_jobs,
     episode_numbers,
@@ -90,28 +93,28 @@ def _per_core_hour(hits: int, core_seconds: float) -> float | None:
 def summary_sentence(figures: ProposerResults, row: CampaignRow) -> str:
     """Returns a sentence on the only proposer of a campaign."""
     hits = f", {many(figures.hits, 'hit')}" if row.has_limits else ""  # without limits nothing is a hit
-    core_seconds = figures.costs.get("core_seconds")
-    booked = f", {cost(core_seconds)} booked for its candidates and turns" if core_seconds else ""
+    costs = amounts({resource: booked for resource, booked in figures.costs.items() if booked})
+    booked = f", {costs} booked for its candidates and turns" if costs else ""
     return (
         f"{many(figures.proposals, 'proposal')}: {figures.new} new, {many(figures.duplicates, 'duplicate')}, "
         f"{figures.refused} refused; {figures.verified} answered by a paid rung{hits}{booked}"
     )
 
 
-def progress(
-    connection: Connection, row: CampaignRow, among: Sequence[ProposerResults]
-) -> dict[str, list[ProgressStep]]:
-    """Returns the chart's lines for at most `MAX_LINES` of these proposers, in their order; none for a single
-    proposer."""
+def figure_by_proposer(
+    connection: Connection, row: CampaignRow, among: Sequence[ProposerResults], resource: str
+) -> list[Figure]:
+    """Returns the figure of what at most `MAX_LINES` of these proposers found against a resource, in their order; none
+    for a single proposer."""
     if len(among) < 2:
-        return {}
-    terminal = next(rung for rung in rungs(connection, row.id) if rung.name == row.spec["terminal"])
-    steps_by_proposer = {
-        proposer or PEOPLE: steps for proposer, steps in progress_by_proposer(connection, row, terminal).items()
-    }
-    with_cost = [figures.proposer for figures in among if figures.costs.get("core_seconds")]
-    drawn = [proposer for proposer in with_cost if proposer in steps_by_proposer]
-    return {proposer: steps_by_proposer[proposer] for proposer in drawn[:MAX_LINES]}
+        return []
+    terminal = terminal_of(row, rungs(connection, row.id))
+    found = progress_by_proposer(connection, row, terminal, resource)
+    steps_by_proposer = {proposer or PEOPLE: steps for proposer, steps in found.items()}
+    with_cost = [figures.proposer for figures in among if figures.costs.get(resource)]
+    drawn = [proposer for proposer in with_cost if proposer in steps_by_proposer][:MAX_LINES]
+    lines = {proposer: steps_by_proposer[proposer] for proposer in drawn}
+    return reached_against(resource, row, terminal, lines, db_now(connection))
 
 
 MAX_BINS = 10  # bins over a proposer's episodes

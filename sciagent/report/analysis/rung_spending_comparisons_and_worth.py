@@ -22,6 +22,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import pooled
 from sciagent.domain.quantities import Quantity
 from sciagent.report.parts import campaign_charts
 from sciagent.report.parts.best_candidate_cards_and_table import properties_of_spec
+from sciagent.report.parts.campaign_figures import ordered_resources, terminal_of
 from sciagent.report.parts.rung_and_judge_agreement import PROPERTIES_ON_METHOD_SCALE, Pair, RankAgreement, agreement
 from sciagent.report.parts.wording import window, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -39,45 +40,64 @@ WASTED_FATES = ("no_answer", "inconclusive")
 
 @dataclass(frozen=True)
 class Spending:
-    """The spending of a campaign."""
+    """The spending of a campaign, of every resource."""
 
-    by_rung: dict[str, dict[str, float]]
-    """{rung or `proposer`: {fate: core-seconds}}; a fate is what the cost brought, such as `passed` or `no_answer`."""
-    others: dict[tuple[str, str], float]
-    """{(rung or `proposer`, resource): amount} of resources other than core-seconds."""
-
-    @property
-    def total(self) -> float:
-        """Core-seconds of all rungs and the proposers."""
-        return sum(self.cost(rung) for rung in self.by_rung)
+    by_resource: Mapping[str, Mapping[str, Mapping[str, float]]]
+    """{resource: {rung or `proposer`: {fate: amount}}}; a fate is what the cost brought, such as `passed` or
+    `no_answer`. Each resource has every rung of the ladder, and nothing is left out but resources without a cost."""
 
     @property
-    def wasted(self) -> float:
-        """Core-seconds of jobs that brought no verdict or an inconclusive one."""
-        return sum(self.wasted_at(rung) for rung in self.by_rung)
+    def resources(self) -> list[str]:
+        """Names of the resources that were spent, the most telling for this campaign first."""
+        return list(self.by_resource)
 
-    def cost(self, rung: str) -> float:
-        """Returns the core-seconds of a rung."""
-        return sum(self.by_rung[rung].values())
+    @property
+    def rungs(self) -> list[str]:
+        """Labels of the rungs, in ladder order, and `proposer` if the proposers have spent anything."""
+        labels: dict[str, None] = {}
+        for by_rung in self.by_resource.values():
+            labels |= dict.fromkeys(by_rung)
+        return list(labels)
 
-    def wasted_at(self, rung: str) -> float:
-        """Returns the core-seconds of a rung's jobs that brought no verdict or an inconclusive one."""
-        return sum(self.by_rung[rung].get(fate, 0.0) for fate in WASTED_FATES)
+    def by_rung(self, resource: str) -> Mapping[str, Mapping[str, float]]:
+        """Returns {rung or `proposer`: {fate: amount}} of a resource."""
+        return self.by_resource.get(resource, {})
+
+    def total(self, resource: str) -> float:
+        """Returns the amount of all rungs and the proposers."""
+        return sum(self.cost(rung, resource) for rung in self.by_rung(resource))
+
+    def wasted(self, resource: str) -> float:
+        """Returns the amount for jobs that brought no verdict or an inconclusive one."""
+        return sum(self.wasted_at(rung, resource) for rung in self.by_rung(resource))
+
+    def cost(self, rung: str, resource: str) -> float:
+        """Returns the amount of a rung."""
+        return sum(self.by_rung(resource).get(rung, {}).values())
+
+    def wasted_at(self, rung: str, resource: str) -> float:
+        """Returns the amount for a rung's jobs that brought no verdict or an inconclusive one."""
+        fates = self.by_rung(resource).get(rung, {})
+        return sum(fates.get(fate, 0.0) for fate in WASTED_FATES)
+
+    def dearest(self, resource: str) -> str:
+        """Returns the rung, or `proposer`, that took most of a resource."""
+        return max(self.by_rung(resource), key=lambda rung: self.cost(rung, resource))
 
 
 def spending(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> Spending:
     """Returns the spending of a campaign. ladder: its rungs, with the control if there is one."""
     names: dict[int | None, str] = {rung.id: rung.name for rung in ladder}
-    by_rung: dict[str, dict[str, float]] = {rung.name: {} for rung in ladder}
-    others = defaultdict[tuple[str, str], float](float)
+    totals = defaultdict[str, float](float)
+    booked = dict[str, dict[str, dict[str, float]]]()
     for rung_id, resource, fate, amount in booked_costs(connection, row):
         name = names.get(rung_id, "proposer")
-        if resource == "core_seconds":
-            fates = by_rung.setdefault(name, {})
-            fates[fate] = fates.get(fate, 0.0) + amount
-        else:
-            others[name, resource] += amount
-    return Spending(by_rung, others)
+        by_rung = booked.setdefault(resource, {rung.name: {} for rung in ladder})
+        fates = by_rung.setdefault(name, {})
+        fates[fate] = fates.get(fate, 0.0) + amount
+        totals[resource] += amount
+    ordered = ordered_resources(totals, terminal_of(row, ladder))
+    return Spending({resource: booked[resource] for resource in ordered})
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +19,7 @@ from sciagent.report.analysis.rejections_and_sessions import Rejection
 from sciagent.report.campaigns_at_work import time_left
 from sciagent.report.parts.best_candidate_cards_and_table import KIND_PLACE, Card, HitsInDoubt, Table
 from sciagent.report.parts.rung_and_judge_agreement import decided_by_opinion
-from sciagent.report.parts.wording import after_number, cost, duration, many, value, words
+from sciagent.report.parts.wording import after_number, amount, duration, many, resource_words, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views.report_queries import Passage
 
@@ -301,27 +301,60 @@ def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) 
 
 
 def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> QuestionAnswered:
-    total = spending.total
-    lines = [f"{duration(status.spent['wall_minutes'] * 60)} on the clock."]
+    totals = {resource: spending.total(resource) for resource in spending.resources}
+    amounts = [amount(resource, total) for resource, total in totals.items()]
+    lines = []
+    if amounts[MAX_AMOUNTS_IN_FIGURE:]:
+        lines.append(f"And {', '.join(amounts[MAX_AMOUNTS_IN_FIGURE:])}.")
+    lines.append(f"{duration(status.spent['wall_minutes'] * 60)} on the clock.")
     if status.state == CampaignState.RUNNING:
         remaining = time_left(status, row.spec.get("workers") or 1)
         if remaining:
             lines.append(f"{remaining[0].upper()}{remaining[1:]}.")
-    if status.hits:
+    if status.hits and totals:
         per_compound = ""
         if status.distinct_hits != status.hits:
-            per_compound = f", {cost(total / status.distinct_hits)} a distinct compound"
-        lines.append(f"{cost(total / status.hits)} a hit{per_compound}.")
-    if total:
-        if spending.wasted:
-            lines.append(
-                f"{spending.wasted / total:.0%} was wasted on jobs without an answer, or with an inconclusive one."
-            )
-        dearest = max(spending.by_rung, key=spending.cost)
-        lines.append(f"{dearest} took {spending.cost(dearest) / total:.0%}.")
+            per_compound = f", {_each(totals, status.distinct_hits)} a distinct compound"
+        lines.append(f"{_each(totals, status.hits)} a hit{per_compound}.")
+    lines += _wasted(spending)
+    lines += [f"{clause}." for clause in _shares(spending)]
     if status.reused:
         lines.append(f"{many(status.reused, 'answer')} reused at no cost.")
-    return QuestionAnswered("What did it cost?", cost(total) if total else "nothing", lines)
+    return QuestionAnswered("What did it cost?", ", ".join(amounts[:MAX_AMOUNTS_IN_FIGURE]) or "nothing", lines)
+
+
+MAX_AMOUNTS_IN_FIGURE = 2  # resources in the answer itself; the others are told below it
+
+
+def _each(totals: Mapping[str, float], n: int) -> str:
+    """Returns what each of n hits cost, of the most telling resources."""
+    first = list(totals.items())[:MAX_AMOUNTS_IN_FIGURE]
+    return " and ".join(amount(resource, total / n) for resource, total in first)
+
+
+def _wasted(spending: Spending) -> list[str]:
+    """Returns a sentence on what was spent on jobs without a usable answer; none if nothing was."""
+    clauses = []
+    for resource in spending.resources:
+        wasted = spending.wasted(resource)
+        if wasted:
+            share = f"{wasted / spending.total(resource):.0%}"
+            clauses.append(f"{share} of the {resource_words(resource)}")
+    if not clauses:
+        return []
+    verb = "was" if len(clauses) == 1 else "were"
+    wasted_text = " and ".join(clauses)
+    return [f"{wasted_text} {verb} wasted on jobs without an answer, or with an inconclusive one."]
+
+
+def _shares(spending: Spending) -> list[str]:
+    """Returns, for each rung that took the greatest share of a resource, which shares it took."""
+    shares: dict[str, list[str]] = {}
+    for resource in spending.resources:
+        rung = spending.dearest(resource)
+        share = spending.cost(rung, resource) / spending.total(resource)
+        shares.setdefault(rung, []).append(f"{share:.0%} of the {resource_words(resource)}")
+    return [f"{rung} took {' and '.join(of_rung)}" for rung, of_rung in shares.items()]
 
 
 def _thrown_away(rejections: Sequence[Rejection], unread: Sequence[Rejection]) -> QuestionAnswered:

@@ -16,7 +16,8 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.resources import files
@@ -27,6 +28,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent import __version__
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.domain.answers.figures import Figure
 from sciagent.domain.candidate_and_its_names_in_files import name_rows
 from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
 from sciagent.errors import UsageError
@@ -40,12 +42,18 @@ from sciagent.report.analysis import (
     summary,
 )
 from sciagent.report.page import episode_transcripts
-from sciagent.report.parts import best_candidate_cards_and_table, campaign_charts, rung_and_judge_agreement, wording
+from sciagent.report.parts import (
+    best_candidate_cards_and_table,
+    campaign_charts,
+    campaign_figures,
+    rung_and_judge_agreement,
+    wording,
+)
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import CampaignRow, all_rungs, rungs
 from sciagent.store.database.ledger import ArtifactStore, Ledger
 from sciagent.store.results.evidence import register_ledger_properties
-from sciagent.store.views import campaign_counts_and_remarks, progress_and_comparisons
+from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.store.views.report_episodes_and_proposers import episode_count
 from sciagent.store.views.report_queries import amendments, directives, events, funnel
 
@@ -74,7 +82,8 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     passages = funnel(connection, row)
     rungs_with_controls = all_rungs(connection, row.id)
     spent = rung_spending_comparisons_and_worth.spending(connection, row, rungs_with_controls)
-    unit, factor = wording.cost_unit(spent.total)
+    main_resource = spent.resources[0] if spent.resources else "core_seconds"
+    unit, factor = wording.resource_unit(main_resource, spent.total(main_resource))
     cards = best_candidate_cards_and_table.cards(connection, row, decisive_rungs, artifacts, top)
     table = best_candidate_cards_and_table.table(connection, row, decisive_rungs)
     rung_pairs = rung_spending_comparisons_and_worth.compared(connection, row, decisive_rungs)
@@ -82,7 +91,6 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
     rejected = rejections_and_sessions.rejections(connection, row, decisive_rungs)
     unread = rejections_and_sessions.fruitless_proposals(connection, row)
     active_proposers = [p for p in proposers_and_prediction_scores.results(connection, row) if p.proposals or p.turns]
-    terminal = summary.terminal(row, passages)
     scores = proposers_and_prediction_scores.prediction_scores(connection, row)
     geometries = {
         card.candidate.key[: best_candidate_cards_and_table.KEY_DIGITS]: card.geometry
@@ -111,6 +119,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "answers": answers,
         "passages": passages,
         "spending": spent,
+        "main_resource": main_resource,
         "cost_unit": unit,
         "cost_factor": factor,
         "finders": active_proposers[: proposers_and_prediction_scores.LISTED],
@@ -141,16 +150,28 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "objective_charts": distributions_and_front.objective_charts(connection, row, decisive_rungs),
         "data": {"rows": table.rows, "pictures": table.pictures, "named": table.named, "geometries": geometries},
         "funnel_chart": campaign_charts.funnel(passages),
-        "cost_chart": campaign_charts.costs(spent.by_rung),
-        # an empty text stands for the whole campaign
-        "progress_chart": campaign_charts.progress(
-            {"": progress_and_comparisons.progress(connection, row, terminal.rung)}, row.has_limits
-        ),
-        "finders_chart": campaign_charts.progress(
-            proposers_and_prediction_scores.progress(connection, row, active_proposers), row.has_limits
+        "cost_charts": [
+            (resource, campaign_charts.costs(resource, spent.by_rung(resource))) for resource in spent.resources
+        ],
+        "figures": _drawn(campaign_figures.campaign_figures(connection, row)),
+        "finders_charts": _drawn(
+            proposers_and_prediction_scores.figure_by_proposer(connection, row, active_proposers, main_resource)
         ),
         "prediction_charts": _learning(scores),
     }
+
+
+@dataclass(frozen=True)
+class DrawnFigure:
+    """A figure with its chart."""
+
+    figure: Figure
+    chart: str
+    """An `svg` element."""
+
+
+def _drawn(figures: Iterable[Figure]) -> list[DrawnFigure]:
+    return [DrawnFigure(figure, campaign_charts.drawn_figure(figure)) for figure in figures]
 
 
 MAX_LEARNING = 4  # number of charts of prediction scores by episode

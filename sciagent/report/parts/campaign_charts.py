@@ -1,5 +1,5 @@
-"""The charts of a report: outcomes of the candidates (`funnel`), cost by rung (`costs`), `progress` against cost, the
-score of predictions (`learning`), and rung against rung (`scatter`).
+"""The charts of a report: outcomes of the candidates (`funnel`), cost by rung (`costs`), the figures of a campaign
+(`drawn_figure`), the score of predictions (`learning`), and rung against rung (`scatter`).
 
 Matplotlib draws them with `figure`, `svg` and `with_chart_settings`, which the other charts of reports use, too. The
 page gets SVG with the colours of its style sheet, real text, and ids that are unique on the page.
@@ -12,17 +12,17 @@ import io
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, cycle
 from typing import TYPE_CHECKING, Any
 
+from sciagent.domain.answers.figures import Figure, FigureAxis
 from sciagent.domain.safe_text_and_durations import cut
 from sciagent.report.parts.rung_and_judge_agreement import Pair
-from sciagent.report.parts.wording import cost_unit
-from sciagent.store.views.progress_and_comparisons import ProgressStep
+from sciagent.report.parts.wording import resource_unit, time_unit
 from sciagent.store.views.report_queries import Passage
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawing
 
 # Placeholder colours for Matplotlib; the style sheet defines the real ones for the light and the dark theme.
 COLOURS = {
@@ -66,19 +66,19 @@ FATE_LABELS = {
     "muted": "proposing",
 }
 """{part of a bar, which is also the name of its colour: label}."""
-PARTS_OF_FATES = {"no_answer": "errors", "proposing": "muted"}
+PARTS_OF_FATES = {"no_answer": "errors", "proposing": "muted", "running": "waiting"}
 """{fate of a cost: part of a bar} where the names differ."""
 
 
-def figure(width: float, height: float) -> tuple[Figure, Any]:
+def figure(width: float, height: float) -> tuple[Drawing, Any]:
     """Returns an empty figure and its axes. width, height: in inches of 72 points."""
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Drawing
 
-    chart = Figure(figsize=(width, height), layout="constrained")
+    chart = Drawing(figsize=(width, height), layout="constrained")
     return chart, chart.subplots()
 
 
-def svg(chart: Figure, title: str, salt: str) -> str:
+def svg(chart: Drawing, title: str, salt: str) -> str:
     """Returns the figure as an `svg` element. title: for screen readers. salt: makes the ids unique on the page.
 
     The layout is computed first and the figure is drawn once; `savefig` draws it a second time for its layout."""
@@ -165,14 +165,14 @@ def _write_counts(axes: Any, place: int, counts: Sequence[int], widths: Sequence
 
 
 @with_chart_settings
-def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
-    """Draws one bar per rung; its length is the cost. by_rung: {rung: {fate: core-seconds}}.
+def costs(resource: str, by_rung: Mapping[str, Mapping[str, float]]) -> str:
+    """Draws one bar per rung; its length is the amount of a resource. by_rung: {rung: {fate: amount}}.
 
     Returns an empty text without a cost."""
     total = sum(sum(costs_by_fate.values()) for costs_by_fate in by_rung.values())
     if not total:
         return ""
-    unit, factor = cost_unit(total)
+    unit, factor = resource_unit(resource, total)
     chart, axes = figure(6.0, 1.25 + 0.56 * len(by_rung))
     bars = []
     for costs_by_fate in by_rung.values():
@@ -185,7 +185,7 @@ def costs(by_rung: Mapping[str, Mapping[str, float]]) -> str:
     _rung_axis(axes, [cut(name, 22) for name in by_rung])
     axes.set(xlim=(0, max(lengths) * 1.24), xlabel=f"{unit} booked")
     axes.grid(axis="x")
-    return svg(chart, f"Where the cost went, in {unit}, by rung and by what came of it", salt="costs")
+    return svg(chart, f"Where the cost went, in {unit}, by rung and by what came of it", salt=f"costs-{resource}")
 
 
 def _bars(chart: Any, axes: Any, bars: Sequence[Mapping[str, float]], columns: int = 6) -> None:
@@ -235,54 +235,74 @@ LINES = (
 
 
 @with_chart_settings
-def progress(lines: Mapping[str, Sequence[ProgressStep]], counts_hits: bool) -> str:
-    """Draws hits, or the best utility so far, against the booked cost, for the campaign or for at most six proposers.
-
-    lines: {proposer, or an empty text for the campaign: steps}. Returns an empty text if nothing was reached."""
-    ends = [steps[-1] for steps in lines.values()]
-    cost = max((end.core_seconds for end in ends), default=0.0)
-    if not cost or not any(end.hits or end.utility is not None for end in ends):
-        return ""
-    is_by_proposer = "" not in lines
-    unit, factor = cost_unit(cost)
-    chart, axes = figure(6.0, 3.3 if is_by_proposer else 3.0)
-    highest = 1.0 if counts_hits else 0.01
-    for (name, steps), style in zip(lines.items(), LINES, strict=False):
-        points = _reached(steps, counts_hits, factor)
-        if points:
-            style_of_line = style if name else CAMPAIGN_LINE
-            _line(axes, points, style_of_line, name, drawstyle="steps-post")
-            highest = max(highest, max(y for _, y in points))
-    axes.set(xlim=(0, cost / factor * 1.02), ylim=(0, highest * 1.12))
-    axes.set_xlabel(f"{unit} booked for the proposer" if is_by_proposer else f"{unit} booked, all rungs")
-    title = f"{_label_reached(axes, counts_hits)} against {unit}"
-    if is_by_proposer:
-        _legend_above(chart, axes)
-        title = f"{title}, by proposer"
-    return svg(chart, title, salt=f"progress-{is_by_proposer}")
-
-
-def _label_reached(axes: Any, counts_hits: bool) -> str:
-    """Labels the y axis of `progress`, and returns what it shows, for the title."""
+def drawn_figure(shown: Figure) -> str:
+    """Draws a figure of a campaign: its lines as steps, or what they add up to."""
+    chart, axes = figure(6.0, 3.3 if len(shown.series) > 1 else 3.0)
+    x_label, x_factor = _label_and_factor(shown.x_axis, [line.x for line in shown.series])
+    y_label, y_factor = _label_and_factor(shown.y_axis, [line.y for line in shown.series])
+    x_lines = [[place / x_factor for place in line.x] for line in shown.series]
+    y_lines = [[height / y_factor for height in line.y] for line in shown.series]
+    names = [line.name for line in shown.series]
+    if shown.shape == "stacked":
+        top = _draw_stack(axes, names, x_lines, y_lines)
+    else:
+        top = _draw_steps(axes, names, x_lines, y_lines)
+    right = max((places[-1] for places in x_lines if places), default=0.0)
+    axes.set(xlim=(0, right * 1.02 or 1.0), ylim=(0, top * 1.12 or 1.0))
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
     axes.grid(axis="y")
-    if counts_hits:
-        axes.set_ylabel("hits")
-        axes.yaxis.get_major_locator().set_params(integer=True)
-        return "Hits"
-    axes.set_ylabel("best utility so far")
-    return "Best utility"
+    for axis, shown_axis in ((axes.xaxis, shown.x_axis), (axes.yaxis, shown.y_axis)):
+        if shown_axis.name in WHOLE_NUMBERS:
+            axis.get_major_locator().set_params(integer=True)
+    if len(shown.series) > 1:
+        _legend_above(chart, axes)
+    return svg(chart, f"{shown.title}: {y_label} against {x_label}", salt=f"{shown.name}-{len(shown.series)}")
 
 
-def _reached(steps: Sequence[ProgressStep], counts_hits: bool, factor: float) -> list[tuple[float, float]]:
-    """Returns the points (booked cost in the axis's unit, hits or best utility): the changes and both ends."""
-    reached = [(step.core_seconds / factor, step.hits if counts_hits else step.utility) for step in steps]
-    known = [(x, float(y)) for x, y in reached if y is not None]
-    points = []
-    for place, point in enumerate(known):
-        is_end = place in (0, len(known) - 1)
-        if is_end or point[1] != known[place - 1][1]:
-            points.append(point)
-    return points
+WHOLE_NUMBERS = ("hits", "lab_slots")
+"""Names of axes with whole numbers alone."""
+STACK_HATCHES = ("", "////", "....", "xxxx", "----", "++++")
+
+
+def _label_and_factor(axis: FigureAxis, lines: Sequence[Sequence[float]]) -> tuple[str, float]:
+    """Returns the label of an axis in a unit that suits its largest number, and that unit in units of the axis."""
+    largest = max(chain.from_iterable(lines), default=0.0)
+    if axis.unit == "s":
+        unit, factor = time_unit(largest)
+        return f"{unit} {axis.words.removeprefix('time ')}", factor
+    if axis.unit.endswith("-seconds"):
+        unit, factor = resource_unit(axis.name, largest)
+        return f"{unit} booked", factor
+    if axis.unit in ("1", "h"):  # the words name what is counted; hours are those of people
+        return axis.words, 1.0
+    return f"{axis.words} / {axis.unit}", 1.0
+
+
+def _draw_steps(
+    axes: Any, names: Sequence[str], x_lines: Sequence[Sequence[float]], y_lines: Sequence[Sequence[float]]
+) -> float:
+    """Draws lines as steps, and returns the largest height."""
+    styles = (CAMPAIGN_LINE,) if len(names) == 1 else LINES
+    for name, places, heights, style in zip(names, x_lines, y_lines, styles, strict=False):
+        if places:
+            points = list(zip(places, heights, strict=True))
+            _line(axes, points, style, name, drawstyle="steps-post")
+    return max(chain.from_iterable(y_lines), default=0.0)
+
+
+def _draw_stack(
+    axes: Any, names: Sequence[str], x_lines: Sequence[Sequence[float]], y_lines: Sequence[Sequence[float]]
+) -> float:
+    """Draws lines with the same places on top of each other, and returns the largest sum."""
+    places = x_lines[0]
+    floor = [0.0] * len(places)
+    for name, heights, style, hatch in zip(names, y_lines, cycle(LINES), cycle(STACK_HATCHES), strict=False):
+        top = [below + height for below, height in zip(floor, heights, strict=True)]
+        look = {"facecolor": COLOURS[style[0]], "edgecolor": COLOURS["surface"], "linewidth": 0.6, "hatch": hatch}
+        axes.fill_between(places, floor, top, step="post", label=cut(f" {name}", 34), **look)
+        floor = top
+    return max(floor, default=0.0)
 
 
 @with_chart_settings

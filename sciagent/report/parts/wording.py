@@ -84,6 +84,7 @@ _NAMES = {
     "dipole": "dipole moment",
     "llm_tokens": "LLM tokens",
     "gpu_seconds": "GPU seconds",
+    "person_hours": "person-hours",
 }
 
 
@@ -137,7 +138,12 @@ def aim_sentence(objective: Mapping[str, Any]) -> str:
 
 
 def duration(seconds: float, prefix: str = "") -> str:
-    """Returns a text such as `1.5 minutes`, in the largest unit in which the time is at least 1."""
+    """Returns a text such as `1.5 minutes`, in the largest unit in which the time is at least 1; days from two on.
+
+    prefix: such as `core-`; such a time has no days.
+    """
+    if seconds >= 2 * DAY and not prefix:
+        return f"{seconds / DAY:.3g} days"
     if seconds >= 3600:
         return f"{seconds / 3600:.3g} {prefix}hours"
     if seconds >= 60:
@@ -145,18 +151,70 @@ def duration(seconds: float, prefix: str = "") -> str:
     return f"{seconds:.3g} {prefix}seconds"
 
 
+DAY = 86400.0  # seconds
+
+
 def cost(core_seconds: float) -> str:
     """Returns a text such as `1.5 core-minutes`."""
     return duration(core_seconds, "core-")
 
 
-def cost_unit(total: float) -> tuple[str, float]:
-    """Returns the unit for costs of up to `total` core-seconds, and the unit in core-seconds."""
-    if total < 300:
-        return "core-seconds", 1.0
-    if total < 3 * 3600:
-        return "core-minutes", 60.0
-    return "core-hours", 3600.0
+def resource_unit(resource: str, total: float) -> tuple[str, float]:
+    """Returns the unit for amounts of a resource of up to `total`, and the unit in that of the ledger.
+
+    The unit names what is counted: `core-hours`, `EUR`, `person-hours`, `lab slots`.
+    """
+    if resource in ("core_seconds", "gpu_seconds"):
+        prefix = "core-" if resource == "core_seconds" else "GPU-"
+        if total < 300:
+            return f"{prefix}seconds", 1.0
+        if total < 3 * 3600:
+            return f"{prefix}minutes", 60.0
+        return f"{prefix}hours", 3600.0
+    unit = RESOURCE_UNITS.get(resource, "1")
+    is_named_by_resource = unit in ("1", "h")
+    return (words(resource) if is_named_by_resource else unit), 1.0
+
+
+def time_unit(longest: float) -> tuple[str, float]:
+    """Returns the unit for times of up to `longest` seconds, and the unit in seconds."""
+    if longest < 120:
+        return "seconds", 1.0
+    if longest < 2 * 3600:
+        return "minutes", 60.0
+    if longest < 2 * DAY:
+        return "hours", 3600.0
+    return "days", DAY
+
+
+def amount(resource: str, booked: float) -> str:
+    """Returns an amount of a resource with its unit: `240 EUR`, `9 person-hours`, `1.5 core-minutes`, `2 lab slots`.
+
+    resource: of the ledger, or `wall_minutes` or `verifications`, which budgets limit, too.
+    """
+    if resource == "core_seconds":
+        return cost(booked)
+    if resource == "gpu_seconds":
+        return duration(booked, "GPU-")
+    if resource == "wall_minutes":
+        return duration(60 * booked)
+    if resource == "money":
+        return f"{bare_amount(resource, booked)} {RESOURCE_UNITS[resource]}"
+    name = words(resource)
+    return f"{bare_amount(resource, booked)} {name.removesuffix('s') if booked == 1 else name}"
+
+
+def resource_words(resource: str) -> str:
+    """Returns the name of a resource in a sentence, such as `core time` or `lab slots`."""
+    return {"core_seconds": "core time", "gpu_seconds": "GPU time"}.get(resource, words(resource))
+
+
+def bare_amount(resource: str, booked: float) -> str:
+    """Returns an amount without its unit; money has two decimals unless it is a whole number."""
+    is_whole = booked == round(booked)
+    if resource != "money" or is_whole or booked >= 1000:
+        return number(booked)
+    return f"{booked:.2f}"
 
 
 def change(path: str, old: Any, new: Any) -> str:
@@ -178,21 +236,12 @@ def setting(value: Any) -> str:
 
 def number(value: float) -> str:
     """Returns a number with three significant digits, or all before the decimal point: `0.123`, `12.3`, `12 345`."""
-    return f"{value:.3g}" if abs(value) < 1000 else f"{round(value):,}".replace(",", _THIN)
+    return f"{value:.3g}" if abs(value) < 999.5 else f"{round(value):,}".replace(",", _THIN)
 
 
 def amounts(costs: Mapping[str, float], without: str = "") -> str:
-    """Returns a text such as `12 345 LLM tokens, 0.5 money (EUR)`. without: a resource to leave out."""
-    texts = []
-    for name, amount in sorted(costs.items()):
-        if name == without:
-            continue
-        text = f"{number(amount)} {words(name)}"
-        unit = RESOURCE_UNITS.get(name, "1")
-        if unit not in ("1", "s"):  # seconds are in the name of the resource
-            text += f" ({unit})"
-        texts.append(text)
-    return ", ".join(texts)
+    """Returns a text such as `12 345 LLM tokens, 0.50 EUR`. without: a resource to leave out."""
+    return ", ".join(amount(name, booked) for name, booked in sorted(costs.items()) if name != without)
 
 
 EXPLAINED_REPEATABILITY = {

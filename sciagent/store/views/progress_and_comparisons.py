@@ -1,6 +1,7 @@
 """Series and comparisons of a report: progress, values for the objectives, pairs of values, and two campaigns.
 
-Progress is hits and best utility against the core-seconds booked so far, for a campaign and for each of its proposers.
+Progress is hits, best utility and the amount of every resource booked so far, by time, for a campaign and for each of
+its proposers; the verdicts are those that stand now.
 Pairs are values of the same candidates from two rungs, or from imports and a rung. Two campaigns are compared by the
 candidates that they share, and by statistics of a rung's values.
 """
@@ -8,7 +9,7 @@ candidates that they share, and by statistics of a rung's values.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import product
@@ -31,118 +32,294 @@ from sciagent.store.results.evidence import IMPORT_VERIFIER
 from sciagent.store.results.pooled_replicates import is_experimental
 from sciagent.store.views.report_candidates import is_of_rung, rung_values
 from sciagent.store.views.report_episodes_and_proposers import join_of_job_costs, turn_cost
-from sciagent.store.views.report_queries import join_of_booked_costs, stream, with_proposer
+from sciagent.store.views.report_queries import stream, with_proposer
+
+# written into the statement, since SQLite does not use the index of imported evidence for a bound parameter
+_IMPORT_LITERAL: sa.ColumnElement[str] = sa.literal_column(f"'{IMPORT_VERIFIER}'")
 
 _CC = t.campaign_candidate.c
 _P = t.proposal.c
 _U = t.turn.c
 _T = t.trajectory.c
-_Event = tuple[datetime, str | None, float, bool | None, float | None]
-"""(time, proposer, core-seconds, whether the answer is a hit, its utility); the last two are None if the cost bought no
-answer of the terminal rung."""
+MAX_SPENDING_POINTS = 150  # about half as many as are kept of a campaign's spending
 
 
 @dataclass(frozen=True)
 class ProgressStep:
-    """The state of a campaign, or of a proposer, after `core_seconds` of booked cost."""
+    """The state of a campaign, or of a proposer, at a moment."""
 
-    core_seconds: float
+    at: datetime
+    costs: Mapping[str, float]
+    """{resource: amount booked until then}."""
     hits: int
     utility: float | None
     """The best utility so far; None before the first."""
 
 
-def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 800) -> list[ProgressStep]:
-    """Steps of the whole campaign, each with all core-seconds booked before it; about 2 x `points` steps are kept."""
-    events = (
-        _paid(connection, row, terminal, join_of_booked_costs(), sa.null()),
-        _reused(connection, row, terminal, sa.null()),
-    )
-    start = ProgressStep(core_seconds=0.0, hits=0, utility=None)
-    steps = _steps(heapq.merge(*events, key=lambda event: event[0]), points)
-    return steps.get(None, [start, start])  # no proposer was selected, so that all events have None
+@dataclass(frozen=True)
+class SpendingPoint:
+    """What a campaign had spent at a moment."""
+
+    at: datetime
+    amounts: Mapping[tuple[int | None, str], float]
+    """{(rung id, or None for the proposers, resource): amount booked until then}."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Hits, best utility and spending of a campaign from its start to its last booking or answer."""
+
+    steps: list[ProgressStep]
+    """The first and the last state, and those at which hits or utility changed."""
+    spending: list[SpendingPoint]
+    """In order of time; the last one has all that was booked."""
+
+
+@dataclass(frozen=True)
+class _Booking:
+    """An amount that was booked."""
+
+    at: datetime
+    proposer: str | None
+    rung_id: int | None
+    resource: str
+    amount: float
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """The answer that decided a candidate."""
+
+    at: datetime
+    proposer: str | None
+    is_hit: bool
+    utility: float | None
+
+
+def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 800) -> Progress:
+    """Returns the progress of the whole campaign, with every resource. About 2 x `points` steps are kept.
+
+    The hits are those that stand now. Each counts from the moment at which it became known: from the deciding rung's
+    last answer, from the correction that made it a hit, or from the import of the measured value that decides.
+    """
+    everybody = sa.null()
+    bookings = _bookings(connection, row, t.spend, everybody)
+    answers = _answers(connection, row, terminal, everybody)
+    spending = _SpendingPoints(MAX_SPENDING_POINTS)
+    steps = _steps(_in_order(spending.recorded(bookings), answers), row.created_at, points)
+    start = ProgressStep(at=row.created_at, costs={}, hits=0, utility=None)
+    # no proposer was selected, so that all steps are those of None
+    return Progress(steps.get(None, [start, start]), spending.points)
 
 
 def progress_by_proposer(
-    connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 300
+    connection: Connection, row: CampaignRow, terminal: RungRow, resource: str = "core_seconds", points: int = 300
 ) -> dict[str | None, list[ProgressStep]]:
-    """Steps of each proposer, with the core-seconds booked for its candidates and its own turns."""
-    events = (
-        _paid(connection, row, terminal, with_proposer(join_of_job_costs()), _T.proposer),
-        _reused(connection, row, terminal, _T.proposer),
-        _turns(connection, row),
-    )
-    return _steps(heapq.merge(*events, key=lambda event: event[0]), points)
+    """Returns the steps of each proposer, with the amounts of one resource that were booked for its candidates and its
+    own turns."""
+    of_jobs = _bookings(connection, row, with_proposer(join_of_job_costs()), _T.proposer, resource)
+    bookings = heapq.merge(of_jobs, _turns(connection, row, resource), key=lambda booking: booking.at)
+    answers = _answers(connection, row, terminal, _T.proposer)
+    return _steps(_in_order(bookings, answers), row.created_at, points)
 
 
-def _steps(events: Iterable[_Event], points: int) -> dict[str | None, list[ProgressStep]]:
+def _in_order(bookings: Iterable[_Booking], answers: Iterable[_Answer]) -> Iterator[_Booking | _Answer]:
+    """Merges both by time. Of equal times the booking comes first, since it paid for the answer."""
+    return heapq.merge(bookings, answers, key=lambda event: event.at)
+
+
+class _SpendingPoints:
+    """Collects about 2 x `limit` points of a campaign's spending while its bookings are read."""
+
+    def __init__(self, limit: int) -> None:
+        self.points: list[SpendingPoint] = []
+        self._limit = limit
+        self._bookings_per_point = 1
+
+    def recorded(self, bookings: Iterable[_Booking]) -> Iterator[_Booking]:
+        """Yields the bookings, and writes the points. The last point has all of them."""
+        amounts: dict[tuple[int | None, str], float] = {}
+        last: datetime | None = None
+        for number, booking in enumerate(bookings):
+            key = (booking.rung_id, booking.resource)
+            amounts[key] = amounts.get(key, 0.0) + booking.amount
+            last = booking.at
+            if number % self._bookings_per_point == 0:
+                self._add(SpendingPoint(booking.at, dict(amounts)))
+            yield booking
+        if last is not None:
+            self.points.append(SpendingPoint(last, amounts))
+
+    def _add(self, point: SpendingPoint) -> None:
+        if self.points and self.points[-1].at == point.at:
+            self.points[-1] = point  # the resources of one booking
+            return
+        self.points.append(point)
+        if len(self.points) > 2 * self._limit:
+            self.points = self.points[::2]
+            self._bookings_per_point *= 2
+
+
+def _steps(
+    events: Iterable[_Booking | _Answer], started_at: datetime, points: int
+) -> dict[str | None, list[ProgressStep]]:
     """The steps of each proposer at which hits or utility changed, thinned out, with the first and the last step.
 
     events: in the order of their times. points: each time that a proposer has more than twice as many steps, every
     second step is dropped.
     """
     steps: dict[str | None, list[ProgressStep]] = {}
-    cost: dict[str | None, float] = {}
-    for _, proposer, amount, hit, utility in events:
-        own_steps = steps.setdefault(proposer, [ProgressStep(core_seconds=0.0, hits=0, utility=None)])
+    costs: dict[str | None, dict[str, float]] = {}
+    last_at: dict[str | None, datetime] = {}
+    for event in events:
+        proposer = event.proposer
+        start = ProgressStep(at=started_at, costs={}, hits=0, utility=None)
+        own_steps = steps.setdefault(proposer, [start])
+        own_costs = costs.setdefault(proposer, {})
+        last_at[proposer] = event.at
+        if isinstance(event, _Booking):
+            own_costs[event.resource] = own_costs.get(event.resource, 0.0) + event.amount
+            continue
         last = own_steps[-1]
-        cost[proposer] = cost.get(proposer, 0.0) + amount
-        known_utilities = [value for value in (last.utility, utility) if value is not None]
+        known_utilities = [value for value in (last.utility, event.utility) if value is not None]
         best_utility = max(known_utilities, default=None)
-        if hit or best_utility != last.utility:
-            hits = last.hits + 1 if hit else last.hits
-            own_steps.append(ProgressStep(cost[proposer], hits, best_utility))
+        if event.is_hit or best_utility != last.utility:
+            hits = last.hits + 1 if event.is_hit else last.hits
+            own_steps.append(ProgressStep(event.at, dict(own_costs), hits, best_utility))
             if len(own_steps) > 2 * points:
                 every_second = own_steps[1:-1:2]
                 steps[proposer] = [own_steps[0], *every_second, own_steps[-1]]
     for proposer, own_steps in steps.items():
         last = own_steps[-1]
-        own_steps.append(ProgressStep(cost[proposer], last.hits, last.utility))
+        own_steps.append(ProgressStep(last_at[proposer], costs[proposer], last.hits, last.utility))
     return steps
 
 
-def _paid(connection: Connection, row: CampaignRow, terminal: RungRow, costs: Any, proposer: Any) -> Iterator[_Event]:
-    """Booked core-seconds, with hit and utility if they paid for an answer of the terminal rung.
+def _bookings(
+    connection: Connection, row: CampaignRow, costs: Any, proposer: Any, resource: str | None = None
+) -> Iterator[_Booking]:
+    """The bookings of a campaign in order of time.
 
-    costs: a join with the columns of spend, attempt, job and candidate. proposer: the column of the proposer, or NULL.
+    costs: the table of spending, or a join with it. proposer: the column of the proposer, or NULL. resource: None for
+    all of them.
+    """
+    s = t.spend.c
+    query = sa.select(s.at, proposer, s.rung_id, s.resource, s.amount).select_from(costs)
+    query = query.where(s.campaign_id == row.id)
+    if resource is not None:
+        query = query.where(s.resource == resource)
+    for booking in stream(connection, query.order_by(s.at, s.id)):
+        yield _Booking(*booking)
+
+
+def _answers(connection: Connection, row: CampaignRow, terminal: RungRow, proposer: Any) -> Iterator[_Answer]:
+    """The answers that decided: of each candidate with a utility, and of each hit, in order of time."""
+    corrected_at = _corrections_to_hits(connection, row)
+    by_rung = _answers_of_rung(connection, row, terminal, proposer, corrected_at)
+    without_rung = _hits_without_rung(connection, row, terminal, proposer, corrected_at)
+    return heapq.merge(by_rung, without_rung, key=lambda answer: answer.at)
+
+
+def _corrections_to_hits(connection: Connection, row: CampaignRow) -> dict[int, datetime]:
+    """{candidate id: time of the last correction of an answer that made it a hit}."""
+    e = t.event.c
+    query = sa.select(e.at, e.payload).where(e.campaign_id == row.id, e.kind == "restated").order_by(e.id)
+    corrected_at = {}
+    for at, payload in connection.execute(query):
+        was_hit, is_hit = payload["is_hit"]
+        if is_hit and not was_hit:
+            corrected_at[int(payload["candidate_id"])] = at
+    return corrected_at
+
+
+def _answered_by_rung(row: CampaignRow, terminal: RungRow) -> sa.Subquery:
+    """(candidate id, time) of the last answer of the terminal rung on each candidate, of its own jobs or reused.
+
+    A booking that came after the answer of its attempt counts as the time of the answer, which it paid for.
     """
     s = t.spend.c
     a = t.attempt.c
-    # the first replicate alone counts, so that a hit is counted once
-    is_answer = sa.and_(a.outcome == Outcome.OK, s.rung_id == terminal.id, t.job.c.replicate == 0)
-    query = (
-        sa.select(s.at, proposer, s.amount, sa.case((is_answer, _CC.is_hit)), sa.case((is_answer, _CC.utility)))
-        .select_from(costs)
-        .where(s.campaign_id == row.id, s.resource == "core_seconds")
-        .order_by(s.at, s.id)
-    )
-    yield from stream(connection, query)
-
-
-def _reused(connection: Connection, row: CampaignRow, terminal: RungRow, proposer: Any) -> Iterator[_Event]:
-    """Answers of the terminal rung that were reused."""
+    j = t.job.c
     d = t.decision.c
-    is_member = sa.and_(_CC.campaign_id == d.campaign_id, _CC.candidate_id == d.candidate_id)
-    joined = t.decision.join(t.campaign_candidate, is_member).outerjoin(t.proposal, _P.id == _CC.proposal_id)
-    query = (
-        sa.select(d.at, proposer, sa.literal(0.0), _CC.is_hit, _CC.utility)
-        .select_from(with_proposer(joined))
-        .where(d.rung_id == terminal.id, d.action == "reuse")
-        .order_by(d.at, d.id)
+    booked = sa.select(s.attempt_id, sa.func.max(s.at).label("at")).where(
+        s.campaign_id == row.id, s.rung_id == terminal.id, s.attempt_id.is_not(None)
     )
-    yield from stream(connection, query)
+    bookings = booked.group_by(s.attempt_id).subquery()
+    ended_at = sa.func.coalesce(a.ended_at, bookings.c.at)
+    answered_at = sa.case((bookings.c.at > ended_at, bookings.c.at), else_=ended_at)
+    of_jobs = (
+        sa.select(j.candidate_id, answered_at.label("at"))
+        .select_from(t.job.join(t.attempt, a.job_id == j.id).outerjoin(bookings, bookings.c.attempt_id == a.id))
+        .where(j.rung_id == terminal.id, a.outcome == Outcome.OK)
+    )
+    reused = sa.select(d.candidate_id, d.at).where(d.rung_id == terminal.id, d.action == "reuse")
+    answers = sa.union_all(of_jobs, reused).subquery()
+    last_at = sa.func.max(answers.c.at).label("at")
+    return sa.select(answers.c.candidate_id, last_at).group_by(answers.c.candidate_id).subquery()
 
 
-def _turns(connection: Connection, row: CampaignRow) -> Iterator[_Event]:
+def _answers_of_rung(
+    connection: Connection, row: CampaignRow, terminal: RungRow, proposer: Any, corrected_at: Mapping[int, datetime]
+) -> Iterator[_Answer]:
+    """The answers of the terminal rung; a hit that a correction made is left out."""
+    answered = _answered_by_rung(row, terminal)
+    is_member = sa.and_(_CC.campaign_id == row.id, _CC.candidate_id == answered.c.candidate_id)
+    joined = answered.join(t.campaign_candidate, is_member).outerjoin(t.proposal, _P.id == _CC.proposal_id)
+    is_decided = sa.or_(_CC.is_hit, _CC.utility.is_not(None))
+    at = answered.c.at
+    if row.spec.get("measured") == "decide":
+        imported_at = _imported_at()
+        at = sa.case((sa.and_(_CC.is_hit, imported_at > at), imported_at), else_=at)
+    query = sa.select(at.label("at"), proposer, _CC.is_hit, _CC.utility, _CC.candidate_id)
+    query = query.select_from(with_proposer(joined)).where(is_decided).order_by("at", _CC.candidate_id)
+    for moment, who, is_hit, utility, candidate_id in stream(connection, query):
+        if not (is_hit and candidate_id in corrected_at):
+            yield _Answer(moment, who, is_hit, utility)
+
+
+def _hits_without_rung(
+    connection: Connection, row: CampaignRow, terminal: RungRow, proposer: Any, corrected_at: Mapping[int, datetime]
+) -> list[_Answer]:
+    """The hits that no answer of the terminal rung decided, and those that a correction made, in order of time.
+
+    A measured value counts from its import, or from the proposal of the candidate if that came later. Of any other hit
+    the time of its last change counts.
+    """
+    answered = _answered_by_rung(row, terminal)
+    imported_at = _imported_at()
+    known_at = sa.case((imported_at.is_(None), _CC.updated_at), (_P.at > imported_at, _P.at), else_=imported_at)
+    has_no_answer = _CC.candidate_id.not_in(sa.select(answered.c.candidate_id))
+    was_corrected = among(connection, _CC.candidate_id, list(corrected_at))
+    joined = t.campaign_candidate.outerjoin(t.proposal, _P.id == _CC.proposal_id)
+    query = (
+        sa.select(known_at, proposer, _CC.is_hit, _CC.utility, _CC.candidate_id)
+        .select_from(with_proposer(joined))
+        .where(_CC.campaign_id == row.id, _CC.is_hit == sa.true(), sa.or_(has_no_answer, was_corrected))
+    )
+    answers = []
+    for moment, who, is_hit, utility, candidate_id in connection.execute(query):
+        at = corrected_at.get(candidate_id, moment)
+        answers.append(_Answer(at, who, is_hit, utility))
+    return sorted(answers, key=lambda answer: answer.at)
+
+
+def _imported_at() -> sa.ColumnElement[datetime]:
+    """A column with the time of the last current import of a value of the candidate; NULL without one."""
+    e = t.current_evidence.c
+    imports = sa.select(sa.func.max(e.at)).where(e.candidate_id == _CC.candidate_id, e.verifier == _IMPORT_LITERAL)
+    return imports.correlate(t.campaign_candidate).scalar_subquery()
+
+
+def _turns(connection: Connection, row: CampaignRow, resource: str) -> Iterator[_Booking]:
     """The cost of the proposers' own turns."""
     query = (
-        sa.select(_U.at, _T.proposer, turn_cost("core_seconds"))
+        sa.select(_U.at, _T.proposer, turn_cost(resource))
         .select_from(t.trajectory.join(t.turn, _U.trajectory_id == _T.id))
         .where(_T.campaign_id == row.id)
         .order_by(_U.at, _U.id)
     )
     for at, who, amount in stream(connection, query):
-        yield at, who, float(amount or 0.0), None, None
+        yield _Booking(at, who, None, resource, float(amount or 0.0))
 
 
 MAX_CANDIDATES = 20_000  # candidates of a rung that are read, the best first
@@ -194,8 +371,6 @@ def objective_values(
 
 ROWS_PER_CHUNK = 500  # candidates that are read at a time
 MAX_NAMED_HITS = 10  # number of shared hits that are named
-# written into the statement, since SQLite does not use the index of imported evidence for a bound parameter
-_IMPORT_LITERAL: sa.ColumnElement[str] = sa.literal_column(f"'{IMPORT_VERIFIER}'")
 
 
 class Replicates(NamedTuple):

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Verdict
-from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.states_and_needs import AttemptState, Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
 from sciagent.store.views.campaign_counts_and_remarks import LadderPlace, count, places
@@ -103,7 +103,8 @@ def cost_fate() -> Any:
     """A column with what became of a booked cost.
 
     `proposing` (the cost of a proposer, which is of no job), `batch` (a batch of a fast rung, with candidates of every
-    verdict), `no_answer` (the attempt gave no evidence), `refused`, `inconclusive`, `passed`, `failed`.
+    verdict), `running` (a job or a task that is not over), `no_answer` (the attempt gave no evidence), `refused`,
+    `inconclusive`, `passed`, `failed`.
     """
     a = t.attempt.c
     r = t.rung.c
@@ -111,6 +112,7 @@ def cost_fate() -> Any:
     return sa.case(
         (a.id.is_(None), "proposing"),
         (a.job_id.is_(None), "batch"),
+        (a.state == AttemptState.RUNNING, "running"),
         (a.outcome == Outcome.REFUSED, "refused"),
         (a.outcome.in_(UNDECIDED_OUTCOMES), "inconclusive"),
         (sa.or_(a.outcome.is_(None), a.outcome != Outcome.OK), "no_answer"),

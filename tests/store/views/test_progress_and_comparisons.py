@@ -33,10 +33,10 @@ def last_rung(connection: Any, row: Any) -> Any:
 def test_hits_and_utility_rise_with_the_cost_of_their_answers(made: Maker) -> None:
     with made.ledger.read() as connection:
         terminal = campaigns.rungs(connection, made.row.id)[2]
-        steps = views.progress(connection, made.row, terminal)
+        steps = views.progress(connection, made.row, terminal).steps
     fast_and_xtb = 12 * 0.01 + 9 * 2.0
     assert [(s.hits, s.utility) for s in steps] == [(0, None), (1, 0.9), (2, 0.9), (2, 0.9)]
-    assert [s.core_seconds for s in steps] == pytest.approx(
+    assert [s.costs.get("core_seconds", 0.0) for s in steps] == pytest.approx(
         [0, fast_and_xtb + 60, fast_and_xtb + 60 + 61 + 62, fast_and_xtb + sum(60 + i for i in range(5)) + 50]
     )
 
@@ -44,8 +44,8 @@ def test_hits_and_utility_rise_with_the_cost_of_their_answers(made: Maker) -> No
 def test_a_long_curve_is_thinned_and_keeps_its_end(made: Maker) -> None:
     with made.ledger.read() as connection:
         terminal = campaigns.rungs(connection, made.row.id)[2]
-        whole = views.progress(connection, made.row, terminal)
-        thin = views.progress(connection, made.row, terminal, points=1)
+        whole = views.progress(connection, made.row, terminal).steps
+        thin = views.progress(connection, made.row, terminal, points=1).steps
     assert len(thin) <= 4 and thin[0] == whole[0] and thin[-1] == whole[-1]
 
 
@@ -54,10 +54,12 @@ def test_lines_end_at_what_each_cost_and_found(talk: Talker) -> None:
         found = views.progress_by_proposer(connection, talk.row, last_rung(connection, talk.row))
         whole = {one.proposer: one for one in results_by_proposer(connection, talk.row, 1)}
     assert set(found) == {"alpha", "beta", "evolve"}
-    assert found["alpha"][-1].core_seconds == pytest.approx(4 * 62.0 + 2.0)
+    assert found["alpha"][-1].costs["core_seconds"] == pytest.approx(4 * 62.0 + 2.0)
     for who, steps in found.items():
         assert steps[-1].hits == whole[who].hits and steps[-1].utility == whole[who].utility
-        assert all(a.core_seconds <= b.core_seconds and a.hits <= b.hits for a, b in pairwise(steps))
+        assert all(
+            a.costs.get("core_seconds", 0) <= b.costs["core_seconds"] and a.hits <= b.hits for a, b in pairwise(steps)
+        )
 
 
 def test_a_line_stays_short_however_much_was_found(talk: Talker) -> None:
