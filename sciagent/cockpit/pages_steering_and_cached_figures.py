@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Annotated
@@ -24,20 +24,21 @@ from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.cockpit import api_of_campaigns_and_candidates
 from sciagent.domain.answers.candidate_and_value_answers import BestCandidate
 from sciagent.domain.answers.explanation import Explanation
+from sciagent.domain.answers.figures import Figure
 from sciagent.domain.answers.status_and_comparison import CampaignCounts
 from sciagent.domain.people import Right
 from sciagent.domain.states_and_needs import Standing, Verb
 from sciagent.errors import UsageError
 from sciagent.report import status_best_trace
+from sciagent.report.analysis.rung_spending_comparisons_and_worth import Spending, spending
 from sciagent.report.explain_candidate import explain_named
 from sciagent.report.explanation_text import VERBOSE, paragraphs
-from sciagent.report.parts import campaign_charts
+from sciagent.report.parts import campaign_charts, campaign_figures, wording
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
 from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_recent_failures
-from sciagent.store.views.progress_and_comparisons import ProgressStep, progress
 from sciagent.store.views.report_candidates import candidates_in_order, hits_best_first
 from sciagent.web.app import Feature
 from sciagent.web.route_rules_and_request_guards import (
@@ -61,31 +62,59 @@ MAX_BEST = 12  # candidates on the page of a campaign
 _DRAWING = threading.Lock()  # all threads of the process share matplotlib's settings
 
 
+class Charts:
+    """The figures of a campaign at one moment; each is drawn when somebody looks at it first."""
+
+    def __init__(self, figures: Sequence[Figure]) -> None:
+        self._figures = {figure.name: figure for figure in figures}
+        self._drawn: dict[str, Markup] = {}
+        self.seconds = 0.0
+        """Time that drawing has taken so far."""
+
+    def figure(self, name: str) -> Figure | None:
+        """Returns the figure of this name; None if it has nothing to show."""
+        return self._figures.get(name)
+
+    def chart(self, name: str) -> Markup:
+        """Returns the drawn figure of this name."""
+        with _DRAWING:  # may wait until matplotlib is loaded
+            began = time.monotonic()
+            if name not in self._drawn:
+                self._drawn[name] = Markup(campaign_charts.drawn_figure(self._figures[name]))
+            self.seconds += time.monotonic() - began
+            return self._drawn[name]
+
+
 @dataclass(frozen=True)
 class CampaignFigures:
     """The figures of a campaign at one moment."""
 
     status: CampaignCounts
     best: Sequence[BestCandidate]
-    """Best candidates that have a value of an objective."""
-    chart: Markup
-    """Hits, or the best utility, against the booked cost."""
+    """Hits, and the best candidates that have a value of an objective."""
+    spending: Spending
+    """What was booked for each rung."""
+    charts: Charts
+    """Hits, or the best utility, against each resource and time; and spending over time."""
+    counted_at: datetime
+    """Time at which they were counted."""
     at: datetime
+    """Last time at which they were known to be those of the ledger; it never goes back."""
     tick: int
     """Number of the ledger's state at that moment; it grows when the ledger changes."""
     took: float
-    """Seconds that counting and drawing took."""
+    """Seconds that counting took."""
 
     @property
     def age(self) -> float:
-        """Returns the age in seconds."""
-        return (datetime.now(UTC) - self.at).total_seconds()
+        """Returns the seconds since they were counted."""
+        return (datetime.now(UTC) - self.counted_at).total_seconds()
 
     @property
     def seconds_to_next_count(self) -> float:
         """Returns the seconds from this count to the next."""
         share = LARGE_SHARE if self.status.candidates >= LARGE else SHARE
-        return min(MAX_AGE_SECONDS, self.took / share)
+        return min(MAX_AGE_SECONDS, (self.took + self.charts.seconds) / share)
 
 
 @dataclass
@@ -106,9 +135,8 @@ class Figures:
 
     def warm(self) -> None:
         """Draws once, so that matplotlib is loaded before the first count and does not add to its time."""
-        steps = [ProgressStep(0.0, 0, None), ProgressStep(1.0, 1, None)]
         with _DRAWING:
-            campaign_charts.progress({"": steps}, counts_hits=True)
+            campaign_charts.costs("core_seconds", {"rung": {"passed": 1.0}})
 
     def wait(self, figures: CampaignFigures, tick: int) -> float | None:
         """Returns the seconds after which a page asks again; None if the figures are of the present tick."""
@@ -126,7 +154,7 @@ class Figures:
             kept = self._kept.setdefault(campaign, _Kept())
         before = kept.figures
         if before is not None and before.tick == tick:
-            return replace(before, at=datetime.now(UTC))  # nothing has changed since
+            return self._confirmed(kept, before)  # nothing has changed since
         if before is not None and before.age < before.seconds_to_next_count:
             return before
         must_wait = before is None  # without earlier figures
@@ -140,8 +168,16 @@ class Figures:
             return self._count(campaign, tick)
         return kept.figures
 
+    def _confirmed(self, kept: _Kept, figures: CampaignFigures) -> CampaignFigures:
+        """Returns the figures with the present time, which is kept, so that the time on the page never goes back."""
+        confirmed = replace(figures, at=datetime.now(UTC))
+        with self._lock:
+            if kept.figures is not None and kept.figures.counted_at == figures.counted_at:
+                kept.figures = confirmed
+        return confirmed
+
     def _count(self, campaign: str, tick: int) -> CampaignFigures:
-        """Reads the figures of a campaign from the ledger, and draws its chart."""
+        """Reads the figures of a campaign from the ledger."""
         began = time.monotonic()
         at = datetime.now(UTC)
         with self._ledger.read() as connection:
@@ -149,18 +185,61 @@ class Figures:
             row = campaigns.get(connection, campaign)
             status = campaign_counts_and_remarks.counts(connection, row)
             best = status_best_trace.best(connection, row, MAX_BEST)
-            rungs = {rung.name: rung for rung in campaigns.rungs(connection, row.id)}
-            terminal = rungs[row.spec["terminal"]]
-            steps = progress(connection, row, terminal, points=MAX_STEPS)
+            spent = spending(connection, row, campaigns.all_rungs(connection, row.id))
+            charts = Charts(campaign_figures.campaign_figures(connection, row, points=MAX_STEPS))
         objective_names = {objective["property"] for objective in row.spec["objectives"]}
-        best = [candidate for candidate in best if not objective_names.isdisjoint(candidate.values)]
-        counted = time.monotonic()
-        with _DRAWING:  # may wait until matplotlib is loaded
-            drawing = time.monotonic()
-            chart = campaign_charts.progress({"": steps}, counts_hits=row.has_limits)
-        drawn = time.monotonic()
-        took = (counted - began) + (drawn - drawing)  # without waiting for the lock
-        return CampaignFigures(status, best, chart=Markup(chart), at=at, tick=tick, took=took)
+        shown = [candidate for candidate in best if candidate.hit or _has_value(candidate, objective_names)]
+        took = time.monotonic() - began
+        return CampaignFigures(status, shown, spending=spent, charts=charts, counted_at=at, at=at, tick=tick, took=took)
+
+
+def _has_value(candidate: BestCandidate, names: Collection[str]) -> bool:
+    """Returns whether a rung or an import has a value of one of these properties."""
+    imported = {value.property for value in candidate.imported}
+    return not imported.union(candidate.values).isdisjoint(names)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A choice for the x axis of the charts on a campaign's page."""
+
+    name: str
+    """Name of a resource, or `time`."""
+    words: str
+
+
+@dataclass(frozen=True)
+class ShownFigure:
+    """A figure with its chart."""
+
+    figure: Figure
+    chart: Markup
+
+
+def axes_of(figures: CampaignFigures) -> list[Axis]:
+    """Returns the axes that can be chosen: each resource that was booked, and time if anything was found."""
+    axes = [Axis(resource, wording.resource_words(resource)) for resource in figures.spending.resources]
+    if _reached_figure(figures, "time") is not None:
+        axes.append(Axis("time", "time"))
+    return axes
+
+
+def _reached_figure(figures: CampaignFigures, axis: str) -> str | None:
+    """Returns the name of the figure of hits, or of the best utility, against an axis; None without one."""
+    reached = "hits" if figures.status.hits_defined else "utility"
+    name = f"{reached}_over_time" if axis == "time" else f"{reached}_against_{axis}"
+    return None if figures.charts.figure(name) is None else name
+
+
+def shown_figures(figures: CampaignFigures, axis: str) -> list[ShownFigure]:
+    """Returns what was found against an axis, and the spending over time if the axis is a resource."""
+    names = (_reached_figure(figures, axis), f"{axis}_over_time")
+    shown = []
+    for name in names:
+        figure = None if name is None else figures.charts.figure(name)
+        if figure is not None:
+            shown.append(ShownFigure(figure, figures.charts.chart(figure.name)))
+    return shown
 
 
 PAGE = 24  # campaigns, candidates or tasks on a page
@@ -206,8 +285,11 @@ def campaign_list(request: Request, after: Count = 0) -> Response:
 
 
 @pages.get("/campaigns/{campaign}", READ)
-def campaign_page(request: Request, campaign: CampaignName) -> Response:
-    """Shows one campaign: what became of its candidates, what is spent and left, and the best."""
+def campaign_page(request: Request, campaign: CampaignName, by: QueryText = "") -> Response:
+    """Shows one campaign: what became of its candidates, what is spent and left, and the best.
+
+    by: the resource on the x axis of the chart of hits, or `time`; any other text: the most telling resource.
+    """
     site = site_of(request)
     shared_figures = site.shared(Figures)
     figures = shared_figures.of(campaign, site.ticker.tick)
@@ -216,8 +298,19 @@ def campaign_page(request: Request, campaign: CampaignName) -> Response:
         lab_tasks = tasks.listed(connection, campaign_id=row.id, limit=PAGE)
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
     objectives = {objective["property"] for objective in row.spec["objectives"]}
-    shown = {"figures": figures, "status": figures.status, "objectives": objectives, "out": lab_tasks, "may": may}
+    shown: dict[str, object] = {
+        "figures": figures,
+        "status": figures.status,
+        "objectives": objectives,
+        "out": lab_tasks,
+        "may": may,
+    }
     shown["again"] = shared_figures.wait(figures, site.ticker.tick)
+    axes = axes_of(figures)
+    known = [axis.name for axis in axes]
+    chosen = by if by in known else next(iter(known), "")
+    shown |= {"axes": axes, "by": chosen, "shown_figures": shown_figures(figures, chosen)}
+    shown |= {"amount": wording.amount, "resource_words": wording.resource_words}
     return site.page(request, "campaign.html.j2", **shown)
 
 

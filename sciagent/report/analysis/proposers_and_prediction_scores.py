@@ -114,7 +114,7 @@ def figure_by_proposer(
     with_cost = [figures.proposer for figures in among if figures.costs.get(resource)]
     drawn = [proposer for proposer in with_cost if proposer in steps_by_proposer][:MAX_LINES]
     lines = {proposer: steps_by_proposer[proposer] for proposer in drawn}
-    return reached_against(resource, row, terminal, lines, db_now(connection))
+    return reached_against(resource, row, terminal, lines, db_now(connection), of_what=" for the proposer")
 
 
 MAX_BINS = 10  # bins over a proposer's episodes

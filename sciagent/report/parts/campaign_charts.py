@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sciagent.domain.answers.figures import Figure, FigureAxis
 from sciagent.domain.safe_text_and_durations import cut
 from sciagent.report.parts.rung_and_judge_agreement import Pair
-from sciagent.report.parts.wording import resource_unit, time_unit
+from sciagent.report.parts.wording import resource_unit, resource_words, time_unit
 from sciagent.store.views.report_queries import Passage
 
 if TYPE_CHECKING:
@@ -255,9 +255,11 @@ def drawn_figure(shown: Figure) -> str:
     for axis, shown_axis in ((axes.xaxis, shown.x_axis), (axes.yaxis, shown.y_axis)):
         if shown_axis.name in WHOLE_NUMBERS:
             axis.get_major_locator().set_params(integer=True)
-    if len(shown.series) > 1:
+    title = f"{y_label[0].upper()}{y_label[1:]} against {x_label}"
+    if len(shown.series) > 1 or shown.shape == "stacked":
         _legend_above(chart, axes)
-    return svg(chart, f"{shown.title}: {y_label} against {x_label}", salt=f"{shown.name}-{len(shown.series)}")
+        title = f"{title}, {'by rung' if shown.shape == 'stacked' else 'by proposer'}"
+    return svg(chart, title, salt=f"{shown.name}-{len(shown.series)}")
 
 
 WHOLE_NUMBERS = ("hits", "lab_slots")
@@ -273,7 +275,7 @@ def _label_and_factor(axis: FigureAxis, lines: Sequence[Sequence[float]]) -> tup
         return f"{unit} {axis.words.removeprefix('time ')}", factor
     if axis.unit.endswith("-seconds"):
         unit, factor = resource_unit(axis.name, largest)
-        return f"{unit} booked", factor
+        return axis.words.replace(resource_words(axis.name), unit, 1), factor
     if axis.unit in ("1", "h"):  # the words name what is counted; hours are those of people
         return axis.words, 1.0
     return f"{axis.words} / {axis.unit}", 1.0

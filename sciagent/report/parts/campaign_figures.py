@@ -48,10 +48,10 @@ def ordered_resources(booked: Mapping[str, float], terminal: RungRow) -> list[st
     return [name for name in order if booked.get(name)]
 
 
-def resource_axis(resource: str) -> FigureAxis:
-    """Returns the axis of an amount that was booked, in the unit of the ledger."""
+def resource_axis(resource: str, of_what: str = "") -> FigureAxis:
+    """Returns the axis of an amount that was booked, in the unit of the ledger. of_what: ends the words."""
     unit = _AXIS_UNITS.get(resource, RESOURCE_UNITS[resource])
-    return FigureAxis(name=resource, words=f"{resource_words(resource)} booked", unit=unit)
+    return FigureAxis(name=resource, words=f"{resource_words(resource)} booked{of_what}", unit=unit)
 
 
 def campaign_figures(connection: Connection, row: CampaignRow, points: int = 800) -> tuple[Figure, ...]:
@@ -75,11 +75,17 @@ def campaign_figures(connection: Connection, row: CampaignRow, points: int = 800
 
 
 def reached_against(
-    resource: str, row: CampaignRow, terminal: RungRow, lines: Mapping[str, Sequence[ProgressStep]], as_of: datetime
+    resource: str,
+    row: CampaignRow,
+    terminal: RungRow,
+    lines: Mapping[str, Sequence[ProgressStep]],
+    as_of: datetime,
+    of_what: str = ", all rungs",
 ) -> list[Figure]:
     """Returns the figure of hits, or of the best utility, against a resource; nothing if nothing was reached.
 
     lines: {campaign or proposer: its steps}. A campaign whose hits came before any cost has a line that rises at 0.
+    of_what: ends the words of the x axis.
     """
     y_axis = _reached_axis(row)
     series = []
@@ -88,13 +94,12 @@ def reached_against(
         series.append(_line(name, places, _reached(row, steps)))
     if not _has_height(series):
         return []
-    x_axis = resource_axis(resource)
     return [
         Figure(
             name=f"{y_axis.name}_against_{resource}",
-            title=f"{_capital(y_axis.words)} against {x_axis.words.removesuffix(' booked')}",
+            title=f"{_capital(y_axis.words)} against {resource_words(resource)}",
             shape="steps",
-            x_axis=x_axis,
+            x_axis=resource_axis(resource, of_what),
             y_axis=y_axis,
             series=tuple(series),
             rung=terminal.name,
@@ -144,11 +149,14 @@ def _spending(resource: str, row: CampaignRow, ladder: Sequence[RungRow], reache
         for point in reached.spending:
             places.append(_elapsed(row, point.at))
             heights.append(point.amounts.get((rung_id, resource), 0.0))
+        if row.state in GOING_ON:
+            places.append(max(places[-1], _elapsed(row, as_of)))
+            heights.append(heights[-1])
         if heights[-1]:
             series.append(FigureSeries(name=name, x=tuple(places), y=tuple(heights)))
     return Figure(
         name=f"{resource}_over_time",
-        title=f"{_capital(y_axis.words)} over time, by rung",
+        title=f"{_capital(resource_words(resource))} booked over time, by rung",
         shape="stacked",
         x_axis=TIME,
         y_axis=y_axis,

@@ -42,8 +42,7 @@ def test_the_report_has_the_table_and_the_lines(parsed_talks: Parsed) -> None:
         "Who found what",
         "Proposers side by side",
         "alpha 5 24 0.975 12.5 1 800 LLM tokens 12",
-        "Hits against core-minutes, by proposer",
-        "core-minutes booked for the proposer",
+        "Hits against core-minutes booked for the proposer, by proposer",
         "people 0 – – – – 0 1 1",
     ):
         assert needed in text, needed

@@ -86,8 +86,10 @@ def test_only_jobs_without_a_usable_answer_are_wasted(made: Maker) -> None:
         book_many(connection, [Bill(made.row.id, rung_id=None, attempt_id=None, cost={"core_seconds": 50.0})])
     with made.ledger.read() as connection:
         found = spending(connection, made.row, campaigns.rungs(connection, made.row.id))
-    assert (found.wasted, found.wasted_at("r2"), found.wasted_at("proposer")) == (3.0, 3.0, 0.0)
-    assert found.by_rung["proposer"] == {"proposing": 50.0} and found.total == 64.0
+    wasted = [found.wasted_at(rung, "core_seconds") for rung in ("r2", "proposer")]
+    assert (found.wasted("core_seconds"), wasted) == (3.0, [3.0, 0.0])
+    assert found.by_rung("core_seconds")["proposer"] == {"proposing": 50.0} and found.total("core_seconds") == 64.0
+    assert (found.resources, found.dearest("core_seconds")) == (["core_seconds"], "proposer")
 
 
 def test_the_head_of_the_report_tells_the_error_against_imported_values(made: Maker) -> None:

@@ -24,7 +24,7 @@ def test_a_chemists_questions_are_answered(parsed: Parsed) -> None:
         "PBE0/def2-SVP",
         "orbital gap, not optical",
         "6.3 core-minutes",
-        "13% was wasted",
+        "13% of the core time was wasted",
         "3.15 core-minutes a hit",
         "9 candidates",
         "1 proposal could not be read or taken.",
@@ -85,4 +85,4 @@ def test_a_campaign_for_the_best_shows_utility_and_no_hits(own_ledger: Ledger, t
     found = Parsed(rendered(made))
     assert "3 verified" in found.text and "Its utility is 0.75; 1 is best." in found.text
     assert "maximise HOMO-LUMO gap, from 2 (worst) to 6 eV (best)" in found.text
-    assert "Best utility so far against the cost" in found.text and "hit" not in found.text.split("What was asked")[0]
+    assert "Best utility so far against core time" in found.text and "hit" not in found.text.split("What was asked")[0]

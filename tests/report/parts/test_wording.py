@@ -52,5 +52,16 @@ def test_costs_and_counts() -> None:
 
 
 def test_amounts_have_names_and_money_its_unit() -> None:
-    assert wording.amounts({"money": 0.5, "llm_tokens": 12345.4}) == "12\u202f345 LLM tokens, 0.5 money (EUR)"
+    assert wording.amounts({"money": 0.5, "llm_tokens": 12345.4}) == "12\u202f345 LLM tokens, 0.50 EUR"
+    lab = {"money": 240.0, "person_hours": 1.0, "lab_slots": 2.0, "wall_minutes": 0.0242, "verifications": 1.0}
+    assert [wording.amount(name, booked) for name, booked in lab.items()] == [
+        "240 EUR",
+        "1 person-hour",
+        "2 lab slots",
+        "1.45 seconds",
+        "1 verification",
+    ]
+    assert [wording.duration(3600.0 * hours) for hours in (0.25, 47, 72)] == ["15 minutes", "47 hours", "3 days"]
+    assert [wording.amount("money", euros) for euros in (0.5, 12.25)] == ["0.50 EUR", "12.25 EUR"]
+    assert wording.number(999.9) == "1\u202f000"
     assert (wording.number(0.1234), wording.number(999.4), wording.number(3120.4)) == ("0.123", "999", "3\u202f120")
