@@ -31,6 +31,7 @@ from sciagent.campaign.file.allow_list import AllowList
 from sciagent.campaign.file.campaign_spec import CampaignSpec, load_spec, parse_spec
 from sciagent.campaign.file.subject_and_safety import is_reason
 from sciagent.campaign.people import amend_pause_stop_and_resume
+from sciagent.domain.answers.figures import FigureList
 from sciagent.domain.answers.status_and_comparison import HitCounts
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
@@ -47,7 +48,7 @@ from sciagent.store.campaign_state import directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.proposer_trajectories import Purpose
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results.evidence import IMPORT_VERIFIER
+from sciagent.store.results.evidence import IMPORT_VERIFIER, register_ledger_properties
 from sciagent.store.views import campaign_counts_and_remarks, property_value_pages
 from sciagent.store.views.property_value_pages import LedgerValue, ValueFilter
 from sciagent.verification import verifier_registry
@@ -575,6 +576,15 @@ class Campaign:
         target = checked_report_path(Path(f"{self.name}.report.html" if path is None else path))
         write_report(self._store, self.name, target, top)
         return displayed_answers.WrittenReport(target)
+
+    def figures(self) -> displayed_answers.ShownFigures:
+        """Returns the curves of the report as data: hits against each resource and time, and spending over time."""
+        from sciagent.report.parts.campaign_figures import campaign_figures
+
+        with self._store.read() as connection:
+            register_ledger_properties(connection)
+            figures = campaign_figures(connection, campaigns.get(connection, self.name))
+        return displayed_answers.ShownFigures(FigureList(campaign=self.name, figures=figures))
 
     def add(self, smiles: str | Iterable[str], reason: str = "added from Python") -> ResultTable[AddedCandidate]:
         """Adds your own molecules to the campaign; they are parsed, screened and gated as any other proposal.

@@ -20,13 +20,15 @@ from sciagent.api.notebook_tables import ResultQuery
 from sciagent.api.terminal_tables_and_signals import records_table, text_of
 from sciagent.domain.answers.candidate_and_value_answers import LadderAnswer, PropertyValue, ShownValue, StructureText
 from sciagent.domain.answers.explanation import Explanation, RefusedText
+from sciagent.domain.answers.figures import Figure, FigureList
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, Status
 from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text, name_cells
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.domain.states_and_needs import CampaignState
+from sciagent.errors import UnknownNameError
 from sciagent.report.explanation_text import paragraphs
 from sciagent.report.export import parquet_tables
-from sciagent.report.parts import export_rows
+from sciagent.report.parts import export_rows, wording
 from sciagent.report.parts.export_rows import IMPORTED, Entry
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
@@ -117,7 +119,9 @@ def budget_line(status: CampaignCounts) -> str:
         limits = status.budget.get("rungs")
         if not isinstance(limits, Mapping) or control.rung not in limits:
             parts.append(f"{control.rung}, the control: {control.jobs} runs")
-    return " · ".join([*parts, *_limits(status, jobs), *_tasks(status), *_computing(status)])
+    return " · ".join(
+        [*parts, *_limits(status, jobs), *_spent_without_limit(status), *_tasks(status), *_computing(status)]
+    )
 
 
 def _computing(status: CampaignCounts) -> Iterator[str]:
@@ -127,9 +131,9 @@ def _computing(status: CampaignCounts) -> Iterator[str]:
         by_rungs += status.control.core_seconds
     by_proposers = status.spent.get("core_seconds", 0.0) - by_rungs
     if by_proposers >= LEAST_CORE_SECONDS:
-        yield f"proposing took {by_proposers:.1f} core-seconds"
+        yield f"proposing took {wording.cost(by_proposers)}"
     if status.driver_core_seconds >= LEAST_CORE_SECONDS:
-        yield f"driving {status.driver_core_seconds:.1f} core-seconds, in no budget"
+        yield f"driving took {wording.cost(status.driver_core_seconds)}, in no budget"
 
 
 def _limits(status: CampaignCounts, jobs: Mapping[str, int]) -> Iterator[str]:
@@ -139,10 +143,18 @@ def _limits(status: CampaignCounts, jobs: Mapping[str, int]) -> Iterator[str]:
             for rung, max_jobs in limit.items():
                 yield f"{rung}: {jobs.get(rung, 0)} of {max_jobs}"
         elif name != "proposals" and limit is not None:
-            yield f"{name} {status.spent.get(name, 0.0):.1f} of {limit:g}"
+            yield wording.used_of_limit(name, status.spent.get(name, 0.0), limit)
     for name, rate in status.rates.items():
         more = f", more on {rate.more_at:%Y-%m-%d}" if rate.more_at else ""
-        yield f"{name} {rate.used:g} of {rate.amount:g} in seven days{more}"
+        yield f"{wording.used_of_limit(name, rate.used, rate.amount)} in seven days{more}"
+
+
+def _spent_without_limit(status: CampaignCounts) -> Iterator[str]:
+    """Yields what is spent of resources that the budget does not limit; the core-seconds stand in the table."""
+    for name, spent in status.spent.items():
+        is_shown_elsewhere = name in ("core_seconds", "wall_minutes", "verifications")
+        if spent and not is_shown_elsewhere and name not in status.budget and name not in status.rates:
+            yield wording.amount(name, spent)
 
 
 def _tasks(status: CampaignCounts) -> Iterator[str]:
@@ -224,6 +236,38 @@ class WrittenReport:
     def _repr_html_(self) -> str:
         name = escape(str(self.path))
         return notebook_html.box(f'<p>report: <a href="{escape(self.path.as_posix())}" target="_blank">{name}</a></p>')
+
+
+class ShownFigures:
+    """The figures of a campaign, with their display in notebooks and terminals."""
+
+    def __init__(self, answer: FigureList) -> None:
+        self.answer = answer
+        """The answer of `sciagent report --json`."""
+
+    def __iter__(self) -> Iterator[Figure]:
+        return iter(self.answer.figures)
+
+    def __getitem__(self, name: str) -> Figure:
+        """Returns the figure of this name, such as `hits_against_money`. Raises UnknownNameError."""
+        by_name = {figure.name: figure for figure in self.answer.figures}
+        if name not in by_name:
+            raise UnknownNameError("figure", name, list(by_name))
+        return by_name[name]
+
+    def __repr__(self) -> str:
+        names = ", ".join(figure.name for figure in self.answer.figures)
+        return f"<figures of {self.answer.campaign}: {names or 'nothing to show yet'}>"
+
+    def _repr_html_(self) -> str:
+        from sciagent.report.parts.campaign_charts import drawn_figure
+
+        parts = []
+        for figure in self.answer.figures:
+            notes = " ".join(figure.notes)
+            parts.append(notebook_html.chart(drawn_figure(figure)))
+            parts.append(notebook_html.paragraph(f"{figure.title}. {notes}", soft=True))
+        return notebook_html.box(*parts) if parts else notebook_html.box(notebook_html.paragraph(repr(self)))
 
 
 class MeasuredValue(PropertyValue):

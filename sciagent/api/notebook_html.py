@@ -3,8 +3,11 @@ drawn structures. All texts are escaped."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from functools import lru_cache
 from html import escape
+from importlib.resources import files
 
 from sciagent.api.terminal_tables_and_signals import Records, cell_text, columns_of, is_number
 from sciagent.domain.answers.candidate_and_value_answers import StructureText
@@ -36,6 +39,21 @@ border-bottom:1px solid var(--line);background:none}
 def box(*parts: str) -> str:
     """Returns the parts with the style sheet in front."""
     return f'{STYLE}<div class="sciagent">{"".join(parts)}</div>'
+
+
+def chart(svg: str) -> str:
+    """Returns a chart of the report with its colours, for notebooks with a light or a dark theme."""
+    return _chart_style() + svg
+
+
+@lru_cache(maxsize=1)
+def _chart_style() -> str:
+    """Returns a style sheet with the report's colours."""
+    colours = files("sciagent.report").joinpath("static", "colours.css").read_text(encoding="utf-8")
+    light, dark = re.findall(r":root \{(.*?)\}", colours, flags=re.DOTALL)
+    dark_boxes = "body[data-jp-theme-light=false] .sciagent,.vscode-dark .sciagent,html[theme=dark] .sciagent"
+    size = ".sciagent svg.chart{width:100%;max-width:560px;height:auto;display:block}"
+    return f"<style>.sciagent{{{light}}}{dark_boxes}{{{dark}}}{size}</style>"
 
 
 def heading(text: str) -> str:

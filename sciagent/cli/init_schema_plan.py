@@ -40,6 +40,7 @@ class SchemaOf(StrEnum):
     COMPARE = "compare"
     EXPLAIN = "explain"
     CALC = "calc"
+    REPORT = "report"
 
 
 NAMES = ", ".join(SchemaOf)
@@ -92,7 +93,13 @@ def schema(
 
         put_json(recipe_schema())
     else:
-        from sciagent.domain.answers import candidate_and_value_answers, explanation, plan, status_and_comparison
+        from sciagent.domain.answers import (
+            candidate_and_value_answers,
+            explanation,
+            figures,
+            plan,
+            status_and_comparison,
+        )
 
         answers: dict[SchemaOf, Any] = {
             SchemaOf.STATUS: status_and_comparison.Status,
@@ -102,6 +109,7 @@ def schema(
             SchemaOf.COMPARE: status_and_comparison.Comparison,
             SchemaOf.EXPLAIN: explanation.Explanation | explanation.RefusedText,
             SchemaOf.CALC: list[candidate_and_value_answers.CalculatedCandidate],
+            SchemaOf.REPORT: figures.FigureList,
         }
         put_json(candidate_and_value_answers.json_schema(answers[of]))
 

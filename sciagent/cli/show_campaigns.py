@@ -29,6 +29,7 @@ from sciagent.cli.output_logging_and_given_structures import (
     wrapped,
 )
 from sciagent.domain.safe_text_and_durations import Paragraph
+from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.chemistry.subjects.base import Words
@@ -266,12 +267,21 @@ def report(
     episodes: Path | None = typer.Option(None, help="A folder for a page of every episode; its index.html lists them."),
     open_it: bool = typer.Option(False, "--open", help="Show it in the browser."),
     ledger: options.Ledger = None,
+    json: bool = typer.Option(False, "--json", help="Print the figures as data, and write no file."),
 ) -> None:
-    """Write the report of a campaign as it stands; a running campaign is not disturbed. Prints the file's name."""
+    """Write the report of a campaign as it stands; a running campaign is not disturbed. Prints the file's name.
+
+    With --json it prints the curves instead: hits against each resource and time, and spending over time by rung.
+    """
     from sciagent.api.campaign import Campaign
     from sciagent.report.page.html_page import checked_folder, write_episodes
 
     campaign = Campaign.open(name, open_ledger(ledger))
+    if json:
+        if output is not None or episodes is not None or open_it:
+            raise UsageError("--json prints the figures and writes no file; leave out --output, --episodes and --open")
+        put_json(campaign.figures().answer)
+        return
     folder = None if episodes is None else checked_folder(episodes)
     target = campaign.report(output, top).path
     put(str(target))

@@ -216,6 +216,24 @@ class ShownFigure:
     chart: Markup
 
 
+def tiles_of(figures: CampaignFigures) -> list[str]:
+    """Returns the names of the two resources that are shown large: the first, and where people have tasks the second
+    one, too. Else the second is `wall_minutes`."""
+    resources = figures.spending.resources or ["core_seconds"]
+    shown = resources[:2] if figures.status.tasks is not None else resources[:1]
+    return [*shown, "wall_minutes"][:2]
+
+
+def limits_in_words(status: CampaignCounts) -> list[str]:
+    """Returns what is used of each limit of the whole budget, such as `240 of 1 000 EUR`."""
+    limits = []
+    for name, limit in status.budget.items():
+        if isinstance(limit, int | float):
+            used = status.proposals if name == "proposals" else status.spent.get(name, 0.0)
+            limits.append(wording.used_of_limit(name, used, limit))
+    return limits
+
+
 def axes_of(figures: CampaignFigures) -> list[Axis]:
     """Returns the axes that can be chosen: each resource that was booked, and time if anything was found."""
     axes = [Axis(resource, wording.resource_words(resource)) for resource in figures.spending.resources]
@@ -310,7 +328,8 @@ def campaign_page(request: Request, campaign: CampaignName, by: QueryText = "") 
     known = [axis.name for axis in axes]
     chosen = by if by in known else next(iter(known), "")
     shown |= {"axes": axes, "by": chosen, "shown_figures": shown_figures(figures, chosen)}
-    shown |= {"amount": wording.amount, "resource_words": wording.resource_words}
+    shown |= {"tiles": tiles_of(figures), "limits": limits_in_words(figures.status)}
+    shown |= {name: getattr(wording, name) for name in ("amount", "resource_words", "used_of_limit")}
     return site.page(request, "campaign.html.j2", **shown)
 
 

@@ -103,7 +103,7 @@ def test_what_does_not_fit_is_refused(waiting: None, words: tuple[str, ...], fau
 def test_the_status_says_what_people_have(waiting: None) -> None:
     data("lab", "enter", str(data("lab", "list")[0]["task"]), "--not-obtained", "insoluble")
     text = " ".join(told("status", "gaps").split())
-    assert "lab_slots 1 of 9 in seven days · tasks: 1 on the list, 0 claimed, 1 answered" in text
+    assert "1 of 9 lab slots in seven days · tasks: 1 on the list, 0 claimed, 1 answered" in text
     assert "what is to be measured: sciagent lab list --campaign gaps" in text
 
 

@@ -25,7 +25,7 @@ SETTINGS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "expert.review": ({"question": "Is it safe to handle?"},),
 }
 """Settings of verifiers whose keys are compared; of the others, the defaults."""
-SCHEMAS = ("campaign", "recipe", "status", "best", "plan", "audit", "compare", "explain", "calc")
+SCHEMAS = ("campaign", "recipe", "status", "best", "plan", "audit", "compare", "explain", "calc", "report")
 
 
 def interfaces() -> Mapping[str, Any]:

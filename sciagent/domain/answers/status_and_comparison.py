@@ -44,6 +44,9 @@ class RungCounts(AnswerModel):
     """Number of candidates for which the rung ended with an error."""
     core_seconds: float
     """Cost of the rung so far, in core-seconds."""
+    spent: Mapping[str, float] = {}
+    """Amount booked for the rung by resource, in the units of the campaign file: `money` in EUR, `person_hours` in
+    hours, `core_seconds` in seconds."""
     running: int
     """Number of candidates whose job is queued or running."""
     jobs: int

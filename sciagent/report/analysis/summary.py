@@ -306,7 +306,12 @@ def _cost(status: CampaignCounts, spending: Spending, row: CampaignRow) -> Quest
     lines = []
     if amounts[MAX_AMOUNTS_IN_FIGURE:]:
         lines.append(f"And {', '.join(amounts[MAX_AMOUNTS_IN_FIGURE:])}.")
-    lines.append(f"{duration(status.spent['wall_minutes'] * 60)} on the clock.")
+    driven = duration(status.spent["wall_minutes"] * 60)
+    if status.tasks is None:
+        lines.append(f"{driven} on the clock.")
+    else:
+        elapsed = duration((row.updated_at - row.created_at).total_seconds())
+        lines.append(f"{elapsed} from the start to the last change; a driver worked for {driven} of them.")
     if status.state == CampaignState.RUNNING:
         remaining = time_left(status, row.spec.get("workers") or 1)
         if remaining:

@@ -154,6 +154,8 @@ def _spending(resource: str, row: CampaignRow, ladder: Sequence[RungRow], reache
             heights.append(heights[-1])
         if heights[-1]:
             series.append(FigureSeries(name=name, x=tuple(places), y=tuple(heights)))
+    people = {rung.name for rung in ladder if rung.tier == Tier.WORLD}
+    drawn = [line.name for line in series]
     return Figure(
         name=f"{resource}_over_time",
         title=f"{_capital(resource_words(resource))} booked over time, by rung",
@@ -163,7 +165,7 @@ def _spending(resource: str, row: CampaignRow, ladder: Sequence[RungRow], reache
         series=tuple(series),
         rung=None,
         as_of=as_of,
-        notes=("The cost of a task of people is booked when a person claims it.",) if _has_people(ladder) else (),
+        notes=("The cost of a task is booked when a person claims it.",) if people.intersection(drawn) else (),
     )
 
 
@@ -174,8 +176,8 @@ def _line(name: str, places: Sequence[float], heights: Sequence[float | None]) -
     y = list[float]()
     known = [(place, height) for place, height in zip(places, heights, strict=True) if height is not None]
     for position, (place, height) in enumerate(known):
-        is_end = position in (0, len(known) - 1)
-        if is_end or height != y[-1]:
+        is_last = position == len(known) - 1
+        if not x or height != y[-1] or (is_last and place != x[-1]):
             x.append(place)
             y.append(height)
     return FigureSeries(name=name, x=tuple(x), y=tuple(y))
@@ -196,10 +198,6 @@ def _reached_axis(row: CampaignRow) -> FigureAxis:
 
 def _has_height(series: Sequence[FigureSeries]) -> bool:
     return any(max(line.y, default=0.0) > 0 for line in series)
-
-
-def _has_people(ladder: Sequence[RungRow]) -> bool:
-    return any(rung.tier == Tier.WORLD for rung in ladder)
 
 
 def _elapsed(row: CampaignRow, at: datetime) -> float:

@@ -154,6 +154,13 @@ def duration(seconds: float, prefix: str = "") -> str:
 DAY = 86400.0  # seconds
 
 
+def short_duration(seconds: float) -> str:
+    """Returns a text such as `1.5 min`, in the unit of `duration`."""
+    number_text, unit = duration(seconds).split()
+    symbols = {"seconds": "s", "minutes": "min", "hours": "h", "days": "d"}
+    return f"{number_text} {symbols[unit]}"
+
+
 def cost(core_seconds: float) -> str:
     """Returns a text such as `1.5 core-minutes`."""
     return duration(core_seconds, "core-")
@@ -197,11 +204,21 @@ def amount(resource: str, booked: float) -> str:
     if resource == "gpu_seconds":
         return duration(booked, "GPU-")
     if resource == "wall_minutes":
-        return duration(60 * booked)
+        return short_duration(60 * booked)
     if resource == "money":
         return f"{bare_amount(resource, booked)} {RESOURCE_UNITS[resource]}"
     name = words(resource)
     return f"{bare_amount(resource, booked)} {name.removesuffix('s') if booked == 1 else name}"
+
+
+def used_of_limit(resource: str, used: float, limit: float) -> str:
+    """Returns what is used of a limit, such as `240 of 1 000 EUR`, `0.2 of 3 core-minutes` or `12 s of 2 h`."""
+    if resource == "wall_minutes":
+        return f"{amount(resource, used)} of {amount(resource, limit)}"
+    if resource in ("core_seconds", "gpu_seconds"):
+        unit, factor = resource_unit(resource, limit)
+        return f"{number(used / factor)} of {number(limit / factor)} {unit}"
+    return f"{bare_amount(resource, used)} of {amount(resource, limit)}"
 
 
 def resource_words(resource: str) -> str:

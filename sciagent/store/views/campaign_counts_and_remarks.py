@@ -190,7 +190,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         control=_control_counts(ladder, jobs, costs),
         tasks=_tasks(connection, row, ladder),
         rungs=tuple(
-            _rung_counts(rung, ladder_places, costs.get((rung.id, "core_seconds"), 0.0), jobs.get(rung.id, 0))
+            _rung_counts(rung, ladder_places, _spent_at(rung, costs), jobs.get(rung.id, 0))
             for rung in ladder
             if not rung.control
         ),
@@ -379,8 +379,16 @@ def _rate(resource: str, limit: Mapping[str, Any], booked: Sequence[tuple[str, f
     return RateUse(**limit, used=used, more_at=free_at)
 
 
-def _rung_counts(rung: RungRow, places: Sequence[LadderPlace], core_seconds: float, jobs: int) -> RungCounts:
-    """Counts of one rung. A candidate at a higher rung counts as passed, even if the verdict here was waived."""
+def _spent_at(rung: RungRow, costs: Mapping[tuple[int | None, str], float]) -> dict[str, float]:
+    """Returns {resource: amount} booked for a rung. costs: as from `spent_by_rung`."""
+    return {resource: amount for (rung_id, resource), amount in costs.items() if rung_id == rung.id}
+
+
+def _rung_counts(rung: RungRow, places: Sequence[LadderPlace], spent: Mapping[str, float], jobs: int) -> RungCounts:
+    """Counts of one rung. A candidate at a higher rung counts as passed, even if the verdict here was waived.
+
+    spent: {resource: amount}.
+    """
     at_rung = [place for place in places if place.position == rung.position]
     n_above = sum(place.candidates for place in places if place.position > rung.position)
     n_passed_here = sum(place.candidates for place in at_rung if place.verdict == Verdict.PASS)
@@ -399,7 +407,8 @@ def _rung_counts(rung: RungRow, places: Sequence[LadderPlace], core_seconds: flo
         failed=failed,
         inconclusive=inconclusive,
         errors=errors,
-        core_seconds=round(core_seconds, 3),
+        core_seconds=round(spent.get("core_seconds", 0.0), 3),
+        spent={resource: round(amount, 3) for resource, amount in sorted(spent.items())},
         running=running,
         jobs=jobs,
     )

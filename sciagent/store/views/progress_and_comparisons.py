@@ -266,7 +266,7 @@ def _answers_of_rung(
     is_member = sa.and_(_CC.campaign_id == row.id, _CC.candidate_id == answered.c.candidate_id)
     joined = answered.join(t.campaign_candidate, is_member).outerjoin(t.proposal, _P.id == _CC.proposal_id)
     is_decided = sa.or_(_CC.is_hit, _CC.utility.is_not(None))
-    at = answered.c.at
+    at: sa.ColumnElement[datetime] = answered.c.at
     if row.spec.get("measured") == "decide":
         imported_at = _imported_at()
         at = sa.case((sa.and_(_CC.is_hit, imported_at > at), imported_at), else_=at)

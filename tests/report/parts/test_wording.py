@@ -58,10 +58,16 @@ def test_amounts_have_names_and_money_its_unit() -> None:
         "240 EUR",
         "1 person-hour",
         "2 lab slots",
-        "1.45 seconds",
+        "1.45 s",
         "1 verification",
     ]
     assert [wording.duration(3600.0 * hours) for hours in (0.25, 47, 72)] == ["15 minutes", "47 hours", "3 days"]
     assert [wording.amount("money", euros) for euros in (0.5, 12.25)] == ["0.50 EUR", "12.25 EUR"]
+    limits = {"money": (240.0, 1000.0), "core_seconds": (9.94, 3600.0), "wall_minutes": (0.634, 120.0)}
+    assert [wording.used_of_limit(name, *limit) for name, limit in limits.items()] == [
+        "240 of 1\u202f000 EUR",
+        "0.166 of 60 core-minutes",
+        "38 s of 2 h",
+    ]
     assert wording.number(999.9) == "1\u202f000"
     assert (wording.number(0.1234), wording.number(999.4), wording.number(3120.4)) == ("0.123", "999", "3\u202f120")
