@@ -160,6 +160,7 @@ def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_i
                 reason=reason,
                 detail=detail or "",
                 core_seconds=(cost or {}).get("core_seconds", 0.0),
+                cost=cost or {},
                 wall_seconds=wall_seconds,
                 started_at=started_at,
                 host=(owner or "").rsplit(":", 3)[0],  # a driver's owner is HOST:PROCESS:START:RANDOM

@@ -354,6 +354,7 @@ def _campaign(
         rungs=tuple(rungs),
         people=tuple(PersonWord(verb=d.verb, rung=d.rung, who=d.who, why=d.why, at=d.at) for d in people),
         core_seconds=round(sum(rung.core_seconds for rung in rungs), 3),
+        costs=_costs(rungs),
         outlook=outlook,
         p_limits=story.certainty.p_limits,
         p_limits_unknown=story.certainty.unknown,
@@ -414,6 +415,18 @@ def _proposals(
     return tuple(stories)
 
 
+def _costs(rungs: Sequence[RungStory]) -> dict[str, float]:
+    """Returns {resource: amount} of a candidate. A fast rung has no attempts, and takes core-seconds alone."""
+    costs = dict[str, float]()
+    for rung in rungs:
+        for attempt in rung.attempts:
+            for resource, amount in attempt.cost.items():
+                costs[resource] = costs.get(resource, 0.0) + amount
+    core_seconds = sum(rung.core_seconds for rung in rungs)
+    costs["core_seconds"] = core_seconds
+    return {resource: round(amount, 3) for resource, amount in costs.items() if amount}
+
+
 def _why(
     connection: Connection,
     row: CampaignRow,
@@ -428,6 +441,9 @@ def _why(
     detail = place["detail"] or ""
     standing = Standing(place["standing"])
     if place["is_hit"]:
+        deciding = next(story for story in rungs if story.is_terminal)
+        if deciding.evidence is None:
+            return f"A hit: imported values decide in place of {deciding.rung}, and it meets every objective."
         return f"A hit: it passed {rung}, which decides, and meets every objective."
     if standing is Standing.OPEN:
         if known_elsewhere:

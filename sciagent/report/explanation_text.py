@@ -34,7 +34,7 @@ from sciagent.domain.candidate_and_its_names_in_files import name_rows
 from sciagent.domain.quantities import named_value_text
 from sciagent.domain.safe_text_and_durations import Paragraph, one_line
 from sciagent.domain.worth import percent_of
-from sciagent.report.parts.wording import diagnostics_line
+from sciagent.report.parts.wording import amounts, diagnostics_line
 
 MAX_VALUES = 40  # values of one piece of evidence
 MAX_ALIASES = 5
@@ -225,8 +225,7 @@ def _measurements(story: CampaignStory) -> Iterator[Paragraph]:
 
 def _worth_and_cost(story: CampaignStory) -> str:
     """Returns a line with the utility or the worth of the candidate and its cost."""
-    amount = f"{story.core_seconds:.3g} core-seconds" if story.core_seconds else "nothing"
-    cost = f"it cost this campaign {amount}"
+    cost = f"it cost this campaign {amounts(story.costs) or 'nothing'}"
     if story.utility is not None:
         return f"Utility {story.utility:.3f} (1: every objective fully met); {cost}"
     if story.expected_utility is not None and story.basis is not None:

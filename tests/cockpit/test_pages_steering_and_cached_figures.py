@@ -57,6 +57,24 @@ def test_a_candidate_shows_its_evidence_with_revisions(serve: Serve) -> None:
     assert "Oc1ccccc1" in listed and "CCO" not in listed
 
 
+def test_hits_have_their_curve_against_what_people_cost(serve: Serve) -> None:
+    server = serve(lab="{ahead: 3, cost: {lab_slots: 1, person_hours: 1.5, money: 40}}", name="priced")
+    [first, second, _] = task_ids(server.built)
+    record_and_review_answers.enter(server.built, first, entry("4.31 eV"))
+    record_and_review_answers.enter(server.built, second, entry("4.4 eV"))
+    viewer = server.person("vera", Role.VIEWER)
+    text = shown(viewer, "/campaigns/priced")
+    assert "Hits 2" in text and "Money 80 EUR" in text and "Person-hours 3 person-hours" in text
+    assert "Hits against money , decided by lab" in text and "No hit yet" not in text
+    assert "lab 80 EUR 3 person-hours 2 lab slots –" in text
+    page = viewer.client.get("/campaigns/priced?by=person_hours").text
+    assert re.findall(r'href="\?by=(\w+)"', page) == ["money", "person_hours", "lab_slots", "core_seconds", "time"]
+    assert 'href="?by=person_hours" aria-current="true"' in page and "Hits against person-hours booked" in page
+    assert "Hits over time" in shown(viewer, "/campaigns/priced?by=time")
+    assert "Hits against money" in shown(viewer, "/campaigns/priced?by=nonsense")
+    assert page.partition('<dl class="figures">')[2].partition("</dl>")[0].count("<dt>") == 4, "no tile wraps alone"
+
+
 def verbs(person: Browser, path: str) -> list[str]:
     """The decisions that a page offers."""
     return re.findall(r'name="verb" value="(\w+)"', person.get(path).text)

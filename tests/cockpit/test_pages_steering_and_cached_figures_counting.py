@@ -42,6 +42,16 @@ def test_figures_are_shared_until_the_ledger_changes(make: Make) -> None:
     assert then.status.hits == first.status.hits + 1 and [each.text for each in then.best] == ["Oc1ccccc1"]
 
 
+def test_the_time_of_the_figures_never_goes_back(make: Make) -> None:
+    built = make()
+    figures = Figures(built.ledger)
+    first = figures.of("gaps", 1)
+    confirmed = figures.of("gaps", 1)
+    young = figures.of("gaps", 2)  # too young to be counted again
+    assert young.tick == 1 and first.at < confirmed.at <= young.at
+    assert young.counted_at == first.counted_at
+
+
 def test_slow_figures_are_counted_by_one_and_not_at_each_tick(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = Figures(make().ledger)
     counted, count = [], figures._count

@@ -105,6 +105,8 @@ class AttemptStory(AnswerModel):
     """The reason in words."""
     core_seconds: float
     """Cost of the attempt, in core-seconds."""
+    cost: Mapping[str, float]
+    """Cost of the attempt by resource, in the units of the campaign file; empty until it has ended."""
     wall_seconds: float | None
     """Wall time of the attempt, in seconds."""
     started_at: datetime | None
@@ -325,6 +327,8 @@ class CampaignStory(AnswerModel):
     """Decisions of people, oldest first."""
     core_seconds: float
     """Cost of the candidate to this campaign, in core-seconds."""
+    costs: Mapping[str, float]
+    """Cost of the candidate to this campaign by resource, in the units of the campaign file."""
     outlook: Outlook | None
     """Outlook of the candidate; null unless it waits in a campaign scheduled by `priced`."""
     p_limits: float | None

@@ -156,20 +156,25 @@ def _found(
     if decided_by_opinion(row):
         lines.append("A language model has judged, by a rubric; nothing was computed or measured at the end.")
     sentences_on_best = _best(best)
-    if not sentences_on_best and not n:
+    if not sentences_on_best and not n and not status.hits:
         lines.append("Nothing has been verified at the terminal rung yet.")
     lines += sentences_on_best
-    lines += _level(row, best, passages)
+    lines += _level(row, best, passages, status.hits)
     return QuestionAnswered("What was found?", figure, lines)
 
 
 def _best(best: Sequence[Card]) -> list[str]:
     """Returns sentences on the best candidate that is a hit or has a utility."""
     ranked = [card for card in best if card.candidate.hit or card.candidate.utility is not None]
-    if not ranked or not ranked[0].headline:
+    if not ranked:
         return []
     top = ranked[0]
-    values = "; ".join(f"{words(measured.property)} {value(measured)}" for _, measured in top.headline)
+    shown = [f"{words(measured.property)} {value(measured)}" for _, measured in top.headline]
+    if not shown:  # imported values alone
+        shown = [f"measured {words(measured.property)} {value(measured)}" for _, measured in top.imported]
+    if not shown:
+        return []
+    values = "; ".join(shown)
     sentences = [f"Best: {top.candidate.label} with {values}."]
     if top.candidate.utility is not None:
         sentences.append(f"Its utility is {top.candidate.utility:.3g}; 1 is best.")
@@ -253,7 +258,9 @@ def _sure(
     has_values = any(c.headline for c in best)
     repeats = subject_of(row.spec["subject"]).words.repeats
     repeatability = f"± is the repeatability over {repeats} (k = 1), not the method's error."
-    lines.append(repeatability if has_values else "No value has been measured at a paid rung.")
+    without_values = "No value has been measured at a paid rung"
+    without_values += "; imported values have decided." if status.hits else "."
+    lines.append(repeatability if has_values else without_values)
     lines += _caution(row)
     return QuestionAnswered("How sure is it?", figure or "not yet known", lines)
 
@@ -284,13 +291,15 @@ def _caution(row: CampaignRow) -> list[str]:
     return ["The gap is an orbital gap, not optical: LUMO minus HOMO energy of the stated method."]
 
 
-def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage]) -> list[str]:
-    """Returns sentences on the level at which the terminal rung decides."""
+def _level(row: CampaignRow, best: Sequence[Card], passages: Sequence[Passage], hits: int) -> list[str]:
+    """Returns sentences on the level at which the terminal rung decides. hits: number of hits of the campaign."""
     name = terminal(row, passages).rung.name
     labels: dict[str, dict[str, None]] = {}  # {level: ordered set of its properties}
     for answer, measured in chain.from_iterable(card.headline for card in best):
         if answer.rung == name:
             labels.setdefault(measured.level.label, {})[words(measured.property)] = None
+    if not labels and hits:
+        return [f"The rung {name} decides; imported values have decided in its place so far."]
     if not labels:
         return [f"The rung {name} decides; it has measured nothing yet."]
     if len(labels) == 1:

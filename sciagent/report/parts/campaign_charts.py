@@ -264,7 +264,7 @@ def drawn_figure(shown: Figure) -> str:
 
 WHOLE_NUMBERS = ("hits", "lab_slots")
 """Names of axes with whole numbers alone."""
-STACK_HATCHES = ("", "////", "....", "xxxx", "----", "++++")
+STACK_HATCHES = ("", "////", "xxxx", "----", "++++", "\\\\\\\\")
 
 
 def _label_and_factor(axis: FigureAxis, lines: Sequence[Sequence[float]]) -> tuple[str, float]:
