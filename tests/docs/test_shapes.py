@@ -60,7 +60,10 @@ def test_the_campaign_of_the_readme_runs_to_its_end(ran: tuple[Path, dict[str, A
         assert (folder / name).exists(), name
 
 
-@pytest.mark.parametrize(("command", "example"), [("status", documented("status")), ("best", [documented("best")])])
+@pytest.mark.parametrize(
+    ("command", "example"),
+    [("status", documented("status")), ("best", [documented("best")]), ("report", documented("report"))],
+)
 def test_an_answer_and_its_example_in_the_docs_have_the_printed_schema(
     ran: tuple[Path, dict[str, Any]], command: str, example: Any
 ) -> None:
