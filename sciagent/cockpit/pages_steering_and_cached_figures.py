@@ -329,7 +329,7 @@ def campaign_page(request: Request, campaign: CampaignName, by: QueryText = "") 
     chosen = by if by in known else next(iter(known), "")
     shown |= {"axes": axes, "by": chosen, "shown_figures": shown_figures(figures, chosen)}
     shown |= {"tiles": tiles_of(figures), "limits": limits_in_words(figures.status)}
-    shown |= {name: getattr(wording, name) for name in ("amount", "resource_words", "used_of_limit")}
+    shown |= {name: getattr(wording, name) for name in ("amount_below_name", "resource_words", "used_of_limit")}
     return site.page(request, "campaign.html.j2", **shown)
 
 

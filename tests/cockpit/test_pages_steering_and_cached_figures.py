@@ -64,9 +64,9 @@ def test_hits_have_their_curve_against_what_people_cost(serve: Serve) -> None:
     record_and_review_answers.enter(server.built, second, entry("4.4 eV"))
     viewer = server.person("vera", Role.VIEWER)
     text = shown(viewer, "/campaigns/priced")
-    assert "Hits 2" in text and "Money 80 EUR" in text and "Person-hours 3 person-hours" in text
-    assert "Hits against money , decided by lab" in text and "No hit yet" not in text
-    assert "lab 80 EUR 3 person-hours 2 lab slots –" in text
+    assert "Hits 2" in text and "Money 80 EUR" in text and "Person-hours 3 h" in text
+    assert "Hits against money ; lab decides." in text and "No hit yet" not in text
+    assert "lab 80 EUR 3 h 2 –" in text
     page = viewer.client.get("/campaigns/priced?by=person_hours").text
     assert re.findall(r'href="\?by=(\w+)"', page) == ["money", "person_hours", "lab_slots", "core_seconds", "time"]
     assert 'href="?by=person_hours" aria-current="true"' in page and "Hits against person-hours booked" in page

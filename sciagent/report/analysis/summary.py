@@ -357,8 +357,7 @@ def _wasted(spending: Spending) -> list[str]:
     if not clauses:
         return []
     verb = "was" if len(clauses) == 1 else "were"
-    wasted_text = " and ".join(clauses)
-    return [f"{wasted_text} {verb} wasted on jobs without an answer, or with an inconclusive one."]
+    return [f"{_listed(clauses)} {verb} wasted on jobs without an answer, or with an inconclusive one."]
 
 
 def _shares(spending: Spending) -> list[str]:
@@ -368,7 +367,13 @@ def _shares(spending: Spending) -> list[str]:
         rung = spending.dearest(resource)
         share = spending.cost(rung, resource) / spending.total(resource)
         shares.setdefault(rung, []).append(f"{share:.0%} of the {resource_words(resource)}")
-    return [f"{rung} took {' and '.join(of_rung)}" for rung, of_rung in shares.items()]
+    return [f"{rung} took {_listed(of_rung)}" for rung, of_rung in shares.items()]
+
+
+def _listed(parts: Sequence[str]) -> str:
+    """Returns the parts as `a, b and c`."""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _thrown_away(rejections: Sequence[Rejection], unread: Sequence[Rejection]) -> QuestionAnswered:

@@ -211,6 +211,14 @@ def amount(resource: str, booked: float) -> str:
     return f"{bare_amount(resource, booked)} {name.removesuffix('s') if booked == 1 else name}"
 
 
+def amount_below_name(resource: str, booked: float) -> str:
+    """Returns an amount as it stands below the name of its resource: `240 EUR`, `9 h`, `1.5 core-minutes`, `2`."""
+    unit = RESOURCE_UNITS.get(resource)
+    if unit in ("1", "h"):
+        return f"{bare_amount(resource, booked)}{after_number(unit)}"
+    return amount(resource, booked)
+
+
 def used_of_limit(resource: str, used: float, limit: float) -> str:
     """Returns what is used of a limit, such as `240 of 1 000 EUR`, `0.2 of 3 core-minutes` or `12 s of 2 h`."""
     if resource == "wall_minutes":

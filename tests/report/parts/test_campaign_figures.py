@@ -78,7 +78,7 @@ def test_measured_hits_are_counted_against_money_hours_slots_and_time(make: Make
     assert {one.name for one in found["core_seconds_over_time"].series} >= {"checks", "proposers"}
     text = report_of(built)
     assert "120 EUR, 4.5 person-hours And 3 lab slots, " in text and "120 EUR and 4.5 person-hours a hit." in text
-    assert "lab took 100% of the money and 100% of the person-hours and 100% of the lab slots." in text
+    assert "lab took 100% of the money, 100% of the person-hours and 100% of the lab slots." in text
     assert "Hits against money" in text and not any(denial in text for denial in DENIALS)
     assert "wasted on" not in text, "a claimed task is no waste"
 

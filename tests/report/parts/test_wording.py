@@ -63,6 +63,11 @@ def test_amounts_have_names_and_money_its_unit() -> None:
     ]
     assert [wording.duration(3600.0 * hours) for hours in (0.25, 47, 72)] == ["15 minutes", "47 hours", "3 days"]
     assert [wording.amount("money", euros) for euros in (0.5, 12.25)] == ["0.50 EUR", "12.25 EUR"]
+    assert [wording.amount_below_name(name, lab[name]) for name in ("money", "person_hours", "lab_slots")] == [
+        "240 EUR",
+        "1 h",
+        "2",
+    ]
     limits = {"money": (240.0, 1000.0), "core_seconds": (9.94, 3600.0), "wall_minutes": (0.634, 120.0)}
     assert [wording.used_of_limit(name, *limit) for name, limit in limits.items()] == [
         "240 of 1\u202f000 EUR",
