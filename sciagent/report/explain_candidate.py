@@ -415,6 +415,14 @@ def _proposals(
     return tuple(stories)
 
 
+def _why_hit(rung: str, rungs: Sequence[RungStory]) -> str:
+    """Explains a hit. rung: the candidate's present rung."""
+    deciding = next(story for story in rungs if story.is_terminal)
+    if deciding.evidence is None:
+        return f"A hit: imported values decide in place of {deciding.rung}, and it meets every objective."
+    return f"A hit: it passed {rung}, which decides, and meets every objective."
+
+
 def _costs(rungs: Sequence[RungStory]) -> dict[str, float]:
     """Returns {resource: amount} of a candidate. A fast rung has no attempts, and takes core-seconds alone."""
     costs = dict[str, float]()
@@ -441,10 +449,7 @@ def _why(
     detail = place["detail"] or ""
     standing = Standing(place["standing"])
     if place["is_hit"]:
-        deciding = next(story for story in rungs if story.is_terminal)
-        if deciding.evidence is None:
-            return f"A hit: imported values decide in place of {deciding.rung}, and it meets every objective."
-        return f"A hit: it passed {rung}, which decides, and meets every objective."
+        return _why_hit(rung, rungs)
     if standing is Standing.OPEN:
         if known_elsewhere:
             text = f"Open: the ledger has the answer of {' and '.join(known_elsewhere)} from elsewhere, which this "

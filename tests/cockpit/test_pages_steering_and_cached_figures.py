@@ -30,7 +30,7 @@ def test_a_campaign_shows_the_numbers_of_its_status(serve: Serve) -> None:
     page = viewer.client.get("/campaigns/gaps").text
     assert told.tasks is not None and f'<dd id="hits">{told.hits}</dd>' in page and told.hits == 1
     assert f'<span id="answered">{told.tasks.answered}</span> answered' in page
-    rows = re.findall(r'<th scope="row">(\w+)</th>((?:<td>[\d.]+</td>)+)', page)
+    rows = re.findall(r'<th scope="row">(\w+)</th>((?:<td>[\d.]+</td>)+)', page.partition('id="cost"')[0])
     found = {rung: [float(cell) for cell in re.findall(r"<td>([\d.]+)", cells)][:6] for rung, cells in rows}
     wanted = {r.rung: [r.running, r.done, r.passed, r.failed, r.inconclusive, r.errors] for r in told.rungs}
     assert found == wanted

@@ -237,26 +237,21 @@ LINES = (
 @with_chart_settings
 def drawn_figure(shown: Figure) -> str:
     """Draws a figure of a campaign: its lines as steps, or what they add up to."""
-    chart, axes = figure(6.0, 3.3 if len(shown.series) > 1 else 3.0)
-    x_label, x_factor = _label_and_factor(shown.x_axis, [line.x for line in shown.series])
-    y_label, y_factor = _label_and_factor(shown.y_axis, [line.y for line in shown.series])
-    x_lines = [[place / x_factor for place in line.x] for line in shown.series]
-    y_lines = [[height / y_factor for height in line.y] for line in shown.series]
+    has_legend = len(shown.series) > 1 or shown.shape == "stacked"
+    chart, axes = figure(6.0, 3.3 if has_legend else 3.0)
+    x_label, x_lines = _labelled(shown.x_axis, [line.x for line in shown.series])
+    y_label, y_lines = _labelled(shown.y_axis, [line.y for line in shown.series])
     names = [line.name for line in shown.series]
-    if shown.shape == "stacked":
-        top = _draw_stack(axes, names, x_lines, y_lines)
-    else:
-        top = _draw_steps(axes, names, x_lines, y_lines)
-    right = max((places[-1] for places in x_lines if places), default=0.0)
-    axes.set(xlim=(0, right * 1.02 or 1.0), ylim=(0, top * 1.12 or 1.0))
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
+    draw = _draw_stack if shown.shape == "stacked" else _draw_steps
+    top = draw(axes, names, x_lines, y_lines)
+    right = max(chain.from_iterable(x_lines), default=0.0)
+    axes.set(xlim=(0, right * 1.02 or 1.0), ylim=(0, top * 1.12 or 1.0), xlabel=x_label, ylabel=y_label)
     axes.grid(axis="y")
     for axis, shown_axis in ((axes.xaxis, shown.x_axis), (axes.yaxis, shown.y_axis)):
         if shown_axis.name in WHOLE_NUMBERS:
             axis.get_major_locator().set_params(integer=True)
     title = f"{y_label[0].upper()}{y_label[1:]} against {x_label}"
-    if len(shown.series) > 1 or shown.shape == "stacked":
+    if has_legend:
         _legend_above(chart, axes)
         title = f"{title}, {'by rung' if shown.shape == 'stacked' else 'by proposer'}"
     return svg(chart, title, salt=f"{shown.name}-{len(shown.series)}")
@@ -265,6 +260,12 @@ def drawn_figure(shown: Figure) -> str:
 WHOLE_NUMBERS = ("hits", "lab_slots")
 """Names of axes with whole numbers alone."""
 STACK_HATCHES = ("", "////", "xxxx", "----", "++++", "\\\\\\\\")
+
+
+def _labelled(axis: FigureAxis, lines: Sequence[Sequence[float]]) -> tuple[str, list[list[float]]]:
+    """Returns the label of an axis and the lines' numbers, both in a unit that suits the largest number."""
+    label, factor = _label_and_factor(axis, lines)
+    return label, [[number / factor for number in line] for line in lines]
 
 
 def _label_and_factor(axis: FigureAxis, lines: Sequence[Sequence[float]]) -> tuple[str, float]:

@@ -19,7 +19,7 @@ from sciagent.domain.states_and_needs import CampaignState
 from sciagent.report.parts.wording import many, resource_words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, all_rungs
 from sciagent.store.database.engine import db_now
-from sciagent.store.views.progress_and_comparisons import Progress, ProgressStep, progress
+from sciagent.store.views.progress_and_comparisons import CampaignProgress, ProgressStep, progress
 
 PROPOSING = "proposers"
 """Name of the line with the costs of no rung."""
@@ -137,7 +137,9 @@ def _reached_over_time(
     ]
 
 
-def _spending(resource: str, row: CampaignRow, ladder: Sequence[RungRow], reached: Progress, as_of: datetime) -> Figure:
+def _spending(
+    resource: str, row: CampaignRow, ladder: Sequence[RungRow], reached: CampaignProgress, as_of: datetime
+) -> Figure:
     """Returns the figure of a resource's spending over time, with a line for each rung that has spent of it."""
     y_axis = resource_axis(resource)
     names: dict[int | None, str] = {rung.id: rung.name for rung in ladder}

@@ -66,7 +66,7 @@ class SpendingPoint:
 
 
 @dataclass(frozen=True)
-class Progress:
+class CampaignProgress:
     """Hits, best utility and spending of a campaign from its start to its last booking or answer."""
 
     steps: list[ProgressStep]
@@ -96,7 +96,7 @@ class _Answer:
     utility: float | None
 
 
-def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 800) -> Progress:
+def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points: int = 800) -> CampaignProgress:
     """Returns the progress of the whole campaign, with every resource. About 2 x `points` steps are kept.
 
     The hits are those that stand now. Each counts from the moment at which it became known: from the deciding rung's
@@ -109,7 +109,7 @@ def progress(connection: Connection, row: CampaignRow, terminal: RungRow, points
     steps = _steps(_in_order(spending.recorded(bookings), answers), row.created_at, points)
     start = ProgressStep(at=row.created_at, costs={}, hits=0, utility=None)
     # no proposer was selected, so that all steps are those of None
-    return Progress(steps.get(None, [start, start]), spending.points)
+    return CampaignProgress(steps.get(None, [start, start]), spending.points)
 
 
 def progress_by_proposer(
