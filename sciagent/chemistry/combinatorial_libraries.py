@@ -12,6 +12,7 @@ from itertools import chain
 from math import prod
 from typing import Any, Protocol
 
+from sciagent.chemistry.molecule import MAX_CHARACTERS
 from sciagent.chemistry.molecule_files import MAX_NAME
 from sciagent.chemistry.rdkit_messages import rdkit_messages
 from sciagent.domain.safe_text_and_durations import cut
@@ -236,9 +237,11 @@ def reaction_of(smarts: str) -> Any:
 
 
 def molecule_of(smiles: str) -> Any:
-    """Returns the molecule. Raises UsageError for a text that is no SMILES."""
+    """Returns the molecule. Raises UsageError for a text that is too long or no SMILES."""
     from rdkit import Chem
 
+    if len(smiles) > MAX_CHARACTERS:
+        raise UsageError(f'"{smiles[:40]}…" has {len(smiles)} characters; the limit of a SMILES is {MAX_CHARACTERS}')
     with rdkit_messages():
         mol = Chem.MolFromSmiles(smiles)
     if mol is None or not mol.GetNumAtoms():

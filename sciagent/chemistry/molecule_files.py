@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sciagent.chemistry.molecule import MAX_CYCLES, MAX_HEAVY_ATOMS
 from sciagent.domain.candidate_and_its_names_in_files import identifier_columns
 from sciagent.errors import InputFileError, did_you_mean
 from sciagent.inputs.open_input import open_input
 
 MAX_LINE = 1_000_000
 """Longest line, in bytes; the rest is read as another line."""
+MAX_RECORD = 16 << 20
+"""Characters of a record of an sdf file that are read."""
+MAX_ATOMS = 4 * MAX_HEAVY_ATOMS
+"""Largest number of atoms, hydrogens included, that a mol block may have."""
+_SIZE_LIMIT = f"the limit is {MAX_HEAVY_ATOMS} heavy atoms"
+_V3000_COUNTS = re.compile(r"^M  V30\s+COUNTS\s+(\d+)\s+(\d+)", re.MULTILINE | re.IGNORECASE)
+_V3000_CONTINUATION = re.compile(r"-[ \t\r]*\nM  V30 ")  # a line that ends in - goes on in the next one
 _GROUPS = re.compile(r"\s*\|[^|]*\|")
 MAX_NAME = 200
 """Characters kept of a name or remark."""
@@ -148,12 +157,80 @@ def _sdf(path: Path, keep: Sequence[str]) -> Iterator[StructureRecord]:
     from sciagent.chemistry.isomers_and_tautomers import cxsmiles
     from sciagent.chemistry.rdkit_messages import rdkit_messages
 
-    with open_input(path) as file, rdkit_messages():
-        supplier: Any = Chem.ForwardSDMolSupplier(file, sanitize=True, removeHs=True)
-        for number, mol in enumerate(supplier):
+    with rdkit_messages():
+        for number, text in enumerate(_sdf_records(path)):
+            place = f"record {number + 1}"
+            fault = _size_fault(text)
+            if fault:
+                yield StructureRecord(number, "", fault=f"{place} {fault}")
+                continue
+            supplier: Any = Chem.ForwardSDMolSupplier(io.BytesIO(text.encode()), sanitize=True, removeHs=True)
+            mol = next(iter(supplier), None)
             if mol is None:
-                yield StructureRecord(number, "", fault=f"record {number + 1} is not a readable mol block")
+                yield StructureRecord(number, "", fault=f"{place} is not a readable mol block")
+                continue
+            if not mol.GetNumAtoms():
+                yield StructureRecord(number, "", fault=f"{place} has no atoms")
                 continue
             fields = {name: mol.GetProp(name) for name in keep if mol.HasProp(name)}
             fields["name"] = mol.GetProp("_Name") if mol.HasProp("_Name") else ""
-            yield StructureRecord(number, cxsmiles(mol), names_in(fields, tuple(fields)))
+            names = names_in(fields, tuple(fields))
+            heavy = mol.GetNumHeavyAtoms()
+            if heavy > MAX_HEAVY_ATOMS:
+                yield StructureRecord(number, "", names, f"{place} has {heavy} heavy atoms; {_SIZE_LIMIT}")
+                continue
+            yield StructureRecord(number, cxsmiles(mol), names)
+
+
+def _sdf_records(path: Path) -> Iterator[str]:
+    """Yields the text of each record, cut after MAX_RECORD characters. Bytes that are not UTF-8 are read as Latin-1."""
+    with open_input(path) as file:
+        lines = list[str]()
+        n_characters = 0
+        for raw in iter(lambda: file.readline(MAX_LINE), b""):  # until the end of the file
+            try:
+                line = raw.decode()
+            except UnicodeDecodeError:  # names of authors in older files
+                line = raw.decode("latin-1")
+            n_characters += len(line)
+            if n_characters <= MAX_RECORD:
+                lines.append(line)
+            if line.startswith("$$$$"):
+                yield "".join(lines)
+                lines = []
+                n_characters = 0
+        rest = "".join(lines)
+        if rest.strip():  # the last record may lack its end
+            yield rest
+
+
+def _size_fault(text: str) -> str:
+    """Returns what is wrong with the size that the counts lines of an sdf record state; empty if it may be read.
+
+    RDKit reads at most as many atoms and bonds as these lines state. The size is looked at first, since RDKit ends the
+    process when it writes the SMILES of a chain of 20,000 atoms, and takes hours for some larger molecules.
+    """
+    block = text.partition("M  END")[0]
+    head = block.split("\n", 4)
+    counts_line = head[3] if len(head) > 3 else ""
+    stated = list[tuple[str, str]]()
+    if "V3000" in counts_line:
+        stated = _V3000_COUNTS.findall(_V3000_CONTINUATION.sub("", block))
+    else:
+        stated.append((counts_line[:3], counts_line[3:6]))
+    sizes = [(int(atoms), int(bonds)) for atoms, bonds in stated if _is_count(atoms) and _is_count(bonds)]
+    if not sizes:
+        return "is not a readable mol block"
+    atoms = max(n for n, _ in sizes)
+    bonds = max(n for _, n in sizes)
+    if atoms > MAX_ATOMS:
+        return f"has {atoms} atoms; {_SIZE_LIMIT}"
+    if bonds > MAX_ATOMS + MAX_CYCLES:
+        return f"has {bonds} bonds; the limit is {MAX_ATOMS + MAX_CYCLES}"
+    return ""
+
+
+def _is_count(text: str) -> bool:
+    """Returns whether a field of a counts line is a number, as RDKit reads it: digits after blanks."""
+    digits = text.strip()
+    return digits.isascii() and digits.isdigit() and len(digits) < 10

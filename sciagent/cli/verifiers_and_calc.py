@@ -25,11 +25,13 @@ from sciagent.cli.output_logging_and_given_structures import (
     structures,
 )
 from sciagent.domain.properties_and_levels import Level
-from sciagent.domain.safe_text_and_durations import Paragraph
+from sciagent.domain.safe_text_and_durations import Paragraph, one_line
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate
+
+MAX_TEXT = 80  # characters of a candidate's text in a message
 
 
 def verifiers(
@@ -222,7 +224,8 @@ def calc(
     remarks = []
     for answer in answers:
         if answer.outcome != "ok":
-            failures.append(f"{answer.text or 'nothing'}: {answer.outcome} ({answer.reason}): {answer.detail}")
+            text = one_line(answer.text, MAX_TEXT) or "nothing"
+            failures.append(f"{text}: {answer.outcome} ({answer.reason}): {answer.detail}")
         elif answer.detail:
             remarks.append(f"{answer.text}: {answer.detail}")
         remarks += [f"{answer.text}: {line}" for line in isomer_lines(answer.values)]

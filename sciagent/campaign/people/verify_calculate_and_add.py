@@ -325,7 +325,7 @@ def proposals_of_file(built: Built, file: Path, column: str | None = None) -> It
             n_records = sum(1 for _ in built.subject.records(file, column))
             skip = n_records - grown.n_later
     for record in built.subject.records(file, column, skip, keep):
-        yield ProposalIn(record.text, names=record.names)
+        yield ProposalIn(record.text, rationale=record.fault, names=record.names)
 
 
 @dataclass(frozen=True)
@@ -376,7 +376,9 @@ def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterat
                 if answer.key:
                     row = rows[answer.key]
                 else:  # the structure was refused, and the campaign has no candidate for it
-                    row = {"standing": None, "reason": answer.reason, "detail": answer.detail}
+                    # a record of a file without a text says why in its rationale
+                    why_refused = answer.detail if entry.given.text else entry.given.rationale or answer.detail
+                    row = {"standing": None, "reason": answer.reason, "detail": why_refused}
                 yield AddedCandidate(
                     text=entry.given.text,
                     status=answer.status,
