@@ -27,6 +27,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from sciagent.api.end_stuck_process import answer_signal
 from sciagent.domain.safe_text_and_durations import Paragraph, for_terminal
 
 Records = Sequence[Mapping[str, Any]]
@@ -225,6 +226,7 @@ def each_signal(*steps: Callable[[], None], last: Callable[[], None]) -> Iterato
     remaining_steps = list(steps)
 
     def on_signal(number: int, frame: FrameType | None) -> None:
+        answer_signal()
         step = remaining_steps.pop(0) if remaining_steps else last
         step()
 

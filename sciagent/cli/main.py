@@ -49,6 +49,8 @@ PLUGINS = {"bench": "Measure parts of sciagent on known answers."}
 LATE = {"dataset": "sciagent.cli.dataset", "train": "sciagent.cli.train"}
 """{command: module with its commands}. These modules are imported when their command is called: they make their options
 from settings, which takes a tenth of a second."""
+READ_STRUCTURES = ("plan", "run", "resume", "verify", "calc", "add", "import")
+"""Commands that read structures in this process, which may take a library long."""
 FIRST = (
     "init",
     "plan",
@@ -283,10 +285,15 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
     all_: bool = typer.Option(False, "--all", callback=_all, is_eager=True, help="Show all commands."),
 ) -> None:
     """Scientific-discovery campaigns on a priced ladder of verifiers."""
+    if context.invoked_subcommand in READ_STRUCTURES:
+        from sciagent.api.end_stuck_process import stuck_process_ends
+
+        context.with_resource(stuck_process_ends())
 
 
 @cache
