@@ -438,9 +438,9 @@ class Campaign:
         self._drive = Drive(built, view, open_executor, workers)
         try:
             self._drive.run(report_file)
+            return self._drive.while_away(self.status)
         finally:
             self._drive = None
-        return self.status()
 
     def rollout(
         self,

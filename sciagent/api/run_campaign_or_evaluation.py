@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from sciagent.api.open_ledger import LedgerLike, open_ledger
 from sciagent.api.progress_display import Progress
@@ -25,6 +26,7 @@ from sciagent.report.page.html_page import GrowingReport
 from sciagent.training.evaluation.evaluation_command_answers import EvaluatedCampaign, EvaluationAnswer
 
 MAX_WARNING = 200  # characters of an error in a warning
+T = TypeVar("T")
 
 
 class Drive:
@@ -62,13 +64,20 @@ class Drive:
                     first_line = str(error).splitlines()[0]
                     reason = first_line[:MAX_WARNING]
                     self._view.warn(f"the ledger is away; the campaign goes on when it is back: {reason}")
-                    retry_while_away(self._driver.release, self._stopped)
+                    self.while_away(self._driver.release)
                     reopen = partial(open_stored, built.ledger, built.row.name, user(), built.spec.allowed)
-                    built = retry_while_away(reopen, self._stopped).built
+                    built = self.while_away(reopen).built
             if growing is not None:
                 growing.finish()  # inside the block, so that a signal does not interrupt the writing
         if growing is not None and growing.fault:
             self._view.warn(f"the report could not be written: {growing.fault}")
+
+    def while_away(self, work: Callable[[], T]) -> T:
+        """Returns work(), which is called again while a database server is away, until the run is stopped. Raises
+        LedgerAwayError at once for a SQLite file, which does not come back by itself."""
+        if self._built.ledger.engine.dialect.name == "sqlite":
+            return work()
+        return retry_while_away(work, self._stopped)
 
     def stop(self, now: bool = False) -> None:
         """Stops starting jobs; running jobs finish. now: kill them instead; they are retried later."""

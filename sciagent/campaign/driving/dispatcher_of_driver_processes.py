@@ -35,6 +35,7 @@ ENDS = (0, 3, 5, 130)  # exit codes of a driver whose campaign ended: with a hit
 MAX_FAILURES = MAX_LOSSES + 1  # most failures of a driver; a job that kills its driver is quarantined before
 MAX_WARNING = 200  # characters of an error in a warning
 MAX_REFUSAL = 1500  # characters of the reason why a campaign is not started
+SOUND_SECONDS = 600.0  # after a driver has run for this time, earlier failures are forgotten
 PAUSE_SECONDS = 5.0  # pause after a driver's first failure; it doubles with each further failure
 STOP_SECONDS = 60.0  # time that drivers have to end before they are killed
 
@@ -47,7 +48,9 @@ class _Child:
     process: subprocess.Popen[bytes] | None = None
     """The running driver; None if none runs."""
     failures: int = 0
-    """Number of failures of its drivers so far."""
+    """Number of failures of its drivers so far; a driver that ran for `SOUND_SECONDS` begins anew."""
+    started_at: float = 0.0
+    """Time on the monotonic clock at which the last driver was started."""
     not_before: float = 0.0
     """Time on the monotonic clock before which no driver is started."""
     checked: tuple[datetime, AllowList | None] | None = None
@@ -158,6 +161,7 @@ class Host:
             start_new_session=True,
             preexec_fn=partial(die_with, os.getpid()),
         )
+        child.started_at = time.monotonic()
         _log(logging.INFO, child, f"driven by process {child.process.pid}", "driver_started", pid=child.process.pid)
 
     def _collect_ended(self, now: float) -> None:
@@ -171,6 +175,8 @@ class Host:
                 _log(logging.INFO, child, f"its driver ended with code {code}", "driver_ended", code=code)
                 del self._children[campaign_id]
                 continue
+            if now - child.started_at >= SOUND_SECONDS:
+                child.failures = 0
             child.failures += 1
             child.not_before = now + PAUSE_SECONDS * 2 ** (child.failures - 1)
             text = f"its driver failed with code {code}, time {child.failures}"

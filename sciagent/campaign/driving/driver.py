@@ -226,8 +226,13 @@ class Driver:
         return self.session.built
 
     def __enter__(self) -> Driver:
-        with self.session.computing():
-            self._start()
+        try:
+            with self.session.computing():
+                self._start()
+        except _LEDGER_GONE:
+            with suppress(*_LEDGER_GONE):  # the connection may be lost after the ledger has given the lease
+                self.release()
+            raise
         return self
 
     def _start(self) -> None:
@@ -287,30 +292,37 @@ class Driver:
         return JointCrew(computers, WorldJobs(self.session, self.pace, connection))
 
     def release(self) -> None:
-        """Gives the lease back if this driver still holds it. May be called again if the ledger was unreachable at the
-        exit."""
+        """Gives the lease back if this driver holds it. May be called again if the ledger was unreachable at the exit,
+        and before the driver knows whether it has the lease."""
         with self.built.ledger.begin() as connection:
-            campaigns.release_driver(connection, self.session.lease)
+            campaigns.release_driver(connection, self.built.row.id, self.session.owner)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         is_ledger_gone = isinstance(error, _LEDGER_GONE)  # another driver may continue from the last commit
         ignored = _LEDGER_GONE if is_ledger_gone else ()
-        with suppress(*ignored):
-            self.intake.source.close()
-        for crew in self.session.crews:
-            crew.close()
-        self.worker.close()
-        self.heart.stop()
-        if is_ledger_gone:
-            with suppress(*_LEDGER_GONE):  # the ledger may still be unreachable; the lease then expires
-                self.release()
-        elif not self.heart.lost.is_set():
-            with self.built.ledger.begin() as connection:
-                state = campaigns.get(connection, self.built.row.name).state
-                if state in (CampaignState.RUNNING, CampaignState.PAUSED):  # the driver leaves because of an error
-                    why = str(error) if isinstance(error, SciagentError) else repr(error)
-                    campaigns.set_state(connection, self.built.row.id, CampaignState.FAILED, why[:MAX_REASON])
-                campaigns.release_driver(connection, self.session.lease)
+        # each part is ended although the ledger may be unreachable at an earlier one; the last callback runs first
+        with suppress(*ignored), ExitStack() as leaving:
+            leaving.callback(self._give_back, error)
+            leaving.callback(self.heart.stop)
+            leaving.callback(self.worker.close)
+            for crew in reversed(self.session.crews):
+                leaving.callback(crew.close)
+            leaving.callback(self.intake.source.close)
+
+    def _give_back(self, error: BaseException | None) -> None:
+        """Gives the lease back; marks the campaign as failed if the driver leaves because of an error that is not one
+        of the ledger. error: with which the driver leaves. Raises LedgerAwayError; the lease then expires."""
+        if isinstance(error, _LEDGER_GONE):
+            self.release()
+            return
+        if self.heart.lost.is_set():
+            return
+        with self.built.ledger.begin() as connection:
+            state = campaigns.get(connection, self.built.row.name).state
+            if state in (CampaignState.RUNNING, CampaignState.PAUSED):
+                why = str(error) if isinstance(error, SciagentError) else repr(error)
+                campaigns.set_state(connection, self.built.row.id, CampaignState.FAILED, why[:MAX_REASON])
+            campaigns.release_driver(connection, self.built.row.id, self.session.owner)
 
     def run(self, on_step: Callable[[], None] = lambda: None) -> CampaignState:
         """Steps the campaign until it ends; returns its state. on_step: called before each step and at the end."""

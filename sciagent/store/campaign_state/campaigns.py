@@ -381,10 +381,11 @@ def check_driver(connection: Connection, lease: DriverLease) -> None:
         raise StaleLeaseError(LOST_LEASE_TEXT)
 
 
-def release_driver(connection: Connection, lease: DriverLease) -> None:
-    """Give the lease back, if it is still held."""
+def release_driver(connection: Connection, campaign_id: int, owner: str) -> None:
+    """Give the lease back, if this owner still holds it. The owner need not know that: its connection may have been
+    lost while it took the lease."""
     c = t.campaign.c
-    is_held = sa.and_(c.id == lease.campaign_id, c.driver_fence == lease.fence)
+    is_held = sa.and_(c.id == campaign_id, c.driver == owner)
     connection.execute(sa.update(t.campaign).where(is_held).values(driver=None, driver_until=None))
 
 

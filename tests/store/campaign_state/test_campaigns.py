@@ -91,7 +91,7 @@ def test_a_second_driver_is_refused_while_the_first_lives(ledger: Ledger, row: C
     with pytest.raises(CampaignError, match='"dyes" is being driven by'):
         take(ledger, row, elsewhere("b"))
     with ledger.begin() as connection:
-        campaigns.release_driver(connection, lease)
+        campaigns.release_driver(connection, lease.campaign_id, lease.owner)
     assert take(ledger, row, elsewhere("b")).fence == lease.fence + 1
 
 
@@ -136,7 +136,7 @@ def test_a_lease_that_ran_out_is_taken_over_and_its_holder_writes_nothing_more(
             campaigns.log_event(connection, row.id, "too late", {})
             write(connection, old)
     with ledger.begin() as connection:
-        campaigns.release_driver(connection, old)  # changes nothing
+        campaigns.release_driver(connection, old.campaign_id, old.owner)  # changes nothing
         campaigns.check_driver(connection, new)
         campaigns.renew_driver(connection, new, wall_seconds=2.5)
         campaigns.renew_driver(connection, new, wall_seconds=1.5)

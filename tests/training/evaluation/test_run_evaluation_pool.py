@@ -62,7 +62,7 @@ def test_a_campaign_that_another_process_runs_is_asked_for_again(
         told.append(campaign.campaign)
         if done == of - 1:
             with other.begin() as connection:
-                campaigns.release_driver(connection, lease)
+                campaigns.release_driver(connection, lease.campaign_id, lease.owner)
 
     answer = evaluation.run(tell)
     assert not answer.failed and len(told) == len(evaluation._plan) and told[-1] == first.name
