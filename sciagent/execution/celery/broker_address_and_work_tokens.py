@@ -13,7 +13,7 @@ import re
 import socket
 import ssl
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 SCHEMES = ("redis", "rediss", "amqp", "amqps")
 PREFIX = "sciagent."  # of every name in the broker, since other programs may use it too
+ENDED = f"{PREFIX}ended"  # name of the exchange through which drivers hear that a job has ended
 FIRST_PAUSE = 0.1  # seconds before the second attempt to connect; each further pause is twice as long
 LONGEST_PAUSE = 5.0  # longest pause, in seconds
 _QUEUE_NAME = re.compile(r"[a-z][a-z0-9_]{0,59}", re.ASCII)
@@ -126,6 +127,31 @@ def close_quietly(connection: Connection) -> None:
         connection.collect(socket_timeout=GOODBYE_SECONDS)
     except Exception:  # each transport raises errors of its own, and the connection is given up anyway
         log.debug("closing a connection to the broker failed", exc_info=True)
+
+
+def wrong_keys(channel: Any, queues: Iterable[str]) -> str:
+    """Returns which keys in Redis hold something else than the tokens of these queues, and the way out; empty if none
+    does, if the broker is not Redis, or if it does not answer. channel: of kombu. queues: names of the broker."""
+    client = getattr(channel, "client", None)
+    if client is None:
+        return ""
+    expected = {name: "list" for name in queues}
+    expected |= {channel.unacked_key: "hash", channel.unacked_index_key: "zset"}
+    expected |= {channel.keyprefix_queue % name: "set" for name in (ENDED, *queues)}
+    wrong = {}
+    try:
+        for key, type_ in expected.items():
+            held = client.type(key).decode()
+            if held not in (type_, "none"):
+                wrong[key] = f'the key "{key}" holds a {held} and not a {type_}'
+    except Exception:  # noqa: BLE001  the error that made the caller ask is reported anyway
+        return ""
+    if not wrong:
+        return ""
+    return (
+        f"{'; '.join(wrong.values())}. Another program wrote it; give sciagent a database of its own, or remove it: "
+        f"redis-cli DEL {' '.join(wrong)}. Jobs and results are in the ledger, and none is lost"
+    )
 
 
 TASK = "sciagent.work"  # name of the Celery task that every token calls

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,15 @@ from kombu import Message
 from kombu.transport import redis
 
 from sciagent.execution.celery import broker_address_and_work_tokens
-from sciagent.execution.celery.broker_address_and_work_tokens import PREFIX
+from sciagent.execution.celery.broker_address_and_work_tokens import PREFIX, Broker, wrong_keys
 
 if TYPE_CHECKING:
     pass
 
 log = logging.getLogger(__name__)
+LONGEST_REFUSAL_PAUSE = 30.0  # seconds between two trials of a broker that refuses requests
+ASK_SECONDS = 5.0  # time limit for each answer on the types of keys
+SIGNAL_CHECK_SECONDS = 0.2  # how often a waiting worker checks whether it was told to end
 
 
 class Consumer(CeleryConsumer):  # type: ignore[misc]
@@ -41,6 +45,8 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.initial_prefetch_count = 1
+        self._refused_at = float("-inf")  # monotonic time of the last refusal
+        self._refusal_pause = 0.0
 
     def _update_prefetch_count(self, index: int = 0) -> None:
         """Keeps the prefetch count at one, whatever the size of the pool."""
@@ -64,6 +70,28 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
             handle(message)
 
         return receive
+
+    def on_connection_error_after_connected(self, exc: Exception) -> None:
+        """Waits before the broker is tried again that refused a request, since a key holds something else or a queue
+        is of another kind. Each pause is twice as long as the one before, `LONGEST_REFUSAL_PAUSE` at most."""
+        if not isinstance(exc, self.connection.channel_errors):
+            super().on_connection_error_after_connected(exc)
+            return
+        queues = [queue.name for queue in self.app.amqp.queues.consume_from.values()]
+        broker = Broker.parse(self.app.conf.broker_url)
+        fault = ""
+        with suppress(Exception), broker.connection(ASK_SECONDS) as connection:  # then the error itself is reported
+            fault = wrong_keys(connection.channel(), queues)
+        is_first = time.monotonic() - self._refused_at > 2 * LONGEST_REFUSAL_PAUSE
+        self._refusal_pause = 1.0 if is_first else min(2 * self._refusal_pause, LONGEST_REFUSAL_PAUSE)
+        log.warning(
+            "the broker %s cannot be used, trying again in %.0f s: %s", broker.shown, self._refusal_pause, fault or exc
+        )
+        end = time.monotonic() + self._refusal_pause
+        while time.monotonic() < end:
+            maybe_shutdown()  # raises the error that ends a worker which was told to end
+            time.sleep(SIGNAL_CHECK_SECONDS)
+        self._refused_at = time.monotonic()
 
     def on_decode_error(self, message: Message, exc: Exception) -> None:
         log.warning("a message was refused: %s", type(exc).__name__)

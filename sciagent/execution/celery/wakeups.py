@@ -16,18 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from sciagent.execution.celery import broker_address_and_work_tokens
 from sciagent.execution.celery.broker_address_and_work_tokens import (
+    ENDED,
     FIRST_PAUSE,
     LONGEST_PAUSE,
     PREFIX,
     Broker,
     close_quietly,
+    wrong_keys,
 )
 
 if TYPE_CHECKING:
     from kombu import Connection, Exchange, Message
 
 log = logging.getLogger(__name__)
-ENDED = f"{PREFIX}ended"  # name of the exchange through which drivers hear that a job has ended
 PATIENCE_SECONDS = 0.8  # for connecting, and for each answer
 COUNT_SECONDS = PATIENCE_SECONDS + 0.2  # for counting tokens: one answer, and some time for the sending thread
 LISTEN_SECONDS = 5.0  # for a listener to connect, and for each answer to it; longer, since no caller waits for it
@@ -60,6 +61,7 @@ class Wakeups:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="wakeups")  # only this thread uses the fields below
         self._connection: Connection | None = None
         self._channel: Any = None
+        self._queues: set[str] = set()  # names in the broker of the queues that were used so far
         self._declared: set[str] = set()  # names of the queues and exchanges that were declared on this connection
         self._pause = FIRST_PAUSE
         self._not_before = 0.0  # monotonic time before which no connection is tried
@@ -67,6 +69,7 @@ class Wakeups:
     def wake(self, name: str, n: int = 1) -> None:
         """Send n tokens "there is work in NAME". Returns at once. Raises ValueError for an invalid queue name."""
         token_queue = self.broker.queue(name)
+        self._queues.add(token_queue.name)
 
         def send(channel: Any) -> None:
             from kombu import Producer
@@ -88,6 +91,7 @@ class Wakeups:
     def n_tokens(self, name: str) -> int | None:
         """Number of tokens in the broker's queue; None if the broker does not answer. Takes a second at most."""
         token_queue = self.broker.queue(name)
+        self._queues.add(token_queue.name)
 
         def count_tokens(channel: Any) -> Any:
             # to declare a queue that exists changes nothing; the broker answers (name, messages, consumers)
@@ -143,18 +147,22 @@ class Wakeups:
                     self._channel = self._connection.channel()
                 answer = do(self._channel)
             except Exception as error:  # noqa: BLE001  sockets, TLS and bad answers raise errors of many kinds
+                is_last = attempt == n_attempts
+                fault = wrong_keys(self._channel, sorted(self._queues)) if is_last else ""
                 self._disconnect()
-                if attempt == n_attempts:
-                    self._begin_pause(error)
+                if is_last:
+                    self._begin_pause(error, fault)
             else:
                 self._pause = FIRST_PAUSE
                 return answer
         raise AwayError
 
-    def _begin_pause(self, error: Exception) -> None:
+    def _begin_pause(self, error: Exception, fault: str) -> None:
         """Try no connection until a pause has passed; each pause is twice as long as the one before. A warning is
-        logged at the first pause only."""
-        if self._pause == FIRST_PAUSE:
+        logged at the first pause only. fault: what `wrong_keys` says."""
+        if self._pause == FIRST_PAUSE and fault:
+            log.warning("the broker %s cannot be used: %s", self.broker.shown, fault)
+        elif self._pause == FIRST_PAUSE:
             log.warning("the broker %s does not answer: %s", self.broker.shown, type(error).__name__)
         self._not_before = time.monotonic() + self._pause
         self._pause = min(2 * self._pause, LONGEST_PAUSE)

@@ -13,7 +13,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -61,7 +61,12 @@ def serve(ledger: Ledger, broker_url: str, new: NewWorker, scratch: Path) -> Non
         presence = Presence(
             new,
             on_drain=lambda draining: _drain(worker, slots, draining),
-            on_reap=partial(_replace_lost_tokens, new, wakeups),
+            on_reap=partial(
+                _replace_lost_tokens,
+                new,
+                wakeups,
+                lambda queue, n: slots.work_without_tokens(worker.pool.executor, queue, n),
+            ),
         )
         stop = threading.Event()
         thread = threading.Thread(target=_serve_presence, args=(presence, ledger, stop), name="presence", daemon=True)
@@ -84,15 +89,29 @@ def _serve_presence(presence: Presence, ledger: Ledger, stop: threading.Event) -
         state.should_stop = os.EX_OK
 
 
-def _replace_lost_tokens(new: NewWorker, wakeups: Wakeups, ledger: Ledger, reaped: Sequence[LiveAttempt]) -> None:
-    """Send tokens to queues with jobs but without tokens, since a broker may have lost them. reaped: attempts whose
-    jobs were taken back from dead workers."""
+def _replace_lost_tokens(
+    new: NewWorker,
+    wakeups: Wakeups,
+    work_directly: Callable[[str, int], None],
+    ledger: Ledger,
+    reaped: Sequence[LiveAttempt],
+) -> None:
+    """Send tokens to queues with jobs but without tokens, since a broker may have lost them. While the broker does not
+    answer, this worker's slots run the jobs of its own queues without tokens.
+
+    work_directly: lets at most n slots run jobs of a queue. reaped: attempts whose jobs were taken back from dead
+    workers."""
     queues_of_reaped = {live.queue for live in reaped if live.state is JobState.QUEUED and live.queue}
     with ledger.read() as connection:
         depths = workers_and_capacity.queue_depths(connection, list(queues_of_reaped.union(new.queues)))
     for name, depth in depths.items():
-        if depth and wakeups.n_tokens(name) == 0:
+        if not depth:
+            continue
+        n_tokens = wakeups.n_tokens(name)
+        if n_tokens == 0:
             wakeups.wake(name, min(depth, new.slots))
+        elif n_tokens is None and name in new.queues:
+            work_directly(name, min(depth, new.slots))
 
 
 def _worker(app: Any, new: NewWorker, ending: Ending, presence: threading.Thread) -> CeleryWorker:
@@ -169,6 +188,7 @@ class Slots:
         self._finishing = threading.Event()
         self._stopped = threading.Event()
         self._is_draining = False
+        self._without_tokens: list[Future[int]] = []  # calls of `work` that no token began
 
     def work(self, queue: str) -> int:
         """Run jobs until none is queued, and return their number. A fault is logged; the next token then creates a new
@@ -187,6 +207,12 @@ class Slots:
                 break
             n_ran += ran
         return n_ran
+
+    def work_without_tokens(self, threads: Executor, queue: str, n: int) -> None:
+        """Run jobs in at most n of the slots' threads until none is queued, as if that many tokens had come."""
+        self._without_tokens = [future for future in self._without_tokens if not future.done()]
+        for _ in range(n - len(self._without_tokens)):
+            self._without_tokens.append(threads.submit(self.work, queue))
 
     def drain(self, draining: bool) -> None:
         """Take no more jobs, or take them again; running jobs go on."""
@@ -254,6 +280,7 @@ def make_app(broker: Broker, queues: Sequence[str], slots: Slots) -> Celery:
         raise UsageError("Celery is not installed: pip install 'sciagent[celery]'") from None
     app = Celery("sciagent", set_as_current=False, autofinalize=True)
     app.conf.update(
+        broker_channel_error_retry=True,
         broker_connection_max_retries=None,
         broker_connection_retry_on_startup=True,
         broker_heartbeat=HEARTBEAT_SECONDS,

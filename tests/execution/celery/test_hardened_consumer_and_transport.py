@@ -138,3 +138,24 @@ def test_workers_take_tokens_and_refuse_what_else_is_there(jobs: Folder, broker_
     assert "last" in jobs.names("done") and jobs.names("todo") == ["never"]
     until(lambda: wakeups.n_tokens(QUEUE) == 1, "its token waits for others")
     wakeups.close()
+
+
+@pytest.mark.parametrize("key", [PREFIX + QUEUE, "unacked"])
+def test_a_worker_waits_while_a_key_of_the_broker_holds_something_else(key: str, jobs: Folder, redis_url: str) -> None:
+    wakeups = Wakeups(redis_url)
+    with worker(jobs.root, redis_url) as process, redis.Redis.from_url(redis_url) as client:
+        jobs.put("first")
+        wakeups.wake(QUEUE)
+        done(jobs, 1)
+        client.delete(key)
+        client.set(key, "of another program")
+        wakeups.wake(QUEUE)
+        until(lambda: f'the key "{key}" holds a string' in log(jobs), "the worker says which key it is")
+        assert f"redis-cli DEL {key}" in log(jobs)
+        assert process.poll() is None
+        client.delete(key)
+        jobs.put("second")
+        until(lambda: wakeups.wake(QUEUE) or len(jobs.names("done")) == 2, "it takes tokens again")
+        assert process.poll() is None
+    assert "Traceback" not in log(jobs)
+    wakeups.close()
