@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 import sqlalchemy as sa
 
 from sciagent.campaign.driving.driver import Driver
@@ -133,3 +134,20 @@ def drain(ledger: Ledger, on: bool) -> None:
     with ledger.begin() as connection:
         assert workers_and_capacity.drain(connection, "one", on)
     time.sleep(12)
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_jobs_run_without_tokens_while_the_broker_cannot_be_used(
+    ledger: Ledger, tmp_path: Path, redis_url: str
+) -> None:
+    built = written(ledger, tmp_path, molecules(6))
+    key = "sciagent.simulation"
+    with celery_worker(ledger, tmp_path, redis_url, "one") as process, redis.Redis.from_url(redis_url) as client:
+        until(lambda: alive(ledger) == {"one"})
+        client.delete(key)
+        client.set(key, "of another program")
+        with Driver(built, executor=CeleryExecutor(redis_url)) as driver:
+            assert str(driver.run(lambda: None)) == "finished"
+        assert client.get(key) == b"of another program"
+        assert process.poll() is None
+    whole(ledger, 6)
