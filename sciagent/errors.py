@@ -15,6 +15,7 @@ SciagentError
 ├── SimulatorError          an engine gave no reliable result, with outcome and reason
 ├── LedgerError             the ledger refused an operation
 │   ├── LedgerAwayError     the database is gone, locked or restarting
+│   │   └── DiskFullError   the disk of the database is full
 │   ├── LedgerReplacedError the file of the ledger was deleted, replaced or cut short while it was open
 │   ├── SchemaVersionError  the database has another schema version than the code (also a UsageError)
 │   ├── StaleLeaseError     a write by a process that no longer holds the lease
@@ -119,6 +120,10 @@ class LedgerError(SciagentError):
 
 class LedgerAwayError(LedgerError):
     """The database cannot be reached, is locked or restarts; the same statement may succeed later."""
+
+
+class DiskFullError(LedgerAwayError):
+    """The disk of the database is full; what was written before is kept, and the same statement may succeed later."""
 
 
 class LedgerReplacedError(LedgerError):

@@ -18,7 +18,7 @@ from sciagent.api.terminal_tables_and_signals import each_signal, raise_interrup
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_stored
 from sciagent.campaign.driving.driver import Driver
-from sciagent.errors import LedgerAwayError
+from sciagent.errors import DiskFullError, LedgerAwayError
 from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.execution.worker.worker_slot import retry_while_away
 from sciagent.inputs.environment_variables import user
@@ -58,6 +58,8 @@ class Drive:
                     self._run_driver(self._driver, growing)
                     break
                 except LedgerAwayError as error:
+                    if isinstance(error, DiskFullError):
+                        raise DiskFullError(f"{error}. Then: sciagent resume {built.row.name}") from error
                     # a SQLite file that is gone does not come back by itself
                     if built.ledger.engine.dialect.name == "sqlite" or self._stopped.is_set():
                         raise

@@ -36,7 +36,7 @@ from sciagent.cli import (
     workers_campaign_dispatcher_metrics,
 )
 from sciagent.cli.output_logging_and_given_structures import Exit, put, say
-from sciagent.errors import LedgerAwayError, SciagentError, UsageError
+from sciagent.errors import DiskFullError, LedgerAwayError, SciagentError, UsageError
 
 START = "Start: sciagent run campaigns/quickstart.yaml   All commands: sciagent --all"
 # keys of the context of a call
@@ -323,6 +323,8 @@ def _message(error: Exception) -> str | None:
     if isinstance(error, UsageError):
         return str(error)
     from_database = type(error).__module__.startswith(("sqlalchemy.", "sqlite3", "psycopg"))
+    if isinstance(error, DiskFullError):
+        return f"sciagent: {error}"
     if isinstance(error, LedgerAwayError) or from_database:
         cause = getattr(error, "orig", None) or error  # the driver's error, inside SQLAlchemy's
         reason = str(cause).strip().splitlines()[0]

@@ -31,7 +31,14 @@ from sciagent.campaign.core.record_results_and_place import settle_again
 from sciagent.campaign.core.verdicts_and_places import Place
 from sciagent.campaign.driving.choices_to_jobs import MAX_CHOICES, carry_out_choices, resume_queued
 from sciagent.campaign.driving.directives_and_proposer_turns import Intake, Mailbox
-from sciagent.campaign.driving.driver_state_and_heartbeat import INTERRUPTED, Crew, DriverSession, Ending, Heartbeat
+from sciagent.campaign.driving.driver_state_and_heartbeat import (
+    INTERRUPTED,
+    Crew,
+    DiskWatch,
+    DriverSession,
+    Ending,
+    Heartbeat,
+)
 from sciagent.campaign.driving.job_slots import JobSlots, Pace
 from sciagent.campaign.driving.lab_jobs_and_list_order import (
     JointCrew,
@@ -219,6 +226,7 @@ class Driver:
         self._runs_locally = executor is None
         self._executor = executor or Executor()
         self._bell = threading.Event()  # set when a job has finished or a model has answered
+        self._disks = DiskWatch(built)
         self._shortfall: str | None = None  # message about a job that could run but exceeds the budget
 
     @property
@@ -402,7 +410,7 @@ class Driver:
         """Takes back jobs that have not begun if no more jobs may start. Raises CampaignError if no job can run."""
         session = self.session
         faults = [crew.fault for crew in session.crews if crew.fault]
-        fault = faults[0] if faults else None
+        fault = faults[0] if faults else self._disks.fault()
         if fault or session.stopping.is_set() or self.mailbox.paused or session.spent():
             for crew in session.crews:
                 crew.recall()

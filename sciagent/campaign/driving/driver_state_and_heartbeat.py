@@ -6,11 +6,12 @@ A crew is the part of a driver that has jobs run: by local processes, by remote 
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,9 +28,12 @@ from sciagent.domain.states_and_needs import NOTHING_LEFT, CampaignState, JobSta
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, StaleLeaseError
 from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.campaign_state.campaigns import DRIVER_LEASE_SECONDS, DriverLease
+from sciagent.store.database.engine import sqlite_path
 from sciagent.store.job_queue import jobs
 from sciagent.store.views import campaign_counts_and_remarks
 
+NEEDED_BYTES = 16_000_000  # free space below which a driver ends, so that what runs can still be recorded
+DISK_LOOK_SECONDS = 2.0  # time between two looks at the free space
 MANY_CANDIDATES = 10**9  # no limit on the number of candidates to count
 RENEWALS_PER_LEASE = 4  # renewals of a lease within the time after which it would expire
 Ending = tuple[CampaignState, str]
@@ -226,6 +230,37 @@ class DriverSession:
         """Ends running jobs at once; they run again when the campaign is resumed. May be called from any thread."""
         self.stopping.set()
         self.aborting.set()
+
+
+class DiskWatch:
+    """Looks at the free space of the disks to which a driver writes."""
+
+    def __init__(self, built: Built) -> None:
+        ledger = built.ledger
+        path = sqlite_path(ledger.engine)
+        gc_hint = "sciagent gc removes files that are not needed"
+        self._folders = [(ledger.artifacts.root, "artifacts", gc_hint), (built.scratch(), "running jobs", gc_hint)]
+        """Folders with what they hold and what may be freed there."""
+        if path is not None:
+            self._folders.append((path.parent, "the ledger", "files of others may be moved away"))
+        self._next_look_at = 0.0
+
+    def fault(self) -> str | None:
+        """Returns a message on a folder with less than `NEEDED_BYTES` of free space; None if there is none, or if the
+        last look was less than `DISK_LOOK_SECONDS` ago."""
+        now = time.monotonic()
+        if now < self._next_look_at:
+            return None
+        self._next_look_at = now + DISK_LOOK_SECONDS
+        for folder, content, hint in self._folders:
+            with suppress(OSError):  # a folder that does not exist yet
+                free = shutil.disk_usage(folder).free
+                if free < NEEDED_BYTES:
+                    return (
+                        f"the disk that holds {folder} ({content}) has {free / 1e6:.1f} MB left, and a campaign needs "
+                        f"{NEEDED_BYTES / 1e6:.0f} MB there; free some space: {hint}"
+                    )
+        return None
 
 
 class Heartbeat:

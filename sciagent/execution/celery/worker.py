@@ -70,7 +70,7 @@ def serve(ledger: Ledger, broker_url: str, new: NewWorker, scratch: Path) -> Non
         )
         stop = threading.Event()
         thread = threading.Thread(target=_serve_presence, args=(presence, ledger, stop), name="presence", daemon=True)
-        worker = _worker(make_app(broker, new.queues, slots), new, Ending(slots), presence=thread)
+        worker: CeleryWorker = _worker(make_app(broker, new.queues, slots), new, Ending(slots), presence=thread)
         try:
             worker.start()
         finally:

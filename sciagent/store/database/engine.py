@@ -5,6 +5,7 @@ All processes share the database's clock.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Mapping
@@ -17,10 +18,15 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.engine import URL, Connection, Engine, ExceptionContext, make_url
 
-from sciagent.errors import LedgerAwayError, LedgerError, SchemaVersionError, UsageError
+from sciagent.errors import DiskFullError, LedgerAwayError, LedgerError, SchemaVersionError, UsageError
 from sciagent.store.database.table_building_blocks import UtcDateTime
 
+log = logging.getLogger(__name__)
 BUSY_SECONDS = 15
+LOCK_SECONDS = 60.0
+"""Longest wait of a write transaction for the lock of a SQLite file."""
+LOCK_WORD_SECONDS = 5.0
+"""Time after which a write transaction says that it waits for the lock."""
 CACHE_KIB = 65536  # page cache of a connection; the default, 2 MB, is too small for the inner pages of a large ledger
 
 # pages of 4 KiB in the log before they are written into the file; with the default, 1000, each page of an index is
@@ -105,9 +111,41 @@ def connect(url: URL, idle_seconds: float | None = None) -> Engine:
     def _on_begin(connection: Connection) -> None:
         read_only = bool(connection.get_execution_options().get("read_only"))
         connection.exec_driver_sql(f"PRAGMA query_only={int(read_only)}")
-        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+        if read_only:
+            connection.exec_driver_sql("BEGIN")
+        else:
+            _begin_writing(connection)
 
     return engine
+
+
+def _begin_writing(connection: Connection) -> None:
+    """Begins a write transaction of SQLite, which waits for the lock of the file. Raises LedgerAwayError if another
+    process holds it for `LOCK_SECONDS`."""
+    database: Any = connection.connection.driver_connection
+    began = time.monotonic()
+    is_said = False
+    database.execute(f"PRAGMA busy_timeout={int(1000 * LOCK_WORD_SECONDS)}")
+    try:
+        while True:
+            try:
+                database.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                path = connection.engine.url.database
+                seconds = time.monotonic() - began
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    break
+                if seconds > LOCK_SECONDS:
+                    raise LedgerAwayError(
+                        f"another process has held the lock of {path} for {seconds:.0f} s; lsof {path} says which one"
+                    ) from error
+                if not is_said:
+                    log.warning("waits for the lock of %s, which another process holds", path)
+                    is_said = True
+    finally:
+        database.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+    connection.exec_driver_sql("BEGIN IMMEDIATE")  # raises the error again, as `_translate` says it
 
 
 def _translate(context: ExceptionContext) -> None:
@@ -116,6 +154,8 @@ def _translate(context: ExceptionContext) -> None:
         return  # the pool makes another connection
     error = context.original_exception
     text = str(error).strip().split("\n", 1)[0]
+    if _is_disk_full(error):
+        raise DiskFullError(_full_disk(context.engine)) from error
     if context.is_disconnect or _is_away(error):
         raise LedgerAwayError(text) from error
     state = getattr(error, "sqlstate", None)
@@ -124,6 +164,23 @@ def _translate(context: ExceptionContext) -> None:
             f"the ledger has another schema than this sciagent expects: {text}; run: sciagent db upgrade, or install "
             "the version of sciagent that the others use"
         ) from error
+
+
+def _is_disk_full(error: BaseException) -> bool:
+    if isinstance(error, sqlite3.OperationalError):
+        return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL
+    return getattr(error, "sqlstate", None) == "53100"
+
+
+def _full_disk(engine: Engine | None) -> str:
+    """Returns the message on the full disk of a ledger."""
+    path = None if engine is None else sqlite_path(engine)
+    if path is None:
+        return "the disk of the database server is full; free some space there. What was recorded is kept"
+    return (
+        f"the disk that holds {path.parent} is full, where the ledger is; free some space there, at least the "
+        f"{LOG_PAGES * 4 // 1024} MB that its log {path.name}-wal may need. What was recorded is kept"
+    )
 
 
 def _is_away(error: BaseException) -> bool:
