@@ -103,6 +103,8 @@ class Monkey:
     chance: random.Random
     database: Any = None
     broker: Any = None
+    cuts: int = 0
+    """Weight of cutting connections to a database server; 4 is that of killing a worker."""
     did: Counter[str] = field(default_factory=Counter)
     stalled: dict[str, float] = field(default_factory=dict)
 
@@ -116,6 +118,7 @@ class Monkey:
         ]
         if self.database is not None:
             acts.append((1, lambda: self._server("database", self.database)))
+            acts.append((self.cuts, self._cut))
         if self.broker is not None:
             acts.append((2, lambda: self._server("broker", self.broker)))
         weights, what = zip(*acts, strict=True)
@@ -180,6 +183,20 @@ class Monkey:
         self.did["dispatcher killed"] += 1
         return "killed the dispatcher"
 
+    def _cut(self) -> str:
+        """The server ends up to three connections, whatever they are doing."""
+        query = sa.text(
+            "SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity WHERE datname = "
+            "current_database() AND pid <> pg_backend_pid() ORDER BY random() LIMIT 3) AS chosen"
+        )
+        try:
+            with self.ledger.engine.connect() as connection:
+                n_cut = connection.execute(query).scalar_one()
+        except LedgerAwayError:
+            return ""
+        self.did["connections cut"] += n_cut
+        return f"cut {n_cut} connections"
+
     def _server(self, name: str, server: Any) -> str:
         server.kill()
         time.sleep(self.chance.uniform(0.2, 2.0))
@@ -232,8 +249,9 @@ def run(
     minutes: float,
     say: Callable[[str], None],
     after: float = 10.0,
+    cuts: int = 0,
 ) -> dict[str, Any]:
-    """The counts at the end. after: seconds until the monkey begins. Raises SystemExit if anything was lost, done
+    """The counts at the end. after: seconds until the monkey begins. cuts: as in `Monkey`. Raises SystemExit if anything was lost, done
     twice, or left."""
     mark = uuid.uuid4().hex
     site = folder / "site"
@@ -291,7 +309,7 @@ def run(
         members = [dispatcher, *workers]
         for one in members:
             stack.callback(one.end)
-        monkey = Monkey(workers, dispatcher, ledger, lease, chance, server, queue)
+        monkey = Monkey(workers, dispatcher, ledger, lease, chance, server, queue, cuts)
         began = time.monotonic()
         deadline = began + 60 * minutes
         next_act = began + after
@@ -386,6 +404,7 @@ def counted(ledger: Ledger) -> dict[str, Any]:
         costs = connection.execute(sa.select(a.cost)).scalars().all()
         held = sa.select(sa.func.count()).where(t.reservation.c.released_at.is_(None))
         kept = connection.execute(held).scalar_one()
+        audit = audited(connection)
         places = sa.select(t.campaign_candidate.c.standing, sa.func.count()).group_by(t.campaign_candidate.c.standing)
         standings = dict(connection.execute(places).all())
     return {
@@ -399,7 +418,35 @@ def counted(ledger: Ledger) -> dict[str, Any]:
         "cost_of_attempts": round(sum(c.get("core_seconds", 0) for c in costs), 3),
         "reservations_held": kept,
         "standings": standings,
+        "audit": audit,
     }
+
+
+def audited(connection: sa.Connection) -> dict[str, int]:
+    """Numbers of rows that must not be there, each 0 in a sound ledger."""
+    e = t.evidence.c
+    a = t.attempt.c
+    has_evidence = sa.exists().where(e.attempt_id == a.id)
+    with_evidence = sa.select(a.job_id).where(a.job_id.is_not(None), has_evidence)
+    superseded = sa.select(e.supersedes_id).where(e.supersedes_id.is_not(None))
+    computation = (e.candidate_id, e.verifier, e.verifier_version, e.settings_hash, e.replicate)
+    twice = sa.select(e.candidate_id).where(e.id.not_in(superseded)).group_by(*computation).having(sa.func.count() > 1)
+    s = t.spend.c
+    billed = sa.select(s.attempt_id).where(s.attempt_id.is_not(None))
+    billed_twice = billed.group_by(s.attempt_id, s.resource).having(sa.func.count() > 1)
+    queries = {
+        "done_jobs_without_evidence": sa.select(t.job.c.id).where(
+            t.job.c.state == JobState.DONE, t.job.c.id.not_in(with_evidence)
+        ),
+        "duplicate_current_evidence": twice,
+        "attempts_billed_twice": billed_twice,
+        "attempts_left_running": sa.select(a.id).where(a.state == AttemptState.RUNNING),
+        "live_reservations": sa.select(t.reservation.c.id).where(t.reservation.c.released_at.is_(None)),
+    }
+    counts = {}
+    for name, query in queries.items():
+        counts[name] = connection.execute(sa.select(sa.func.count()).select_from(query.subquery())).scalar_one()
+    return counts
 
 
 def check(found: dict[str, Any], n: int) -> None:
@@ -413,6 +460,7 @@ def check(found: dict[str, Any], n: int) -> None:
         wrong.append(f"candidates {found['standings']}")
     if abs(found["booked_core_seconds"] - found["cost_of_attempts"]) > 0.01:
         wrong.append("what was booked is not what the attempts have cost")
+    wrong += [f"{n} {name}" for name, n in found["audit"].items() if n]
     if found["reservations_held"]:
         wrong.append(f"{found['reservations_held']} reservations are still held")
     if found["left"]:

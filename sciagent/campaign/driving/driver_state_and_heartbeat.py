@@ -253,8 +253,9 @@ class DiskWatch:
             return None
         self._next_look_at = now + DISK_LOOK_SECONDS
         for folder, content, hint in self._folders:
-            with suppress(OSError):  # a folder that does not exist yet
-                free = shutil.disk_usage(folder).free
+            existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+            with suppress(OSError):  # the folder was removed just now
+                free = shutil.disk_usage(existing).free
                 if free < NEEDED_BYTES:
                     return (
                         f"the disk that holds {folder} ({content}) has {free / 1e6:.1f} MB left, and a campaign needs "
