@@ -251,8 +251,8 @@ def run(
     after: float = 10.0,
     cuts: int = 0,
 ) -> dict[str, Any]:
-    """The counts at the end. after: seconds until the monkey begins. cuts: as in `Monkey`. Raises SystemExit if anything was lost, done
-    twice, or left."""
+    """The counts at the end. after: seconds until the monkey begins. cuts: as in `Monkey`. Raises SystemExit if
+    anything was lost, done twice, or left."""
     mark = uuid.uuid4().hex
     site = folder / "site"
     install(MISBEHAVING, site)
