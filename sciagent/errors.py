@@ -31,6 +31,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+LEDGER_AWAY_CODE = 75
+"""Exit code of a process that ended since the ledger did not answer; 75 means a passing failure on Unix."""
+
 
 class SciagentError(Exception):
     """Base of all errors raised on purpose."""

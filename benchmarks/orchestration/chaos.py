@@ -400,7 +400,9 @@ def counted(ledger: Ledger) -> dict[str, Any]:
         different = connection.execute(sa.select(sa.func.count(of.distinct())).where(paid)).scalar_one()
         query = sa.select(a.state, sa.func.count()).where(a.job_id.is_not(None)).group_by(a.state)
         attempts = dict(connection.execute(query).all())
-        booked = connection.execute(sa.select(sa.func.sum(t.spend.c.amount))).scalar_one() or 0.0
+        # a bill without an attempt is for the computing time of a proposer
+        bills = sa.select(sa.func.sum(t.spend.c.amount)).where(t.spend.c.attempt_id.is_not(None))
+        booked = connection.execute(bills).scalar_one() or 0.0
         costs = connection.execute(sa.select(a.cost)).scalars().all()
         held = sa.select(sa.func.count()).where(t.reservation.c.released_at.is_(None))
         kept = connection.execute(held).scalar_one()

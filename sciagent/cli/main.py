@@ -315,7 +315,15 @@ def main() -> None:
         if message is None:
             raise
         say(message)
-        sys.exit(Exit.USAGE if isinstance(error, UsageError) else Exit.FAILED)
+        sys.exit(_exit_code(error))
+
+
+def _exit_code(error: Exception) -> Exit:
+    if isinstance(error, UsageError):
+        return Exit.USAGE
+    if isinstance(error, LedgerAwayError) and not isinstance(error, DiskFullError):
+        return Exit.LEDGER_AWAY
+    return Exit.FAILED
 
 
 def _message(error: Exception) -> str | None:

@@ -25,7 +25,7 @@ from rich.text import Text
 from sciagent.api import terminal_tables_and_signals
 from sciagent.api.terminal_tables_and_signals import Part, plain_table, show
 from sciagent.domain.safe_text_and_durations import Paragraph
-from sciagent.errors import UsageError
+from sciagent.errors import LEDGER_AWAY_CODE, UsageError
 
 if TYPE_CHECKING:
     from sciagent.chemistry.subjects.base import Subject
@@ -39,6 +39,7 @@ class Exit(IntEnum):
     NO_HIT = 3  # the budget is spent, or nothing is left, without a hit
     UNDECIDED = 4  # `verify` could not decide
     CAMPAIGN_FAILED = 5  # a campaign ended as failed, since its model did not answer
+    LEDGER_AWAY = LEDGER_AWAY_CODE  # the ledger does not answer; the same command may succeed later
     INTERRUPTED = 130
 
 

@@ -21,7 +21,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
 
 
 def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
-    done = sciagent("status", "--ledger", "postgresql://nobody@127.0.0.1:1/none", cwd=tmp_path, expect=1)
+    done = sciagent("status", "--ledger", "postgresql://nobody@127.0.0.1:1/none", cwd=tmp_path, expect=75)
     assert "does not answer" in done.stderr and "Traceback" not in done.stderr
 
 

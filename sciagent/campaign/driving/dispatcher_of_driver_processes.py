@@ -19,7 +19,7 @@ from pathlib import Path
 from sciagent.campaign.file.allow_list import AllowList
 from sciagent.campaign.file.campaign_spec import check_registered
 from sciagent.domain.states_and_needs import MAX_LOSSES
-from sciagent.errors import CampaignError, LedgerAwayError, UsageError
+from sciagent.errors import LEDGER_AWAY_CODE, CampaignError, LedgerAwayError, UsageError
 from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.execution.worker.presence_and_leases import Presence
 from sciagent.execution.worker.worker_slot import retry_while_away
@@ -174,6 +174,10 @@ class Host:
             if code in ENDS:
                 _log(logging.INFO, child, f"its driver ended with code {code}", "driver_ended", code=code)
                 del self._children[campaign_id]
+                continue
+            if code == LEDGER_AWAY_CODE:  # no fault of the campaign
+                child.not_before = now + PAUSE_SECONDS
+                _log(logging.WARNING, child, "its driver lost the ledger and is started again", "driver_lost_ledger")
                 continue
             if now - child.started_at >= SOUND_SECONDS:
                 child.failures = 0

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from sciagent.campaign.driving import dispatcher_of_driver_processes
 from sciagent.campaign.driving.dispatcher_of_driver_processes import Host
 from sciagent.execution.celery_executor_and_choice_by_name import executor_of
+from sciagent.execution.executor_wakes_workers import Executor
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -146,3 +148,26 @@ def test_a_name_that_another_program_wrote_into_the_ledger_is_no_option_of_the_d
         host.request_stop()
         thread.join(timeout=60)
     assert started == []
+
+
+@pytest.mark.parametrize(("code", "is_given_up"), [(1, True), (75, False)])
+def test_a_driver_that_lost_the_ledger_is_started_again_and_one_that_fails_is_given_up(
+    code: int, is_given_up: bool, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher_of_driver_processes, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher_of_driver_processes, "LOOK_SECONDS", 0.02)
+    written(ledger, tmp_path, molecules(1))
+    submit(ledger, tmp_path)
+    starts = tmp_path / "starts"
+    command = ["sh", "-c", f"echo >> {starts}; exit {code}"]
+    new = NewWorker("d", "here", os.getpid(), "dispatcher", (), 1)
+    host = Host(ledger, new, Executor(), lambda name: command, tmp_path)
+    thread = threading.Thread(target=host.serve)
+    thread.start()
+    most = dispatcher_of_driver_processes.MAX_FAILURES
+    until(lambda: starts.exists() and len(starts.read_text().splitlines()) >= most + (0 if is_given_up else 2))
+    if is_given_up:
+        until(lambda: state(ledger) == ("created", False))
+    host.request_stop()
+    thread.join()
+    assert state(ledger) == ("created", not is_given_up)
