@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="at most, for each pair")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=int, nargs="*", help="numbers of the pairs, from 0; default: all")
+    parser.add_argument("--keep", type=Path, help="a folder for ledgers and logs; default: removed at the end")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(arguments)
     results: list[dict[str, Any]] = []
@@ -46,12 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.only and number not in given.only:
             continue
         say(f"{ledger}, {broker}")
-        with tempfile.TemporaryDirectory(prefix="sciagent-doors-") as folder:
+        with tempfile.TemporaryDirectory(prefix="sciagent-doors-") as temporary:
+            folder = Path(temporary) if given.keep is None else given.keep / f"{ledger}-{broker}"
+            folder.mkdir(parents=True, exist_ok=True)
             result = chaos.run(
                 given.jobs,
                 ledger,
                 broker,
-                Path(folder),
+                folder,
                 lease=given.lease,
                 every=given.every,
                 n_workers=given.workers,
