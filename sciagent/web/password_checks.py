@@ -150,6 +150,23 @@ class PasswordChecks:
         async with self._turn(network_of(address)):
             return await _in(self._hash_threads, lambda: visitors_and_passwords.hashed(password, login))
 
+    async def hashed_pin(self, pin: str, address: str | None) -> str:
+        """Returns the hash of a new PIN. Raises UsageError as `visitors_and_passwords.hashed_pin` does, and
+        TryLaterError if too many passwords wait."""
+        async with self._turn(network_of(address)):
+            return await _in(self._hash_threads, lambda: visitors_and_passwords.hashed_pin(pin))
+
+    async def pin_fits(self, pin_hash: str | None, pin: str, address: str | None, may_read: Callable[[], bool]) -> bool:
+        """Returns whether a PIN has this hash. Who calls it counts the PINs.
+
+        may_read: counts the PIN, and says whether it is read. It is called in a thread, when the PIN has a place in the
+        queue. Raises TryLaterError if too many passwords wait; the PIN is not counted then."""
+        async with self._turn(network_of(address)):
+            if not await _in(self._ledger_threads, may_read):
+                return False
+            fit = await _in(self._hash_threads, lambda: visitors_and_passwords.fit(pin_hash, pin))
+            return fit.is_right
+
     @asynccontextmanager
     async def _turn(self, address: str) -> AsyncIterator[None]:
         """Holds one of the places in the queue. Raises TryLaterError if none is free."""

@@ -77,6 +77,10 @@ class LogInError(Exception):
     """The page needs a person, and nobody has logged in."""
 
 
+class LockedSessionError(Exception):
+    """The page needs a person, and the session of the browser is locked."""
+
+
 @dataclass(frozen=True)
 class RouteRule:
     """The right that a visitor of a route needs, and where."""
@@ -91,7 +95,8 @@ class RouteRule:
     and ignores other content."""
 
     async def __call__(self, request: Request) -> None:
-        """Checks who asks, then reads the form. Raises LogInError, or HTTPException with 403 or 404."""
+        """Checks who asks, then reads the form. Raises LogInError, LockedSessionError, or HTTPException with 403 or
+        404."""
         visitor = await run_in_threadpool(self._admitted, request)
         if request.method not in READING:
             await _read_form(request, visitor, is_open=self.right is None)
@@ -105,10 +110,10 @@ class RouteRule:
     def _admitted(self, request: Request) -> Visitor:
         """Returns the visitor. Keeps the campaign or task that the path names, for the page.
 
-        Raises LogInError, or HTTPException."""
+        Raises LogInError, LockedSessionError, or HTTPException."""
         site = request.app.state.site
         with site.ledger.read() as connection:
-            visitor = visitor_of(request, connection, site.secure)
+            visitor = visitor_of(request, connection, site.secure, site.lock_after)
             request.state.visitor = visitor
             if self.right is not None:
                 self._check(request, connection, visitor, self.right)
@@ -118,7 +123,10 @@ class RouteRule:
         return visitor
 
     def _check(self, request: Request, connection: Connection, visitor: Visitor, right: Right) -> None:
-        """Raises LogInError if nobody has logged in, or HTTPException if the visitor may not see or use the route."""
+        """Raises LogInError if nobody has logged in, LockedSessionError for a locked session, or HTTPException if the
+        visitor may not see or use the route."""
+        if visitor.locked is not None:
+            raise LockedSessionError
         if visitor.person is None:
             raise LogInError
         campaign_id = None
@@ -315,8 +323,8 @@ MAX_LENGTH_DIGITS = 18  # a content length has fewer digits
 MAX_FILES = 50_000_000  # bytes of a form with attached files or a sheet
 POLICY = "; ".join((
     "default-src 'none'", "script-src 'self'", "style-src 'self'", "style-src-attr 'unsafe-inline'",  # SVG by RDKit
-    "img-src 'self'", "font-src 'self'", "connect-src 'self'", "manifest-src 'self'", "form-action 'self'",
-    "base-uri 'none'", "frame-ancestors 'none'",
+    "img-src 'self'", "font-src 'self'", "connect-src 'self'", "manifest-src 'self'", "worker-src 'self'",
+    "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
 ))  # fmt: skip
 HEADERS = {
     "content-security-policy": POLICY,

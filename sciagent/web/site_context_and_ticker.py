@@ -13,7 +13,7 @@ import contextlib
 import re
 import threading
 from collections.abc import AsyncIterator, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -46,6 +46,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab.tasks import LabTask
+from sciagent.web.offline_copies import copy_headers, lock_seconds, shell
 from sciagent.web.password_checks import PasswordChecks, TryLaterError
 from sciagent.web.problem_answers import field_at_fault
 from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
@@ -140,12 +141,21 @@ async def live(request: Request) -> StreamingResponse:
 class WebSite:
     """A server's ledger and templates."""
 
-    def __init__(self, ledger: Ledger, *, secure: bool = False, public_url: str | None = None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        secure: bool = False,
+        public_url: str | None = None,
+        lock_after: timedelta | None = None,
+    ) -> None:
         """secure: whether the browser speaks TLS with it, or with a proxy before it. public_url: begins each link that
-        leaves the page; None: the address by which the browser came."""
+        leaves the page; None: the address by which the browser came. lock_after: time without a touch after which the
+        session of a person with a PIN is locked; None: never."""
         self.ledger = ledger
         self.secure = secure
         self.public_url = public_url
+        self.lock_after = lock_after
         self.ticker = Ticker(ledger)
         self.passwords = PasswordChecks(ledger)
         self._shared: dict[Callable[[Ledger], Any], Any] = {}
@@ -176,8 +186,16 @@ class WebSite:
         """Returns a page from a template. values: for the template."""
         template = self._templates.get_template(name)
         visitor: Visitor = getattr(request.state, "visitor", Visitor())
-        shared = {"visitor": visitor, "path": request.url.path, "query": request.url.query, "tick": self.ticker.tick}
-        return HTMLResponse(template.render(shared | values), status)
+        shared = {
+            "visitor": visitor,
+            "path": request.url.path,
+            "query": request.url.query,
+            "tick": self.ticker.tick,
+            "shell": shell(),
+            "lock_seconds": lock_seconds(visitor, self.lock_after),
+        }
+        headers = copy_headers(visitor, self.lock_after)
+        return HTMLResponse(template.render(shared | values), status, headers)
 
 
 def site_of(request: Request) -> WebSite:

@@ -19,6 +19,7 @@ ARGUMENTS = (
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
     "--ignore-gpu-blocklist",
+    "--host-resolver-rules=MAP tablet.test 127.0.0.1",
 )
 expect.set_options(timeout=30_000)  # ms; a machine with other work is slow
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, Page
@@ -17,12 +18,15 @@ from sciagent.domain.people import Role
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import persons, sessions_and_tokens
 from sciagent.web import visitors_and_passwords
+from sciagent.web.app import LOCK_AFTER
 from sciagent.web.page_server import PageServer
+from sciagent.web.served_names import LOCAL_HOSTS, ServedNames
 from tests.lab.conftest import CAMPAIGN, drive
 from tests.support.served_pages import every_page
 
 MOLECULES = "Oc1ccccc1 Cc1ccccc1O CCO Nc1ccccc1 COc1ccccc1 c1ccsc1 Oc1ccc2ccccc2c1 Nc1ccccc1C(=O)O CC(=O)Nc1ccc(O)cc1"
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text(encoding="utf-8")
+NAMES = ServedNames(LOCAL_HOSTS | {"tablet.test"})
 ROLES = {"anna": Role.LAB, "ben": Role.LAB, "carla": Role.CHEMIST, "vera": Role.VIEWER}
 
 
@@ -32,19 +36,41 @@ class LabServer:
 
     built: Built
     url: str
-    server: PageServer
+    lock_after: timedelta | None
+    _server: PageServer
+    _thread: threading.Thread
 
     @property
     def ledger(self) -> Ledger:
         return self.built.ledger
+
+    def stop(self) -> None:
+        """Ends the server; its port is free then."""
+        self._server.stop()
+        self._thread.join(timeout=30)
+
+    def start(self) -> None:
+        """Starts the server again at the same address."""
+        port = int(self.url.rpartition(":")[2])
+        self._server, self._thread = started(self.ledger, port, self.lock_after)
 
 
 def password(login: str) -> str:
     return f"a sentence of {login}"
 
 
+def started(ledger: Ledger, port: int, lock_after: timedelta | None) -> tuple[PageServer, threading.Thread]:
+    """Serves the pages of a ledger. port: 0 for any free one."""
+    server = PageServer(every_page(ledger, names=NAMES, lock_after=lock_after), "127.0.0.1", port)
+    thread = threading.Thread(target=server.run, name="pages")
+    thread.start()
+    return server, thread
+
+
 @contextmanager
-def running(url: str, folder: Path, lab: str = "{ahead: 9, due_days: 14}") -> Iterator[LabServer]:
+def running(
+    url: str, folder: Path, lab: str = "{ahead: 9, due_days: 14}", lock_after: timedelta | None = LOCK_AFTER
+) -> Iterator[LabServer]:
     """Serves a new campaign of nine molecules. url: of an empty ledger."""
     ledger = Ledger(url, artifacts=folder / "artifacts")
     (folder / "molecules.csv").write_text("smiles\n" + MOLECULES.replace(" ", "\n") + "\n", encoding="utf-8")
@@ -56,14 +82,12 @@ def running(url: str, folder: Path, lab: str = "{ahead: 9, due_days: 14}") -> It
             person = persons.add(connection, "root", login, f"{login.title()} Berg")
             persons.set_role(connection, "root", person.id, role, None)
             persons.set_password(connection, login, person.id, visitors_and_passwords.hashed(password(login), login))
-    server = PageServer(every_page(ledger), "127.0.0.1", 0)
-    thread = threading.Thread(target=server.run, name="pages")
-    thread.start()
+    server, thread = started(ledger, 0, lock_after)
+    served = LabServer(built, server.url, lock_after, server, thread)
     try:
-        yield LabServer(built, server.url, server)
+        yield served
     finally:
-        server.stop()
-        thread.join(timeout=30)
+        served.stop()
         ledger.close()
 
 

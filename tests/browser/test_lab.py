@@ -307,7 +307,13 @@ def test_all_pages_are_accessible_and_fit(browser: Browser, served: LabServer, s
     record_and_review_answers.enter(served.built, first, entry("4.31 eV"))
     vial = claims_costs_and_vials.register(served.built, second, "ben", "free base", "bought")
     paths = ["/login", "/tasks", f"/tasks/{first}", f"/tasks/{second}", "/sheet", "/campaigns", "/campaigns/gaps"]
-    paths += ["/campaigns/gaps/candidates", "/campaigns/gaps/candidates/CCO", f"/labels?codes={vial.code}", "/people"]
+    paths += [
+        "/campaigns/gaps/candidates",
+        "/campaigns/gaps/candidates/CCO",
+        f"/labels?codes={vial.code}",
+        "/people",
+        "/pin",
+    ]
     faults = []
     for width in (360, 768, 1280):
         context = context_of(browser, served, "carla", viewport={"width": width, "height": 900}, color_scheme=scheme)

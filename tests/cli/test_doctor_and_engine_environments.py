@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 import stat
 import sys
+import threading
+import time
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from sciagent.cli.doctor_and_engine_environments import EXTRAS
+from sciagent.store.database.ledger import Ledger
+from sciagent.web.app import application
+from sciagent.web.page_server import PageServer
 from tests.support.typed import call, data
 
 
@@ -70,3 +75,34 @@ def test_a_ledger_that_others_can_read_is_named_once_and_stays_as_it_is(
     assert check["what"] == "files of the ledger"
     assert check["detail"].startswith("-rw-r-----: ") and f"chmod 600 {path}" in check["detail"]
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_an_address_of_pages_is_checked_as_a_tablet_needs_it(migrated_sqlite: Path, tmp_path: Path) -> None:
+    def check(address: str) -> tuple[int, str]:
+        answer = call("doctor", "--pages", address)
+        return answer.exit_code, f"{answer.output}{answer.exception or ''}"
+
+    code, text = check("http://lab.example.org:8080")
+    assert code == 1 and "plain http" in text and "docs/lab.md" in text
+    code, text = check("lab.example.org")
+    assert code == 1 and "write it as https://" in text
+    code, text = check("http://127.0.0.1:9")
+    assert code == 1 and "does not answer" in text
+    ledger = Ledger(str(migrated_sqlite), artifacts=tmp_path)
+    server = PageServer(application(ledger), "127.0.0.1", 0)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        end = time.monotonic() + 30
+        while (answer := check(server.url))[0] and time.monotonic() < end:
+            time.sleep(0.2)  # it is starting
+        code, text = answer
+        assert code == 0 and "ok" in text and "tablets need https" in text, text
+        code, text = check(f"{server.url}/elsewhere")
+        assert code == 1 and "answers 404" in text
+        code, text = check(server.url.replace("http", "https"))
+        assert code == 1 and "does not answer" in text, "it speaks no TLS"
+    finally:
+        server.stop()
+        thread.join()
+        ledger.close()

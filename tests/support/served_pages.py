@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 from fastapi import FastAPI
@@ -17,7 +18,7 @@ from sciagent.lab import pages as lab_pages
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import persons, sessions_and_tokens
 from sciagent.store.people.sessions_and_tokens import AccessKind
-from sciagent.web.app import application
+from sciagent.web.app import LOCK_AFTER, application
 from sciagent.web.served_names import LOCAL_HOSTS, ServedNames
 from tests.lab import conftest as lab
 
@@ -90,9 +91,11 @@ Serve = Callable[..., Server]
 NAMES = ServedNames(frozenset({"testserver"}) | LOCAL_HOSTS)
 
 
-def every_page(ledger: Ledger, *, secure: bool = False, names: ServedNames = NAMES) -> FastAPI:
+def every_page(
+    ledger: Ledger, *, secure: bool = False, names: ServedNames = NAMES, lock_after: timedelta | None = LOCK_AFTER
+) -> FastAPI:
     """The application with the pages of all features, as `sciagent serve` makes it."""
-    return application(ledger, (lab_pages.FEATURE, cockpit.FEATURE), secure=secure, names=names)
+    return application(ledger, (lab_pages.FEATURE, cockpit.FEATURE), secure=secure, names=names, lock_after=lock_after)
 
 
 @pytest.fixture

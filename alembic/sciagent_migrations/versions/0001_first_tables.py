@@ -208,6 +208,7 @@ def tables() -> None:
         needed("name", sa.String(200)),
         optional("email", sa.String(320)),
         optional("password_hash", TEXT),
+        optional("pin_hash", TEXT),
         needed("is_admin", sa.Boolean()),
         optional("disabled_at", WHEN),
         needed("created_at", WHEN),
@@ -285,6 +286,8 @@ def tables() -> None:
         needed("expires_at", WHEN),
         optional("seen_at", WHEN),
         optional("revoked_at", WHEN),
+        optional("locked_at", WHEN),
+        needed("wrong_pins", sa.Integer()),
         unique=(("secret_hash",),),
     )
     index("ix_access_expires", "access", "expires_at")

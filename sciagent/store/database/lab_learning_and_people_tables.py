@@ -216,6 +216,7 @@ person = table(
     needed(String(200), "name"),
     optional(String(320), "email"),
     optional(Text, "password_hash"),  # None: invited, and no password was chosen yet
+    optional(Text, "pin_hash"),  # None: the sessions of the person are never locked
     needed(sa.Boolean, "is_admin", default=False),
     optional(UtcDateTime, "disabled_at"),
     needed(UtcDateTime, "created_at"),
@@ -260,6 +261,8 @@ access = table(
     optional(String(64), "address"),
     needed(UtcDateTime, "created_at", "expires_at"),
     optional(UtcDateTime, "seen_at", "revoked_at"),
+    optional(UtcDateTime, "locked_at"),  # a locked session needs the PIN
+    needed(Integer, "wrong_pins", default=0),  # since the last right one
     Index("ix_access_expires", "expires_at"),
 )
 

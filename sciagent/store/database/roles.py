@@ -64,9 +64,9 @@ _CHANGES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "campaign_candidate": _PLACE,
         "lab_task": _TASK,
         "sample": ("state",),
-        "person": ("password_hash", "disabled_at"),
+        "person": ("password_hash", "pin_hash", "disabled_at"),
         "wrong_password": ("number", "last_at"),
-        "access": ("seen_at", "revoked_at"),
+        "access": ("seen_at", "revoked_at", "locked_at", "wrong_pins"),
     },
     "worker": {**_SHARED, "worker": _WORKER},
     "dispatcher": {

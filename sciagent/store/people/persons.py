@@ -31,6 +31,8 @@ class Person:
     email: str | None
     password_hash: str | None
     """None: no password was chosen yet."""
+    pin_hash: str | None
+    """Hash of the PIN that opens a locked session; None: the sessions of the person are never locked."""
     is_admin: bool
     disabled_at: datetime | None
     created_at: datetime
@@ -89,6 +91,12 @@ def set_password(connection: Connection, who: str, person_id: int, password_hash
     """Write the hash of a new password."""
     connection.execute(sa.update(t.person).where(_P.id == person_id).values(password_hash=password_hash))
     audit.append(connection, who, "chose a password", "person", person_id)
+
+
+def set_pin(connection: Connection, who: str, person_id: int, pin_hash: str | None) -> None:
+    """Write the hash of a new PIN. pin_hash: None to take the PIN away."""
+    connection.execute(sa.update(t.person).where(_P.id == person_id).values(pin_hash=pin_hash))
+    audit.append(connection, who, "removed the PIN" if pin_hash is None else "chose a PIN", "person", person_id)
 
 
 def rehash(connection: Connection, person_id: int, password_hash: str) -> None:

@@ -60,6 +60,10 @@ class Access:
     seen_at: datetime | None
     expires_at: datetime
     revoked_at: datetime | None
+    locked_at: datetime | None
+    """Time at which a session was locked; None for one that is open."""
+    wrong_pins: int
+    """Wrong PINs since the session was opened last."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,7 @@ def create(
         "campaign_id": campaign_id,
         "address": None if address is None else address[:64],
         "created_at": now,
+        "wrong_pins": 0,
         "expires_at": now + (lifetime or LIFETIMES[kind]),
     }
     id_ = int(connection.execute(sa.insert(t.access).values(**values).returning(_A.id)).scalar_one())
@@ -160,6 +165,31 @@ def _is_open(connection: Connection, secret: str, kinds: Collection[AccessKind])
 def note_use(connection: Connection, access_id: int) -> None:
     """Note that an access is used."""
     connection.execute(sa.update(t.access).where(_A.id == access_id).values(seen_at=db_now(connection)))
+
+
+def lock(connection: Connection, access_id: int) -> None:
+    """Lock a session, so that it needs the PIN of its person."""
+    connection.execute(sa.update(t.access).where(_A.id == access_id).values(locked_at=db_now(connection)))
+
+
+def count_pin(connection: Connection, access_id: int, limit: int) -> bool:
+    """Count a PIN before it is read; return whether it may be read.
+
+    limit: number of PINs that are read between two right ones. PINs that arrive at the same time are counted one after
+    another, so that no more of them are read.
+    """
+    counted = (
+        sa.update(t.access)
+        .where(_A.id == access_id, _A.revoked_at.is_(None), _A.wrong_pins < limit)
+        .values(wrong_pins=_A.wrong_pins + 1)
+    )
+    return connection.execute(counted).rowcount == 1
+
+
+def unlock(connection: Connection, access_id: int) -> None:
+    """Open a locked session again after the right PIN."""
+    opened = {"locked_at": None, "wrong_pins": 0, "seen_at": db_now(connection)}
+    connection.execute(sa.update(t.access).where(_A.id == access_id).values(**opened))
 
 
 def revoke(connection: Connection, who: str, access: Access) -> None:

@@ -1,6 +1,7 @@
 "use strict";
 // Keeps what is typed on this device until the server has it; asks for the password over a filled form; and renews what
-// is live on a page. unsent.js sends what was saved. Without these scripts the forms work as plain forms.
+// is live on a page. unsent.js sends what was saved, offline.js opens pages without a network, and lock.js shows the
+// lock. Without these scripts the forms work as plain forms.
 
 const login = document.body.dataset.login;
 const DRAFT = "draft:" + login + ":", LAST = "last:" + login + ":";
@@ -9,6 +10,7 @@ let csrf = document.body.dataset.csrf || "";
 const kept = (name, otherwise) => { try { return JSON.parse(localStorage.getItem(name)) ?? otherwise; } catch { return otherwise; } };
 const keep = (name, value) => localStorage.setItem(name, JSON.stringify(value));
 const clock = () => new Date().toTimeString().slice(0, 5);
+const element = (name, properties) => Object.assign(document.createElement(name), properties);
 const say = (text) => { const line = document.getElementById("sending"); line.textContent = text; line.hidden = !text; };
 
 // --- drafts: a form with data-task is kept field by field
@@ -125,7 +127,7 @@ function follow() {
 }
 
 async function renew() {
-  const response = await fetch(location.href, { headers: { Accept: "text/html" } }).catch(() => null);
+  const response = await fetch(location.href, { headers: { Accept: "text/html", "X-Background": "yes" } }).catch(() => null);
   if (!response || !response.ok || response.redirected) return;
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
   for (const part of document.querySelectorAll("[data-live]")) {

@@ -63,11 +63,13 @@ async function flush() {
       for (const [name, value] of Object.entries(entry.fields)) data.append(name, value);
       const verdict = await verdictOn(entry.url, data);
       if (verdict.kind === "no reply") { change(entry, { missed: entry.missed + 1 }); later(); return; }
-      if (verdict.kind === "log in") { say(""); askPassword(flush); return; }
+      if (verdict.kind === "log in") { say(""); wipeCopies(); askPassword(flush); return; }
+      if (verdict.kind === "locked") { showLock(); return; }
       if (verdict.kind === "another login") { say("Somebody else has logged in on this device. Your answers stay here for you."); return; }
       tries = 0;
       if (verdict.kind === "refused") { refuse(entry, verdict); continue; }
       remove(entry);
+      tellWorker("renew", ["/tasks/" + entry.task, "/tasks"]);  // the copies are from before the answer
       sent.push(entry.task);
       if (isHere(entry)) { leave(verdict.next); return; }
     }
@@ -77,13 +79,14 @@ async function flush() {
 
 const isHere = (entry) => { const form = taskForm(); return Boolean(form && form.dataset.task === entry.task && form.dataset.sent === entry.id); };
 
-// The verdict of the server on one answer: {kind: recorded, refused, no reply, log in or another login}
+// The verdict of the server on one answer: {kind: recorded, refused, no reply, log in, locked or another login}
 async function verdictOn(url, data) {
   let response;
   try {
-    response = await fetch(url, { method: "POST", body: data, headers: { Accept: "application/json", "X-CSRF-Token": csrf }, signal: AbortSignal.timeout(30000) });
+    response = await fetch(url, { method: "POST", body: data, headers: { Accept: "application/json", "X-CSRF-Token": csrf, "X-Background": "yes" }, signal: AbortSignal.timeout(30000) });
   } catch { return { kind: "no reply" }; }
   if (response.status === 401) return { kind: "log in" };
+  if (response.status === 423) return { kind: "locked" };
   if (response.status === 403) {
     const session = await renewed();
     if (session === "renewed") return verdictOn(url, data);
@@ -99,7 +102,11 @@ async function verdictOn(url, data) {
 // A newer session of the same login has a newer token.
 async function renewed() {
   let text;
-  try { text = await (await fetch("/tasks", { headers: { Accept: "text/html" } })).text(); } catch { return "no reply"; }
+  try {
+    const response = await fetch("/tasks", { headers: { Accept: "text/html", "X-Background": "yes" } });
+    if (response.status === 423) return "locked";
+    text = await response.text();
+  } catch { return "no reply"; }
   const page = new DOMParser().parseFromString(text, "text/html").body.dataset;
   if (!page.login) return "log in";
   if (page.login !== login) return "another login";
@@ -120,7 +127,8 @@ async function sendFiles(form) {
   const verdict = await verdictOn(form.getAttribute("action"), new FormData(form));
   if (verdict.kind === "no reply") { say("not sent: no network. Your answer is kept; leave the page open for its files."); setTimeout(() => sendFiles(form), 5000); return; }
   say("");
-  if (verdict.kind === "log in") { askPassword(() => sendFiles(form)); return; }
+  if (verdict.kind === "log in") { wipeCopies(); askPassword(() => sendFiles(form)); return; }
+  if (verdict.kind === "locked") { showLock(); return; }
   if (verdict.kind === "another login") { say("Somebody else has logged in on this device. Your answer was not sent."); return; }
   if (verdict.conflict) { plain(form); return; }
   if (verdict.kind === "refused") { showFault(form, verdict.words); return; }
@@ -223,7 +231,6 @@ function followUp() {
 }
 
 // --- the banner, and logging out
-const element = (name, properties) => Object.assign(document.createElement(name), properties);
 const taskLink = (task) => element("a", { href: "/tasks/" + task, textContent: "Task " + task });
 
 function lineOf(task, words) {
@@ -258,6 +265,7 @@ function notSaved() {
 
 function askBeforeLogOut(event) {
   const open = notSaved(), form = event.target;
+  if (event.submitter && event.submitter.hasAttribute("formaction")) return;  // it locks
   if (!open.length || form.dataset.plain) return;
   event.preventDefault();
   const list = element("ul", { className: "plain" });
@@ -265,7 +273,7 @@ function askBeforeLogOut(event) {
   const title = open.length > 1 ? open.length + " answers of yours are not recorded" : "An answer of yours is not recorded";
   const [they, them] = open.length > 1 ? ["they stay", "them"] : ["it stays", "it"];
   const promise = "If you log out, " + they + " on this device. Nobody else sees or sends " + them +
-    ". When you log in here again, what is not sent yet is sent, and the rest waits on its task.";
+    ". When you log in here again, what is not sent yet is sent, and the rest waits on its task. Everything else of yours is wiped here.";
   ask(title, [list, element("p", { textContent: promise })], [["Stay", () => {}], ["Log out, and keep " + them + " here", () => { form.dataset.plain = "yes"; form.requestSubmit(); }]]);
 }
 
