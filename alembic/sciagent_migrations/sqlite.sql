@@ -337,6 +337,7 @@ CREATE TABLE evidence (
 	reusable BOOLEAN NOT NULL, 
 	diagnostics JSON NOT NULL, 
 	versions JSON NOT NULL, 
+	unobtained JSON, 
 	source VARCHAR(200) NOT NULL, 
 	who VARCHAR(200) NOT NULL, 
 	watermark INTEGER NOT NULL, 
@@ -392,12 +393,15 @@ CREATE TABLE lab_task (
 	approved_by VARCHAR(200), 
 	sample_id INTEGER, 
 	in_review_id INTEGER, 
+	sent_back_id INTEGER, 
+	open_quantities JSON, 
 	note TEXT, 
 	CONSTRAINT pk_lab_task PRIMARY KEY (job_id), 
 	CONSTRAINT fk_lab_task_job_id FOREIGN KEY(job_id) REFERENCES job (id), 
 	CONSTRAINT fk_lab_task_assigned_to FOREIGN KEY(assigned_to) REFERENCES person (id), 
 	CONSTRAINT fk_lab_task_sample_id FOREIGN KEY(sample_id) REFERENCES sample (id), 
-	CONSTRAINT fk_lab_task_in_review_id FOREIGN KEY(in_review_id) REFERENCES submission (id)
+	CONSTRAINT fk_lab_task_in_review_id FOREIGN KEY(in_review_id) REFERENCES submission (id), 
+	CONSTRAINT fk_lab_task_sent_back_id FOREIGN KEY(sent_back_id) REFERENCES submission (id)
 );
 CREATE TABLE law (
 	id INTEGER NOT NULL, 
@@ -845,6 +849,7 @@ CREATE INDEX ix_job_rung_state ON job (rung_id, state);
 CREATE INDEX ix_lab_task_due ON lab_task (due_at);
 CREATE INDEX ix_lab_task_in_review ON lab_task (in_review_id) WHERE in_review_id IS NOT NULL;
 CREATE INDEX ix_lab_task_sample ON lab_task (sample_id);
+CREATE INDEX ix_lab_task_sent_back ON lab_task (sent_back_id) WHERE sent_back_id IS NOT NULL;
 CREATE INDEX ix_law_campaign ON law (campaign_id, id);
 CREATE INDEX ix_policy_role_role ON policy_role (role, id);
 CREATE INDEX ix_proposal_campaign_status ON proposal (campaign_id, status);

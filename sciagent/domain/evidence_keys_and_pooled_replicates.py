@@ -174,7 +174,8 @@ class Finding:
 
     spent: amounts that the verifier has counted and the host cannot measure, such as tokens of a language model. None
     means that the verifier counts nothing; its declared cost is booked.
-    Raises ValueError when an outcome other than ok has no reason, or ok has one."""
+    Raises ValueError when an outcome other than ok has no reason, or ok has one, and for a quantity that is both
+    measured and not obtained."""
 
     candidate_key: str
     outcome: Outcome
@@ -189,10 +190,14 @@ class Finding:
     versions: Mapping[str, str] = field(default_factory=dict)
     """Versions of what only the verification itself knows, such as programs of another environment, by name. They join
     the provenance of the evidence."""
+    unobtained: Mapping[str, Reason] = field(default_factory=dict)
+    """Reasons by property for which people could not obtain a quantity, although others have values."""
 
     def __post_init__(self) -> None:
         if (self.outcome is Outcome.OK) == (self.reason is not None):
             raise ValueError(f"outcome {self.outcome} with reason {self.reason}: every outcome but ok names its reason")
+        if self.unobtained and any(value.property in self.unobtained for value in self.measured):
+            raise ValueError(f"measured and not obtained: {', '.join(sorted(self.unobtained))}")
 
 
 def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:

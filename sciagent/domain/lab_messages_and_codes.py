@@ -48,17 +48,30 @@ class LabForm:
     question: str = ""
     """The question, where a person judges instead of measuring."""
 
+    def open_quantities(self, answer: LabAnswer) -> tuple[str, ...]:
+        """Returns the names of the quantities for which an answer has neither a value, a grade, nor a reason."""
+        if answer.not_obtained is not None:
+            return ()
+        names = [asked.property.name for asked in self.asks]
+        answered = answer.values.keys() | answer.grades.keys() | answer.reasons.keys()
+        return tuple(name for name in names if name not in answered)
+
 
 @dataclass(frozen=True)
 class LabAnswer:
-    """The answer of a person about one candidate. Either it has values or grades, or `not_obtained` says why not."""
+    """The answer of a person about one candidate.
+
+    Each quantity has a value, a grade, or a reason why there is none; or it is still open. `not_obtained` is the reason
+    for all quantities together."""
 
     values: Mapping[str, Quantity] = field(default_factory=dict)
     """Values by property, each in one of the units that were asked for."""
     grades: Mapping[str, str] = field(default_factory=dict)
     """Grades by property, where a judgement was asked for."""
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
+    """Reasons by property, each one of `NOT_OBTAINED`, for which a single quantity has no value."""
     not_obtained: Reason | None = None
-    """One of `NOT_OBTAINED`."""
+    """One of `NOT_OBTAINED`, if no quantity has a value; None otherwise."""
     detail: str = ""
     """What the person adds in words."""
 

@@ -351,7 +351,8 @@ class WorldVerifier(BaseVerifier[C]):
 
     @abstractmethod
     def read(self, candidate: C, answer: LabAnswer) -> Finding:
-        """Returns the finding of an answer. Raises UsageError for an answer that does not fit the form."""
+        """Returns the finding of an answer, which may leave quantities open: it then becomes evidence that no verdict
+        follows from until the answer is complete. Raises UsageError for an answer that does not fit the form."""
 
 
 def is_installed(distribution: str) -> bool:

@@ -789,6 +789,7 @@ def tables() -> None:
         needed("reusable", sa.Boolean()),
         needed("diagnostics", JSON),
         needed("versions", JSON),
+        optional("unobtained", JSON),
         needed("source", sa.String(200)),
         needed("who", sa.String(200)),
         needed("watermark", ID),
@@ -906,9 +907,12 @@ def tables() -> None:
         optional("approved_by", sa.String(200)),
         reference("sample_id", "sample", nullable=True),
         reference("in_review_id", "submission", nullable=True),
+        reference("sent_back_id", "submission", nullable=True),
+        optional("open_quantities", JSON),
         optional("note", TEXT),
         key=("job_id",),
     )
     index("ix_lab_task_due", "lab_task", "due_at")
     index("ix_lab_task_in_review", "lab_task", "in_review_id", where="in_review_id IS NOT NULL")
+    index("ix_lab_task_sent_back", "lab_task", "sent_back_id", where="sent_back_id IS NOT NULL")
     index("ix_lab_task_sample", "lab_task", "sample_id")

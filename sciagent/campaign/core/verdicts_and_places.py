@@ -165,12 +165,17 @@ def judge(
 ) -> Judgement:
     """Judges a result by the rung's gates, then by the limits of the objectives that it judges.
 
+    A gate or an objective whose quantity people could not obtain cannot be met, whatever the other values are.
     experimental: experimental values that decide; no gate and no limit of their properties applies to the result.
     """
     verdict_of_outcome = result.outcome.rule.verdict
     if verdict_of_outcome is not None:
         return Judgement(verdict_of_outcome, result.reason, result.detail)
     values = {m.property: m.quantity for m in result.measured}
+    for name, reason in result.unobtained.items():
+        is_judged = name in rules.gate or name in rules.decides
+        if is_judged and name not in values and name not in experimental:  # another replicate may have a value
+            return Judgement(Verdict.FAIL, reason, f"{name} not obtained: {reason}")
     gate = {name: window for name, window in rules.gate.items() if name not in experimental}
     accept = {name: window for name, window in rules.accept.items() if name not in experimental}
     missed = _first_miss("gate", gate, values, rules.units)

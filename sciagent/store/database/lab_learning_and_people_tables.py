@@ -185,12 +185,16 @@ lab_task = keyed(
     optional(String(200), "approved_by"),
     references("sample", nullable=True),
     reference("in_review_id", "submission", nullable=True),  # the answer that waits for a second person
+    reference("sent_back_id", "submission", nullable=True),  # the act that sent the last answer back
+    optional(Json, "open_quantities"),  # names of the quantities that the recorded answer leaves open
     optional(Text, "note"),
     Index("ix_lab_task_sample", "sample_id"),
     Index("ix_lab_task_due", "due_at"),
 )
 _in_review = lab_task.c.in_review_id.is_not(None)
 index_of_some("ix_lab_task_in_review", _in_review, lab_task.c.in_review_id)
+_sent_back = lab_task.c.sent_back_id.is_not(None)
+index_of_some("ix_lab_task_sent_back", _sent_back, lab_task.c.sent_back_id)
 
 # the original record of what a person entered; evidence is made from it
 submission = table(

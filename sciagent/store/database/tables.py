@@ -375,7 +375,7 @@ evidence = table("evidence", needed(Key, "key", unique=True), references("candid
     needed(String(100), "verifier"), needed(String(40), "verifier_version"), needed(Key, "settings_hash"),
     needed(String(64), "inputs_hash"), needed(Integer, "replicate", "revision"), needed(String(20), "outcome"),
     optional(String(60), "reason"), optional(Text, "detail", "why"), needed(sa.Boolean, "reusable"),
-    needed(Json, "diagnostics", "versions"), needed(String(200), "source", "who"),
+    needed(Json, "diagnostics", "versions"), optional(Json, "unobtained"), needed(String(200), "source", "who"),
     needed(Id, "watermark", unique=True), needed(UtcDateTime, "at"),
     optional(String(80), "seal"),  # of computed evidence, by a secret outside the database; None: people answer for it
     Index("ix_evidence_lookup", "candidate_id", "verifier", "verifier_version", "settings_hash", "replicate"),

@@ -54,7 +54,8 @@ class NewEvidence:
     supersedes: int | None = None
     """Id of the evidence that this revision replaces."""
     reusable: bool = True
-    """Whether it may answer later questions for the same computation."""
+    """Whether it may answer later questions for the same computation. An answer of people that leaves a quantity open
+    may not; its last revision, which is complete, may."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class RecordedEvidence:
     detail: str
     watermark: int
     measured: tuple[Measured, ...] = ()
+    unobtained: Mapping[str, Reason] = field(default_factory=dict)
+    """Reasons by property for which people could not obtain a quantity, although others have values."""
 
 
 IMPORT_VERIFIER = "import"  # the verifier of imported values
@@ -81,7 +84,7 @@ _MEASURED_COLUMNS = tuple(
 )
 _KEY_COLUMNS = ("verifier", "verifier_version", "settings_hash", "inputs_hash", "replicate", "revision")
 _NEW_EVIDENCE_COLUMNS = ("candidate_id", "proposal_id", "versions", "source", "why", "attempt_id")
-_RECORDED_COLUMNS = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark")
+_RECORDED_COLUMNS = ("id", "key", "candidate_id", "outcome", "reason", "detail", "watermark", "unobtained")
 
 
 def next_watermark(connection: Connection, n: int = 1) -> int:
@@ -340,6 +343,7 @@ def _evidence_row(evidence: NewEvidence, watermark: int) -> dict[str, Any]:
         "detail": storable(finding.detail[:4000]),
         "reusable": evidence.reusable,
         "diagnostics": finding.diagnostics,
+        "unobtained": {name: str(reason) for name, reason in finding.unobtained.items()} or None,
         "who": evidence.who[:200],
         "watermark": watermark,
     }
@@ -390,10 +394,14 @@ def is_of_computation(
 def latest_with_revision(
     connection: Connection, candidate_ids: Sequence[int], computation: Computation, replicate: int = 0
 ) -> dict[int, tuple[RecordedEvidence, int]]:
-    """{candidate id: (current reusable evidence of a replicate, its revision)}."""
-    by_candidate = find_reusable(connection, candidate_ids, computation, replicate)
-    if not by_candidate:
+    """{candidate id: (current evidence of a replicate, its revision)}, also where people have left a quantity open."""
+    e = t.current_evidence.c
+    query = sa.select(*(e[name] for name in _RECORDED_COLUMNS))
+    query = query.where(is_of_computation(computation), e.replicate == replicate)
+    found = selected_evidence(connection, query, candidate_ids)
+    if not found:
         return {}
+    by_candidate = {recorded.candidate_id: recorded for recorded in found}
     e = t.evidence.c
     evidence_ids = [recorded.id for recorded in by_candidate.values()]
     query = sa.select(e.id, e.revision).where(among(connection, e.id, evidence_ids))
@@ -504,9 +512,12 @@ def _levels(connection: Connection, level_ids: Set[int]) -> dict[int, Level]:
 
 def _recorded(row: Sequence[Any], measured: tuple[Measured, ...]) -> RecordedEvidence:
     """The evidence as read. row: the columns `_RECORDED_COLUMNS`."""
-    id_, key, candidate_id, outcome, reason, detail, watermark = row
+    id_, key, candidate_id, outcome, reason, detail, watermark, unobtained = row
     known_reason = Reason(reason) if reason else None
-    return RecordedEvidence(id_, key, candidate_id, Outcome(outcome), known_reason, detail or "", watermark, measured)
+    reasons = {name: Reason(text) for name, text in unobtained.items()} if unobtained else {}
+    return RecordedEvidence(
+        id_, key, candidate_id, Outcome(outcome), known_reason, detail or "", watermark, measured, reasons
+    )
 
 
 def register_ledger_properties(connection: Connection) -> None:

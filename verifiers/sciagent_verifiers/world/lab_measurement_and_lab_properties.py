@@ -90,18 +90,21 @@ class LabMeasurement(WorldVerifier[Candidate]):
         if answer.not_obtained is not None:
             return Finding(candidate.key, Outcome.NOT_OBTAINED, reason=answer.not_obtained)
         asked = {prop.name: prop for prop in self._quantities}
-        for name in answer.values:
+        for name in (*answer.values, *answer.reasons):
             if name not in asked:
                 raise UsageError(f'"{name}" is not asked for{did_you_mean(name, asked)}; asked: {", ".join(asked)}')
-        missing = [name for name in asked if name not in answer.values]
-        if missing:
-            raise UsageError(f"no value for {', '.join(missing)}; or say why it was not obtained")
+        # in the order in which the quantities are asked for
+        unobtained = {name: answer.reasons[name] for name in asked if name in answer.reasons}
+        detail = "; ".join(f"{name} not obtained: {reason}" for name, reason in unobtained.items())
+        if not answer.values:
+            first_reason = next(iter(unobtained.values()), None)
+            return Finding(candidate.key, Outcome.NOT_OBTAINED, reason=first_reason, detail=detail)
         measured = []
         for name, quantity in answer.values.items():
             converted = to_canonical(quantity, asked[name])
             check_possible(converted, asked[name])
             measured.append(Measured(name, self.level, converted))
-        return Finding(candidate.key, Outcome.OK, tuple(measured))
+        return Finding(candidate.key, Outcome.OK, tuple(measured), detail=detail, unobtained=unobtained)
 
 
 # units of properties, the first one canonical
