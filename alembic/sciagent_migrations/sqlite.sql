@@ -394,7 +394,7 @@ CREATE TABLE lab_task (
 	sample_id INTEGER, 
 	in_review_id INTEGER, 
 	sent_back_id INTEGER, 
-	open_quantities JSON, 
+	open_quantities TEXT, 
 	note TEXT, 
 	CONSTRAINT pk_lab_task PRIMARY KEY (job_id), 
 	CONSTRAINT fk_lab_task_job_id FOREIGN KEY(job_id) REFERENCES job (id), 

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from sciagent.store.lab.tasks import LabTask
 
 app = typer.Typer(help="Work of people: what to measure next, and what was measured.", no_args_is_help=True)
-STATES = {"waiting": "to be approved", "queued": "free"}  # words for states of tasks; others stand as they are
+STATES = {
+    "waiting": "to be approved",
+    "queued": "free",
+    "part_answered": "partly answered",
+}  # words for states of tasks; others stand as they are
 MAX_KEY = 64  # characters of --key
 COLUMNS = ("campaign", "candidate", "measure", "state", "due", "why")
 Task = Annotated[
@@ -62,6 +66,10 @@ def _table(shown: Sequence[LabTaskAnswer]) -> Table:
         state = STATES.get(each.state, each.state.replace("_", " "))
         if each.claimed_by:
             state += f" by {each.claimed_by}"
+        if each.open_quantities:
+            state += f", still open: {', '.join(each.open_quantities)}"
+        if each.sent_back:
+            state += f", sent back by {each.sent_back_by}: {each.sent_back}"
         if each.slot_at:
             state += f", no slot before {each.slot_at:%Y-%m-%d}"
         due = f"{each.due_at:%Y-%m-%d}" if each.due_at else ""
@@ -153,8 +161,11 @@ def enter(
     below: bool = typer.Option(False, "--below", help="The values are limits: the true ones lie below them."),
     above: bool = typer.Option(False, "--above", help="The values are limits: the true ones lie above them."),
     grade: list[str] = typer.Option([], "--grade", help="PROPERTY='WORD', where the task asks for a judgement."),
-    not_obtained: str | None = typer.Option(
-        None, "--not-obtained", help="synthesis_failed, decomposed, insoluble or impure: there is no value."
+    not_obtained: list[str] = typer.Option(
+        [],
+        "--not-obtained",
+        help="There is no value, and why: synthesis_failed, decomposed, insoluble or impure. PROPERTY=REASON if other "
+        "quantities have one.",
     ),
     why: str = typer.Option("", "--why", help="Of a correction: the reason, which is kept with your name."),
     sample: str | None = typer.Option(None, "--sample", help="Code of the vial; that of another compound is refused."),
@@ -163,9 +174,11 @@ def enter(
     as_who: options.Who = None,
     json: options.Json = False,
 ) -> None:
-    """Enter what was measured. For a task that is answered this is a correction, and needs --why."""
+    """Enter what was measured. For a task that is answered this is a correction, and needs --why.
+
+    A quantity that is not named stays as it was recorded, or open: the task is then yours until it is complete.
+    """
     from sciagent.lab import record_and_review_answers
-    from sciagent.lab.typed_answers import typed_answer
 
     opened = open_ledger(ledger)
     reader, lab_task = _reader_and_task(opened, task)
@@ -179,16 +192,18 @@ def enter(
         "values": _pairs("--value", value),
         "uncertainties": _pairs("--uncertainty", uncertainty),
         "limit": limit,
-        "not_obtained": not_obtained or "",
+        "not_obtained": "",
     }
+    if any("=" in text for text in not_obtained):
+        said["reasons"] = _pairs("--not-obtained", not_obtained, form="PROPERTY=REASON")
+    elif not_obtained:
+        said["not_obtained"] = not_obtained[-1]
     if grade:
         said["grades"] = _pairs("--grade", grade)
     if below and above:
         raise UsageError("--below and --above exclude each other")
     key = uuid.uuid4().hex if key is None else key[:MAX_KEY]
-    entry = record_and_review_answers.LabEntry(
-        typed_answer(said), said, as_who or user(), key=key, why=why or None, sample=sample
-    )
+    entry = record_and_review_answers.LabEntry(said, as_who or user(), key=key, why=why or None, sample=sample)
     recorded = record_and_review_answers.enter(built, task, entry)
     _put_recorded(recorded, json, built.row.hosted, lab_task.campaign)
 
@@ -257,24 +272,24 @@ def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
 
 
 def _put_recorded(recorded: Recorded, json: bool, hosted: bool, campaign: str) -> None:
-    from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabEntered
+    from sciagent.lab.record_and_review_answers import entered
 
-    state: TaskState = "in_review" if recorded.in_review else "answered"
-    answer = LabEntered(
-        task=recorded.task,
-        state=state,
-        evidence_key=recorded.evidence_key,
-        revision=recorded.revision,
-        overdrawn=recorded.overdrawn,
-    )
-    what = f"correction {recorded.revision}" if recorded.revision else "answer"
+    answer = entered(recorded)
+    what = f"revision {recorded.revision}" if recorded.revision else "answer"
     line = f"the {what} of task {recorded.task} was recorded"
     if recorded.was_known:
         line += " before; nothing is new"
+    if recorded.open_quantities:
+        line += f"; the task stays yours, since these are still open: {', '.join(recorded.open_quantities)}"
     if recorded.overdrawn:
         line += f"; {recorded.overdrawn}"
     if recorded.in_review:
         put_answer(answer, json, [Line(f"{line}; it waits for another person: sciagent lab review {recorded.task}")])
+    elif recorded.open_quantities:
+        name = recorded.open_quantities[0]
+        put_answer(
+            answer, json, [Line(line)], f"add it with: sciagent lab enter {recorded.task} --value {name}='VALUE UNIT'"
+        )
     else:
         put_answer(answer, json, [Line(line)], *next_step(hosted, campaign))
 
@@ -296,14 +311,15 @@ def _reader_and_task(ledger: Ledger, task_id: int) -> tuple[TaskReader, LabTask]
     return TaskReader(ledger), task
 
 
-def _pairs(option: str, given: list[str]) -> dict[str, str]:
-    """Returns {property: text}. Raises UsageError for a text without `=`, or a property that is named twice."""
+def _pairs(option: str, given: list[str], form: str = "PROPERTY='VALUE UNIT'") -> dict[str, str]:
+    """Returns {property: text}. form: how the option is written. Raises UsageError for a text without `=`, or a
+    property that is named twice."""
     pairs: dict[str, str] = {}
     for text in given:
         name, equals, typed_value = text.partition("=")
         name = name.strip()
         if not equals or not name or not typed_value.strip():
-            raise UsageError(f"{option} \"{text}\": write it as PROPERTY='VALUE UNIT'{did_you_mean(name, pairs)}")
+            raise UsageError(f'{option} "{text}": write it as {form}{did_you_mean(name, pairs)}')
         if name in pairs:
             raise UsageError(f"{option}: {name} is given twice")
         pairs[name] = typed_value.strip()

@@ -28,7 +28,7 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import attempts, leases, reservations_and_bookings
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, JobEnd
-from sciagent.store.lab import samples, tasks
+from sciagent.store.lab import samples, submissions, tasks
 from sciagent.store.lab.samples import NewSample, Vial
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
@@ -228,10 +228,11 @@ def note(connection: Connection, task: LabTask, who: str, what: str, **payload: 
 
 
 def _end_claim(connection: Connection, built: Built, task: LabTask, rung: BuiltRung, why: str) -> bool:
-    """Ends the claim of a task without an answer. Returns whether its cost was given back."""
+    """Ends the claim of a task whose answer is not complete. Returns whether its cost was given back; what was measured
+    and recorded in part stays booked."""
     claim, claimed_at = claim_of(connection, task)
-    cost = _cost(connection, rung, task)
-    is_given_back = db_now(connection) - claimed_at <= GIVE_BACK
+    cost = cost_of_claim(connection, rung, task, claim)
+    is_given_back = db_now(connection) - claimed_at <= GIVE_BACK and not task.open_quantities
     if is_given_back:
         reservations_and_bookings.book_opposite(connection, claim.attempt_id)
     state = JobState.CANCELLED if task.cancel_requested else JobState.QUEUED
@@ -249,7 +250,7 @@ def _end_claim(connection: Connection, built: Built, task: LabTask, rung: BuiltR
     leases.end_held(connection, [JobEnd(claim, state, outcome=None)])
     attempts.mark_end(connection, [claim.attempt_id])
     if state is JobState.QUEUED:  # a task on the list reserves what it takes of the stocks
-        reserved = BudgetTracker(built, connection).stocks_of(cost)
+        reserved = BudgetTracker(built, connection).stocks_of(_cost(connection, rung, task))
         reservations_and_bookings.reserve_many(connection, task.campaign_id, {task.id: reserved})
     tasks.write_change(connection, task.id)
     return is_given_back
@@ -263,7 +264,19 @@ def claim_of(connection: Connection, task: LabTask) -> tuple[Claim, datetime]:
     return claim, task.claimed_at
 
 
+def cost_of_claim(connection: Connection, rung: BuiltRung, task: LabTask, claim: Claim) -> Cost:
+    """Returns the cost that was booked for a claim. It is zero if an earlier claim brought a part of the answer, since
+    that one bears the cost of the task."""
+    bearer = submissions.bearing_attempt(connection, task.id)
+    return _declared(connection, rung, task) if bearer in (None, claim.attempt_id) else Cost()
+
+
 def _cost(connection: Connection, rung: BuiltRung, task: LabTask) -> Cost:
+    """Returns the cost that the next claim of a task books: zero if a part of its answer is recorded."""
+    return Cost() if task.open_quantities else _declared(connection, rung, task)
+
+
+def _declared(connection: Connection, rung: BuiltRung, task: LabTask) -> Cost:
     """Returns the cost that the rung declares for the candidate of a task."""
     candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
     return rung.declared_cost(candidate) or Cost()

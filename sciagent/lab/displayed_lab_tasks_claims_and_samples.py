@@ -26,7 +26,7 @@ from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import candidates
 from sciagent.verification.verifier_contract import WorldVerifier
 
-TaskState = Literal["waiting", "queued", "claimed", "in_review", "answered", "cancelled"]
+TaskState = Literal["waiting", "queued", "claimed", "part_answered", "in_review", "answered", "cancelled"]
 
 
 class LabAsked(AnswerModel):
@@ -64,14 +64,20 @@ class LabTaskAnswer(StructureText):
     due_at: datetime | None
     """Deadline (UTC); null without one."""
     state: TaskState
-    """`waiting`: for the word of a chemist; `queued`: on the list; `claimed`; `in_review`: for a second
-    person; `answered`; `cancelled`."""
+    """`waiting`: for the word of a chemist; `queued`: on the list; `claimed`; `part_answered`: claimed, and a quantity
+    is still open; `in_review`: for a second person; `answered`; `cancelled`."""
     claimed_by: str | None
     """The person who has claimed it."""
     blind: bool = False
     """Whether what is known of the candidate is hidden, and each measurement of it is another person's."""
     slot_at: datetime | None = omitted_if_unset(None)
     """Time (UTC) at which a slot of the week is free for it; left out where it can be claimed now, or is claimed."""
+    open_quantities: tuple[str, ...] = omitted_if_unset(())
+    """Names of the quantities that the recorded answer leaves open; left out if it is complete, or there is none."""
+    sent_back: str | None = omitted_if_unset(None)
+    """The reason for which the last answer was sent back; left out if it was not."""
+    sent_back_by: str | None = omitted_if_unset(None)
+    """The person who sent it back; left out if nobody did."""
     is_unwanted: bool = False
     """Whether it is not wanted any more although somebody has claimed it; an answer still counts."""
 
@@ -201,6 +207,8 @@ class LabEntered(AnswerModel):
     """0, or the number of the correction."""
     overdrawn: str = omitted_if_unset("")
     """Message on the limit of the budget that the measurement exceeds; left out if it exceeds none."""
+    open_quantities: tuple[str, ...] = omitted_if_unset(())
+    """Names of the quantities that are still open; left out if the answer is complete."""
 
 
 class TaskReader:
@@ -233,7 +241,8 @@ class TaskReader:
             reason = reasons.get((task.rung_id, task.candidate_id), "")
             why = reason.removeprefix(f"{built.spec.scheduler.kind}: ")  # the person need not know the scheduler's name
             slot_at = None
-            if task.state is JobState.QUEUED and task.campaign_id in budgets:
+            # the slot of a task that is answered in part is booked already
+            if task.state is JobState.QUEUED and task.campaign_id in budgets and not task.open_quantities:
                 slot_at = budgets[task.campaign_id].slot_at(rung.declared_cost(candidate) or {})
             answers.append(_answer(task, rung, form, why, structure_text(candidate), slot_at))
         return answers
@@ -275,6 +284,9 @@ def _answer(
         claimed_by=task.claimed_by,
         blind=rung.spec.lab is not None and rung.spec.lab.blind,
         slot_at=slot_at,
+        open_quantities=task.open_quantities,
+        sent_back=task.sent_back,
+        sent_back_by=task.sent_back_by,
         is_unwanted=task.cancel_requested,
     )
 
@@ -284,7 +296,7 @@ def state_of(task: LabTask, *, needs_approval: bool) -> TaskState:
     if task.in_review_id is not None:
         return "in_review"
     if task.state is JobState.RUNNING:
-        return "claimed"
+        return "part_answered" if task.open_quantities else "claimed"
     if task.state is JobState.DONE:
         return "answered"
     if task.state is not JobState.QUEUED:

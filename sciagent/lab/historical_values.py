@@ -227,6 +227,12 @@ class _Writer:
         connection = self.connection
         assert isinstance(verifier, WorldVerifier)  # the registry checks it
         finding = verifier.read(candidate, answer)
+        open_quantities = verifier.form(candidate).open_quantities(answer)
+        if open_quantities:
+            raise UsageError(
+                f"{candidate.text}: no value for {', '.join(open_quantities)}; a file brings all quantities of "
+                f"{self.rung.spec.rung} (nothing was loaded)"
+            )
         # (evidence, its revision); None without evidence
         current = evidence.latest_with_revision(connection, [id_], verifier.computation, key.replicate).get(id_)
         if current is not None and _values(current[0].measured) == _values(finding.measured):

@@ -1,8 +1,10 @@
 """Records the answers of people: a submission as it was typed, and the evidence that is made from it, in one
 transaction.
 
-`enter` records an answer or a correction, which counts in every campaign that asks for the same. Where the rung asks
-for a review, a second person has to `accept` the answer or to `send_back` it. `sign` signs what is recorded.
+`enter` records an answer or a correction, which counts in every campaign that asks for the same. An answer that leaves
+quantities open becomes evidence, too, but no verdict follows from it, and its task stays open; what completes it is a
+revision of that evidence. Where the rung asks for a review, a second person has to `accept` the answer or to
+`send_back` it. `sign` signs what is recorded.
 """
 
 from __future__ import annotations
@@ -17,10 +19,9 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.core.record_results_and_place import Settling, is_verdict_due, settle, settle_again
-from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Finding
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, EvidenceKey, Finding
 from sciagent.domain.lab_messages_and_codes import LabAnswer, read_code
-from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.errors import (
     AnswerChangedError,
@@ -33,12 +34,14 @@ from sciagent.errors import (
 from sciagent.lab.claims_costs_and_vials import (
     claim_finished,
     claim_of,
+    cost_of_claim,
     locked,
     refuse_unless_free,
     task_and_rung,
     usable_vial,
 )
-from sciagent.lab.typed_answers import typed_answer
+from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabEntered, TaskState
+from sciagent.lab.typed_answers import KEPT, typed_answer, with_earlier
 from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
@@ -115,21 +118,21 @@ def place_again(
 
 @dataclass(frozen=True)
 class LabEntry:
-    """An answer with the texts that were typed."""
+    """An answer as it was typed."""
 
-    answer: LabAnswer
     typed_texts: Mapping[str, Any]
-    """Texts as they were typed, for the record."""
+    """Texts that `typed_answer` reads; they are kept as they are. A quantity that they do not name, and that has been
+    recorded, stays as it is."""
     who: str
     """The person who enters it."""
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
     """The sender makes it, so that an answer that is sent twice is recorded once."""
     why: str | None = None
-    """Reason of a correction; None for a first answer."""
+    """Reason of a correction; None for a first answer, and for one that only completes it."""
     sample: str | None = None
     """Scanned code of the vial that was measured; None without a vial."""
     files: Sequence[Mapping[str, Any]] = ()
-    """Name, sha256, size and media type of each attached file."""
+    """Name, sha256, size and media type of each file that is added. Those of earlier answers stay attached."""
     seen: int | None = None
     """Id of the last submission that the person saw, 0 for none; None: not compared."""
 
@@ -152,11 +155,52 @@ class Recorded:
     """Whether a second person has to accept it before it becomes evidence."""
     overdrawn: str = ""
     """Message on the limit of the budget that the measurement exceeds; empty if it exceeds none."""
+    open_quantities: tuple[str, ...] = ()
+    """Names of the quantities that are still open; empty for an answer that is complete."""
+
+
+@dataclass(frozen=True)
+class ReadAnswer:
+    """What an answer says of the molecule of a task."""
+
+    finding: Finding
+    open_quantities: tuple[str, ...]
+    """Names of the quantities without a value, a grade or a reason."""
+
+
+@dataclass(frozen=True)
+class Revised:
+    """The evidence of a task that an answer revises."""
+
+    evidence: RecordedEvidence
+    revision: int
+    typed_texts: Mapping[str, Any]
+    """Texts of the submission that it was made from; empty for an imported value."""
+
+    def changed(self, answer: LabAnswer, asked: Sequence[str]) -> list[str]:
+        """Returns the names of the quantities that are recorded, and of which an answer says something else. asked:
+        names of the quantities that the task asks for."""
+        if not self.typed_texts:
+            return []
+        earlier = typed_answer(self.typed_texts)
+        changed = []
+        for name in asked:
+            statement = _statement(earlier, name)
+            if statement is not None and statement != _statement(answer, name):
+                changed.append(name)
+        return changed
+
+
+def _statement(answer: LabAnswer, name: str) -> object:
+    """Returns what an answer says of a quantity; None if it is open."""
+    reason: Reason | None = answer.not_obtained or answer.reasons.get(name)
+    return answer.values.get(name) or answer.grades.get(name) or reason
 
 
 def enter(built: Built, task_id: int, entry: LabEntry) -> Recorded:
-    """Records an answer. A task that nobody has is claimed first, even if the budget does not hold it. The answer to a
-    task that is done is a correction, which needs a reason. Where the rung asks for a review, a second person decides
+    """Records an answer. A task that nobody has is claimed first, even if the budget does not hold it. The task stays
+    with the person while a quantity is open. The answer to a task that is done is a correction, which needs a reason,
+    as does another value of a quantity that is recorded. Where the rung asks for a review, a second person decides
     whether the answer becomes evidence.
 
     Raises UsageError if the answer does not fit the form, another person has the task, or the task was cancelled;
@@ -184,34 +228,148 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
         raise TaskStateError(f"task {task_id} is over: {task.state}; nothing was recorded")
     if task.state is JobState.RUNNING and task.claimed_by != entry.who:
         refuse_unless_free(connection, task, rung, entry.who)
-    finding = finding_of(connection, rung, task, entry.answer)
-    is_correction = task.state is JobState.DONE
+    typed_answer(entry.typed_texts)  # a fault of what was typed comes before one of what is added
+    revised = _revised(connection, task, rung)
+    asked = _asked(connection, rung, task)
+    typed_texts = entry.typed_texts
+    if revised is not None:
+        typed_texts = with_earlier(typed_texts, revised.typed_texts, asked)
+    answer = typed_answer(typed_texts)
+    read = read_answer(connection, rung, task, answer)
+    _refuse_silent_change(task, entry, revised, read, answer, asked)
+    earlier_files = _attached_files(connection, task)
+    if earlier_files:
+        typed_texts = {**typed_texts, KEPT_FILES: len(earlier_files)}
     new = NewSubmission(
         key=entry.key,
         job_id=task.id,
         fence=0,  # the fence of the claim replaces it
-        kind=_kind(finding),
+        kind=_kind(read.finding),
         who=entry.who,
-        said=entry.typed_texts,
+        said=typed_texts,
         sample_id=sample_id,
-        files=entry.files,
-        why=entry.why if is_correction else None,
+        files=(*earlier_files, *entry.files),
+        why=None if revised is None else entry.why,
     )
     if rung.spec.lab is not None and rung.spec.lab.review:
-        recorded = _await_review(connection, task, rung, new)
+        recorded = _await_review(connection, task, revised, new)
     else:
-        recorded = record(connection, built, task, rung, finding, new)
+        recorded = record(connection, built, task, rung, read, new)
     return replace(recorded, overdrawn=overdrawn)
 
 
+KEPT_FILES = "kept_files"
+"""The entry of a submission's texts with the number of its first files, which an earlier answer brought."""
+
+
+def _refuse_silent_change(
+    task: LabTask, entry: LabEntry, revised: Revised | None, read: ReadAnswer, answer: LabAnswer, asked: Sequence[str]
+) -> None:
+    """Raises UsageError for an answer that changes a recorded quantity without a reason, or leaves a quantity of a task
+    that is done open."""
+    if revised is None:
+        return
+    changed = revised.changed(answer, asked)
+    if changed and not entry.why:
+        raise UsageError(
+            f"{', '.join(changed)} of task {task.id} is recorded already; another value is a correction, which needs a "
+            "reason",
+            "give it with --why",
+        )
+    if task.state is JobState.DONE and read.open_quantities:
+        raise UsageError(f"no value for {', '.join(read.open_quantities)}; or say why it was not obtained")
+
+
+def _revised(connection: Connection, task: LabTask, rung: BuiltRung) -> Revised | None:
+    """Returns the evidence that an answer revises: that of a task that is done, or of an answer that left a quantity
+    open; None if there is none."""
+    computation = rung.verifier.computation
+    candidate_ids = [task.candidate_id]
+    latest = evidence.latest_with_revision(connection, candidate_ids, computation, task.replicate)
+    if task.candidate_id not in latest:
+        return None
+    current, revision = latest[task.candidate_id]
+    is_complete = task.candidate_id in evidence.find_reusable(connection, candidate_ids, computation, task.replicate)
+    if is_complete and task.state is not JobState.DONE:
+        return None  # another task or a file has brought it since; `_complete` records nothing beside it
+    submission = submissions.of_evidence(connection, current.id)
+    return Revised(current, revision, {} if submission is None else submission.said)
+
+
+def _asked(connection: Connection, rung: BuiltRung, task: LabTask) -> list[str]:
+    """Returns the names of the quantities that a task asks for."""
+    verifier = rung.verifier
+    assert isinstance(verifier, WorldVerifier)  # the registry checks it
+    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
+    return [asked.property.name for asked in verifier.form(candidate).asks]
+
+
+def _attached_files(connection: Connection, task: LabTask) -> Sequence[Mapping[str, Any]]:
+    """Returns the files of the last answer of a task."""
+    answers = [each for each in submissions.of_job(connection, task.id) if each.kind != SENT_BACK]
+    return answers[-1].files if answers else ()
+
+
 def record(
-    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, finding: Finding, new: NewSubmission
+    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, read: ReadAnswer, new: NewSubmission
 ) -> Recorded:
-    """Makes evidence of an answer: the first evidence of a task that is claimed, or a revision for a task that is
-    done."""
+    """Makes evidence of an answer: the first evidence of a task that is claimed, or a revision."""
     if task.state is JobState.DONE:
-        return _correct(connection, built, task, rung, finding, new)
-    return _complete(connection, built, task, rung, finding, new)
+        return _correct(connection, built, task, rung, read.finding, new)
+    if read.open_quantities:
+        return _record_part(connection, built, task, rung, read, new)
+    return _complete(connection, built, task, rung, read.finding, new)
+
+
+def _record_part(
+    connection: Connection, built: Built, task: LabTask, rung: BuiltRung, read: ReadAnswer, new: NewSubmission
+) -> Recorded:
+    """Records the answer of a claimed task that leaves quantities open. The evidence answers no question for now, so
+    that no verdict follows from it, and the task stays claimed."""
+    claim, _ = claim_of(connection, task)
+    made = _evidence_of(connection, task, rung, read.finding, new, claim.attempt_id)
+    made = replace(made, reusable=False)
+    [recorded] = evidence.record_once(connection, [made])
+    if isinstance(recorded, int):  # a file has brought all quantities since
+        return _complete(connection, built, task, rung, read.finding, new)
+    new = replace(new, fence=claim.fence, revision=made.key.revision, evidence_id=recorded.id)
+    submissions.write(connection, new, task.campaign_id, _act(new, "entered in part"))
+    _note_answer(connection, task, new, read.open_quantities)
+    return Recorded(task.id, JobState.RUNNING, made.key.hash, made.key.revision, open_quantities=read.open_quantities)
+
+
+def _evidence_of(
+    connection: Connection, task: LabTask, rung: BuiltRung, finding: Finding, new: NewSubmission, attempt_id: int
+) -> NewEvidence:
+    """Returns the evidence of an answer to a claimed task; it revises that of an answer that left a quantity open.
+    attempt_id: the attempt of the claim."""
+    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
+    key: EvidenceKey = rung.verifier.evidence_key(candidate, task.replicate)
+    source = f"task {task.id}"
+    revised = _revised(connection, task, rung)
+    if revised is None:
+        return NewEvidence(finding, key, task.candidate_id, attempt_id=attempt_id, source=source, who=_measured_by(new))
+    bearer = submissions.bearing_attempt(connection, task.id)
+    return NewEvidence(
+        finding,
+        replace(key, revision=revised.revision + 1),
+        task.candidate_id,
+        attempt_id=attempt_id if bearer is None else bearer,
+        source=source,
+        who=_measured_by(new),
+        why=new.why or "a quantity that was open was added",
+        supersedes=revised.evidence.id,
+    )
+
+
+def _note_answer(
+    connection: Connection, task: LabTask, new: NewSubmission, open_quantities: Sequence[str] = ()
+) -> None:
+    """Writes what a recorded answer leaves open, and its vial, into the row of a task."""
+    changes: dict[str, object] = {"open_quantities": " ".join(open_quantities) or None, "sent_back_id": None}
+    if new.sample_id is not None:  # without a vial the task keeps the one that it has
+        changes["sample_id"] = new.sample_id
+    tasks.write_change(connection, task.id, **changes)
 
 
 def _complete(
@@ -220,16 +378,13 @@ def _complete(
     """Records the answer of a claimed task: it ends the attempt and the job, makes evidence, and places the
     candidate."""
     claim, claimed_at = claim_of(connection, task)
-    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
-    key = rung.verifier.evidence_key(candidate, task.replicate)
+    made = _evidence_of(connection, task, rung, finding, new, claim.attempt_id)
+    key = made.key
     state = AttemptState.CANCELLED_LATE if task.cancel_requested else AttemptState.DONE
     seconds = (db_now(connection) - claimed_at).total_seconds()
-    cost = rung.declared_cost(candidate) or Cost()  # booked when the task was claimed
+    cost = cost_of_claim(connection, rung, task, claim)  # booked when the task was claimed
     attempts.end_many(connection, [AttemptEnd(claim.attempt_id, state, cost, seconds, finding.outcome, finding.reason)])
     leases.end_held(connection, [JobEnd(claim, JobState.DONE, finding.outcome)])
-    made = NewEvidence(
-        finding, key, task.candidate_id, attempt_id=claim.attempt_id, source=f"task {task.id}", who=_measured_by(new)
-    )
     [recorded] = evidence.record_once(connection, [made])
     if isinstance(recorded, int):  # the id of evidence that exists already
         evidence_id = recorded
@@ -238,12 +393,9 @@ def _complete(
         evidence_id = recorded.id
         watermark = recorded.watermark
     attempts.mark_end(connection, [claim.attempt_id], watermark)
-    new = replace(new, fence=claim.fence, evidence_id=evidence_id)
+    new = replace(new, fence=claim.fence, revision=key.revision, evidence_id=evidence_id)
     submissions.write(connection, new, task.campaign_id, _act(new, "entered"))
-    if new.sample_id is None:
-        tasks.write_change(connection, task.id)  # raises the version of the task, and keeps its sample
-    else:
-        tasks.write_change(connection, task.id, sample_id=new.sample_id)
+    _note_answer(connection, task, new)
     if is_verdict_due(connection, rung, task.candidate_id):
         settle(connection, built, [Settling(task.candidate_id, rung.rules.position)])
     why = f"task {task.id} of {task.campaign} asked for the same, and was answered"
@@ -253,29 +405,27 @@ def _complete(
     return Recorded(task.id, JobState.DONE, key.hash, key.revision)
 
 
-def finding_of(connection: Connection, rung: BuiltRung, task: LabTask, answer: LabAnswer) -> Finding:
+def read_answer(connection: Connection, rung: BuiltRung, task: LabTask, answer: LabAnswer) -> ReadAnswer:
     """Returns what an answer says of the task's molecule. Raises UsageError if it does not fit the form."""
     verifier = rung.verifier
     assert isinstance(verifier, WorldVerifier)  # the registry checks it
     candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
-    return verifier.read(candidate, answer)
+    return ReadAnswer(verifier.read(candidate, answer), verifier.form(candidate).open_quantities(answer))
 
 
-def _await_review(connection: Connection, task: LabTask, rung: BuiltRung, new: NewSubmission) -> Recorded:
-    """Records an answer that waits for a second person."""
+def _await_review(connection: Connection, task: LabTask, revised: Revised | None, new: NewSubmission) -> Recorded:
+    """Records an answer that waits for a second person. revised: the evidence that it will revise."""
     earlier = submissions.of_job(connection, task.id)
+    revision = 0 if revised is None else revised.revision + 1
     if task.state is JobState.DONE:
-        _, current_revision = _current_evidence(connection, task, rung)
-        revision = current_revision + 1
         fence = earlier[-1].fence
     else:
         claim, _ = claim_of(connection, task)
-        revision = 0
         fence = claim.fence
     of_id = earlier[-1].id if earlier else None
     new = replace(new, fence=fence, revision=revision, of_id=of_id)
     submission_id = submissions.write(connection, new, task.campaign_id, "entered for review")
-    tasks.write_change(connection, task.id, in_review_id=submission_id)
+    tasks.write_change(connection, task.id, in_review_id=submission_id, sent_back_id=None)
     return Recorded(task.id, task.state, evidence_key="", revision=revision, in_review=True)
 
 
@@ -291,8 +441,9 @@ def _refuse_if_answered_since(connection: Connection, task: LabTask, entry: LabE
 def _known_answer(connection: Connection, task: LabTask, entry: LabEntry, before: Submission) -> Recorded:
     """Returns what became of an answer that was sent before. Raises EvidenceConflictError if its key was used for
     another answer. before: the submission with the same key."""
-    has_same_texts = dict(before.said) == dict(entry.typed_texts)
-    has_same_files = [dict(file) for file in before.files] == [dict(file) for file in entry.files]
+    n_kept = before.said.get(KEPT_FILES, 0)
+    has_same_texts = _own_texts(before.said) == _own_texts(entry.typed_texts)
+    has_same_files = [dict(file) for file in before.files[n_kept:]] == [dict(file) for file in entry.files]
     has_same_vial = (entry.sample and read_code(entry.sample)) == _code_of(connection, before.sample_id)
     if before.job_id != task.id or not (has_same_texts and has_same_files and has_same_vial):
         raise EvidenceConflictError(
@@ -302,7 +453,38 @@ def _known_answer(connection: Connection, task: LabTask, entry: LabEntry, before
     if before.evidence_id is None:
         return Recorded(task.id, task.state, evidence_key="", revision=before.revision, was_known=True, in_review=True)
     evidence_key = submissions.evidence_key(connection, before.evidence_id)
-    return Recorded(task.id, task.state, evidence_key, before.revision, was_known=True)
+    return Recorded(
+        task.id, task.state, evidence_key, before.revision, was_known=True, open_quantities=task.open_quantities
+    )
+
+
+def entered(recorded: Recorded) -> LabEntered:
+    """Returns what became of an answer, for the command line and for instruments."""
+    state: TaskState = "answered"
+    if recorded.in_review:
+        state = "in_review"
+    elif recorded.open_quantities:
+        state = "part_answered"
+    return LabEntered(
+        task=recorded.task,
+        state=state,
+        evidence_key=recorded.evidence_key,
+        revision=recorded.revision,
+        overdrawn=recorded.overdrawn,
+        open_quantities=recorded.open_quantities,
+    )
+
+
+def _own_texts(typed_texts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the texts of an answer without the quantities that it took over from an earlier one."""
+    kept = typed_texts.get(KEPT, ())
+    own = dict[str, Any]()
+    for part, entry in typed_texts.items():
+        if isinstance(entry, Mapping):
+            entry = {name: text for name, text in entry.items() if name not in kept}
+        if entry and part not in (KEPT, KEPT_FILES):
+            own[part] = entry
+    return own
 
 
 def _code_of(connection: Connection, sample_id: int | None) -> str | None:
@@ -315,8 +497,10 @@ def _correct(
 ) -> Recorded:
     """Records a revision of a task that is done, and places its candidate again in every campaign with the rung."""
     candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
-    current, revision = _current_evidence(connection, task, rung)
-    key = replace(rung.verifier.evidence_key(candidate, task.replicate), revision=revision + 1)
+    revised = _revised(connection, task, rung)
+    assert revised is not None  # the task is done
+    current = revised.evidence
+    key = replace(rung.verifier.evidence_key(candidate, task.replicate), revision=revised.revision + 1)
     attempt_id = submissions.attempt_of(connection, current.id)
     made = NewEvidence(
         finding, key, task.candidate_id, attempt_id=attempt_id, source=f"task {task.id}", who=_measured_by(new),
@@ -326,16 +510,9 @@ def _correct(
     last = submissions.of_job(connection, task.id)[-1]
     new = replace(new, fence=last.fence, revision=key.revision, of_id=last.id, evidence_id=evidence_id)
     submissions.write(connection, new, task.campaign_id, _act(new, "corrected"))
-    tasks.write_change(connection, task.id)
+    _note_answer(connection, task, new)
     place_again(connection, built, task.candidate_id, rung.verifier.computation, f"task {task.id} was corrected")
     return Recorded(task.id, JobState.DONE, key.hash, key.revision)
-
-
-def _current_evidence(connection: Connection, task: LabTask, rung: BuiltRung) -> tuple[RecordedEvidence, int]:
-    """Returns the evidence of a task that is done, and its revision."""
-    candidate_ids = [task.candidate_id]
-    latest = evidence.latest_with_revision(connection, candidate_ids, rung.verifier.computation, task.replicate)
-    return latest[task.candidate_id]
 
 
 def _kind(finding: Finding) -> str:
@@ -365,7 +542,7 @@ def accept(built: Built, task_id: int, who: str, seen: int) -> Recorded:
     one that the reviewer read."""
     with locked(built, task_id) as (connection, task, rung):
         waiting = _reviewable_answer(connection, task, who, seen)
-        finding = finding_of(connection, rung, task, typed_answer(waiting.said))
+        read = read_answer(connection, rung, task, typed_answer(waiting.said))
         typed_texts = {**waiting.said, "measured_by": waiting.who}
         new = NewSubmission(
             key=uuid.uuid4().hex,
@@ -380,7 +557,7 @@ def accept(built: Built, task_id: int, who: str, seen: int) -> Recorded:
             why=waiting.why,
         )
         tasks.write_change(connection, task.id, in_review_id=None)
-        return record(connection, built, task, rung, finding, new)
+        return record(connection, built, task, rung, read, new)
 
 
 def send_back(built: Built, task_id: int, who: str, why: str, seen: int | None = None) -> None:
@@ -399,8 +576,8 @@ def send_back(built: Built, task_id: int, who: str, why: str, seen: int | None =
             of_id=waiting.id,
             why=why,
         )
-        submissions.write(connection, new, task.campaign_id, "sent back")
-        tasks.write_change(connection, task.id, in_review_id=None)
+        submission_id = submissions.write(connection, new, task.campaign_id, "sent back")
+        tasks.write_change(connection, task.id, in_review_id=None, sent_back_id=submission_id)
 
 
 def sign(built: Built, task_id: int, who: str, name: str, meaning: Meaning, seen: int) -> None:
@@ -431,6 +608,8 @@ def answer_in_words(typed_texts: Mapping[str, Any]) -> str:
     for name, value in typed_texts.get("values", {}).items():
         uncertainty = f" ± {uncertainties[name]}" if uncertainties.get(name) else ""
         parts.append(f"{name} {value}{uncertainty}")
+    for name, reason in typed_texts.get("reasons", {}).items():
+        parts.append(f"{name} not obtained: {reason.replace('_', ' ')}")
     comment = f" “{typed_texts['comment']}”" if typed_texts.get("comment") else ""
     return ", ".join(parts) + comment
 

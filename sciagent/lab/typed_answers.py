@@ -1,5 +1,5 @@
 """Reads texts that people typed as an answer (`typed_answer`), a quantity (`typed`) or the mean of readings
-(`mean_of`).
+(`mean_of`). `with_earlier` adds the quantities of an earlier answer that a later one does not name.
 
 `read_number` is the only function that reads their numbers: forms, sheets, instruments and the command line call it. A
 decimal comma, a unit that does not fit, or a number that is not finite is refused, and the message says what would be
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -120,23 +120,32 @@ def _plain_spelling(text: str) -> str:
 def typed_answer(texts: Mapping[str, Any]) -> LabAnswer:
     """Returns the answer that the texts of a form say.
 
-    texts: `values` and `uncertainties` by property, `limit`, and `not_obtained`. Where a form asked, there are also, by
-    property, `means` (one of MEANINGS), `readings` (whose mean stands in `values`), and `grades`. Raises UsageError
-    with what would be right for a text that is no number, and for values beside `not_obtained`.
+    texts: `values` and `uncertainties` by property, `limit`, and `not_obtained`, the reason for which no quantity has a
+    value. Where a form asked, there are also, by property, `means` (one of MEANINGS), `readings` (whose mean stands in
+    `values`), `grades`, and `reasons`, for which this quantity alone has no value. Raises UsageError with what would be
+    right for a text that is no number, and for a value beside its reason.
     """
-    reason = texts.get("not_obtained")
-    if reason:
-        if texts["values"]:
-            raise UsageError("there are values, and a reason why there are none; give one of the two")
-        if reason not in NOT_OBTAINED:
-            hint = did_you_mean(reason, NOT_OBTAINED)
-            raise UsageError(f'"{reason}" is no reason{hint}; one of: {", ".join(NOT_OBTAINED)}')
-        return LabAnswer(not_obtained=Reason(reason))
+    whole_reason = texts.get("not_obtained")
+    reason_texts = texts.get("reasons", {})
+    if whole_reason:
+        if texts["values"] or reason_texts:
+            raise UsageError(
+                "there are values, and a reason why no quantity has one; give one of the two, or name the quantity "
+                "that the reason is about"
+            )
+        return LabAnswer(not_obtained=_reason(whole_reason))
     grades = texts.get("grades")
     if grades:
         return LabAnswer(grades=dict(grades))
-    if not texts["values"]:
+    if not texts["values"] and not reason_texts:
         raise UsageError("no value was given, and no reason why it was not obtained")
+    reasons = {}
+    for name, text in reason_texts.items():
+        if name not in properties():
+            raise UnknownNameError("property", name, properties())
+        if name in texts["values"]:
+            raise UsageError(f"{name}: there is a value, and a reason why there is none; give one of the two")
+        reasons[name] = _reason(text, name)
     spreads = texts["uncertainties"]
     for name in spreads:
         if name not in texts["values"]:
@@ -147,7 +156,62 @@ def typed_answer(texts: Mapping[str, Any]) -> LabAnswer:
     for name, text in texts["values"].items():
         quantity = typed(name, text, spreads.get(name), limit=texts["limit"])
         values[name] = _with_standard_uncertainty(quantity, means.get(name, ""), readings.get(name))
-    return LabAnswer(values)
+    return LabAnswer(values, reasons=reasons)
+
+
+def _reason(text: str, name: str = "") -> Reason:
+    """Returns a reason why there is no value. name: the property; empty for a reason of the whole answer. Raises
+    UsageError for another text."""
+    if text not in NOT_OBTAINED:
+        where = f"{name}: " if name else ""
+        hint = did_you_mean(text, NOT_OBTAINED)
+        raise UsageError(f'{where}"{cut(text, 40)}" is no reason{hint}; one of: {", ".join(NOT_OBTAINED)}')
+    return Reason(text)
+
+
+PARTS = ("values", "uncertainties", "means", "readings", "grades", "reasons")
+"""The parts of an answer's texts that are mappings by property."""
+KEPT = "kept"
+"""The entry of an answer's texts with the names of the quantities that stay as they were entered before."""
+LIMIT_SIGNS = {"below": "<", "above": ">"}  # {limit that was chosen for all values together: its sign}
+
+
+def named_in(texts: Mapping[str, Any]) -> set[str]:
+    """Returns the names of the quantities that an answer's texts say something of."""
+    return {*texts.get("values", {}), *texts.get("grades", {}), *texts.get("reasons", {})}
+
+
+def with_earlier(texts: Mapping[str, Any], earlier: Mapping[str, Any], asked: Sequence[str]) -> Mapping[str, Any]:
+    """Returns the texts of an answer, with the quantities that they do not name as in an earlier answer.
+
+    The entry `kept` then has the names of these quantities. A reason for the whole answer leaves nothing to keep.
+    asked: names of the quantities that the task asks for.
+    """
+    if texts.get("not_obtained"):
+        return texts
+    earlier_reasons = dict(earlier.get("reasons", {}))
+    if earlier.get("not_obtained"):
+        earlier_reasons = dict.fromkeys(asked, earlier["not_obtained"])
+    signed_earlier = _with_signs(earlier) | {"reasons": earlier_reasons}
+    kept = [name for name in asked if name in named_in(signed_earlier) and name not in named_in(texts)]
+    if not kept:
+        return texts
+    completed = _with_signs(texts)
+    for part in PARTS:
+        entries = {name: text for name, text in signed_earlier.get(part, {}).items() if name in kept}
+        if entries:
+            completed[part] = {**completed.get(part, {}), **entries}
+    return completed | {KEPT: kept}
+
+
+def _with_signs(texts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the texts of an answer in which each value has its own sign of a limit."""
+    sign = LIMIT_SIGNS.get(texts.get("limit", ""), "")
+    signed_values = {}
+    for name, text in texts.get("values", {}).items():
+        has_sign = text.lstrip().startswith(("<", ">"))
+        signed_values[name] = text if has_sign else f"{sign}{text}"
+    return {**texts, "values": signed_values, "limit": ""}
 
 
 def mean_of(name: str, text: str) -> tuple[str, str, int]:

@@ -53,6 +53,7 @@ from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
 from sciagent.web.visitors_and_passwords import Visitor
 
 Shared = TypeVar("Shared")
+_FIRST_WORD = re.compile(r"[a-z]+(?=[ ,;:]|$)")
 _NAME = re.compile(r"\w*_\w*")  # a word with an underscore, as the names of properties have it
 
 
@@ -65,6 +66,16 @@ def in_words(text: str) -> str:
         return name.replace("_", " ") if name in known else name
 
     return _NAME.sub(with_spaces, text)
+
+
+def sentence(text: str) -> str:
+    """Returns a message as a page shows it: its first letter is a capital. A message that begins with the label of a
+    field, such as `melting point: ...`, or with anything but a word, such as the name of a file, stays as it is."""
+    label, colon, _ = text.partition(":")
+    is_about_field = bool(colon) and label.replace(" ", "_") in properties()
+    if is_about_field or not _FIRST_WORD.match(text):
+        return text
+    return text[0].upper() + text[1:]
 
 
 LOOK_SECONDS = 1.0  # time between two questions to the ledger
@@ -168,6 +179,7 @@ class WebSite:
             "day": _day,
             "moment": _moment,
             "drawing": drawing,
+            "sentence": sentence,
             "number": _number,
             "percent": percent_of,
             "words": in_words,

@@ -10,8 +10,6 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.lab_messages_and_codes import LabAnswer
-from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import CampaignState, JobState
 from sciagent.errors import UsageError
 from sciagent.lab import claims_costs_and_vials, record_and_review_answers
@@ -25,7 +23,7 @@ from sciagent.store.views import campaign_counts_and_remarks
 from tests.lab.conftest import Make, drive
 
 NOT_OBTAINED = record_and_review_answers.LabEntry(
-    LabAnswer(not_obtained=Reason.DECOMPOSED), {"not_obtained": "decomposed"}, "anna"
+    {"values": {}, "uncertainties": {}, "limit": "", "not_obtained": "decomposed"}, "anna"
 )
 
 

@@ -15,5 +15,5 @@ def test_a_release_says_whether_the_cost_came_back() -> None:
 
 
 def test_a_task_has_one_of_the_states_of_the_list() -> None:
-    with pytest.raises(ValidationError, match="'claimed', 'in_review', 'answered' or 'cancelled'"):
+    with pytest.raises(ValidationError, match="'claimed', 'part_answered', 'in_review', 'answered' or 'cancelled'"):
         LabEntered(task=1, state="done", evidence_key="a", revision=0)

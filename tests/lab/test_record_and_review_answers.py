@@ -12,7 +12,6 @@ from sciagent.domain.states_and_needs import CampaignState, JobState
 from sciagent.errors import EvidenceConflictError, UsageError
 from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.lab.record_and_review_answers import LabEntry
-from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.campaign_state import campaigns, candidate_standings, note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.lab import tasks
@@ -25,7 +24,7 @@ def entry(gap: str = "4.31 eV", who: str = "anna", **more: Any) -> LabEntry:
     """An answer: a gap as it was typed, or a reason why there is none."""
     values = {} if "not_obtained" in more else {"homo_lumo_gap": gap}
     said = {"values": values, "uncertainties": {}, "limit": "", "not_obtained": more.pop("not_obtained", "")}
-    return LabEntry(typed_answer(said), said, who, **more)
+    return LabEntry(said, who, **more)
 
 
 def task_ids(built: Built) -> list[int]:

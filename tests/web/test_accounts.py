@@ -26,7 +26,7 @@ def test_a_link_sets_a_password_once(serve: Serve) -> None:
     for _ in range(2):
         assert "Your login is <strong>anna</strong>" in browser.client.get(path).text, "to open it does not use it up"
     for said, fault in (
-        ({"password": PASSWORD, "again": "another sentence"}, "the two passwords differ"),
+        ({"password": PASSWORD, "again": "another sentence"}, "The two passwords differ"),
         ({"password": "short", "again": "short"}, "12 to 256 characters"),
     ):
         reply = browser.post(path, said)
@@ -53,7 +53,7 @@ def test_wrong_passwords_say_the_same_of_all_logins(serve: Serve) -> None:
     server.nobody().post(link(server), {"password": PASSWORD, "again": PASSWORD})
     replies = [server.nobody().post("/login", {"login": login, "password": "x"}) for login in ("anna", "nobody")]
     assert {reply.status_code for reply in replies} == {403}
-    assert all("login and password do not fit" in reply.text for reply in replies)
+    assert all("Login and password do not fit" in reply.text for reply in replies)
     json = server.nobody().post(
         "/login", {"login": "anna", "password": PASSWORD}, headers={"accept": "application/json"}
     )

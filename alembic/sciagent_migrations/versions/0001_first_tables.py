@@ -908,7 +908,7 @@ def tables() -> None:
         reference("sample_id", "sample", nullable=True),
         reference("in_review_id", "submission", nullable=True),
         reference("sent_back_id", "submission", nullable=True),
-        optional("open_quantities", JSON),
+        optional("open_quantities", TEXT),
         optional("note", TEXT),
         key=("job_id",),
     )

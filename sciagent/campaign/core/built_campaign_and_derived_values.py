@@ -38,6 +38,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import (
     Computation,
     EvidenceKey,
     Finding,
+    Measured,
     content_hash,
     isomer_to_diagnostics,
 )
@@ -70,7 +71,8 @@ Result = TypeVar("Result", Finding, RecordedEvidence)
 
 
 def with_derived(rung: BuiltRung, result: Result, earlier: Sequence[Answer]) -> Result:
-    """Returns the result of a rung with the derived values that are known after it. earlier: answers of lower rungs."""
+    """Returns the result of a rung with the derived values that are known after it. A derived value cannot be obtained
+    if a part of it was not. earlier: answers of lower rungs."""
     if not rung.spec.derived or result.outcome is not Outcome.OK:
         return result
     values: dict[Part, Quantity] = {}
@@ -79,9 +81,17 @@ def with_derived(rung: BuiltRung, result: Result, earlier: Sequence[Answer]) -> 
             values[answer.position, measured.property] = measured.quantity
     for measured in result.measured:
         values[rung.rules.position, measured.property] = measured.quantity
-    derived_values = [prop.measured(values) for prop in rung.spec.derived]
-    known_values = tuple(value for value in derived_values if value is not None)
-    return replace(result, measured=result.measured + known_values)
+    known_values = list[Measured]()
+    unobtained = dict(result.unobtained)
+    for prop in rung.spec.derived:
+        value = prop.measured(values)
+        if value is not None:
+            known_values.append(value)
+            continue
+        for position, part in prop.parts.values():
+            if position == rung.rules.position and part in result.unobtained:
+                unobtained[prop.definition.name] = result.unobtained[part]
+    return replace(result, measured=result.measured + tuple(known_values), unobtained=unobtained)
 
 
 def record_derived(connection: Connection, built: Built, candidate_ids: Sequence[int]) -> None:

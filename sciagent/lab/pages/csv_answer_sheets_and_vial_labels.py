@@ -64,7 +64,8 @@ class SheetRow:
     fault_in: str = ""
     """The column that is at fault; empty for the whole row."""
     result: str = ""
-    """`evidence`, `for review`, or `known` for an answer that was recorded before; empty until it is written."""
+    """`evidence` with the quantities that are still open, `for review`, or `known` for an answer that was recorded
+    before; empty until it is written."""
     is_beyond: bool = False
     """Whether the measurement overdraws the budget."""
 
@@ -100,7 +101,10 @@ def template(request: Request) -> Response:
     for task in shown:
         for question in task.asks:
             units[question.property] = question.units[0]
-    columns = list(product(units, VALUE_PARTS))  # (property, part)
+    value_parts: Sequence[str] = VALUE_PARTS
+    if any(len(task.asks) > 1 for task in shown):
+        value_parts = (*VALUE_PARTS, "reason")  # a quantity of several may have no value
+    columns = list(product(units, value_parts))  # (property, part)
     names = [f"{part}.{name}" for name, part in columns]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
@@ -165,7 +169,7 @@ def read_sheet(text: str) -> AnswerSheet:
     fault = _fault_of_head(head, columns)
     if fault:
         return AnswerSheet(columns, rows=[], text=text, fault=fault)
-    answer_columns = [name for name in columns if name.startswith("value.") or name == "not_obtained"]
+    answer_columns = [name for name in columns if name.startswith(("value.", "reason.")) or name == "not_obtained"]
     try:
         rows = [_row(reader.line_num, cells) for cells in reader]
     except csv.Error:
@@ -242,7 +246,9 @@ def _result(done: Recorded) -> str:
     """Returns the result of a row; see `SheetRow`."""
     if done.was_known:
         return "known"
-    return "for review" if done.in_review else "evidence"
+    if done.in_review:
+        return "for review"
+    return f"evidence; still open: {', '.join(done.open_quantities)}" if done.open_quantities else "evidence"
 
 
 def _ready(
@@ -255,7 +261,7 @@ def _ready(
     try:
         task = _task(ledger, reader, row, rights)
         typed_texts = _answer_texts(sheet, row, task)
-        answer = typed_answer(typed_texts)
+        typed_answer(typed_texts)  # a fault of what was typed belongs to its column
     except SciagentError as error:
         row.fault = str(error)
         row.fault_in = row.fault_in or _column_of(row.fault, sheet.columns)
@@ -265,15 +271,15 @@ def _ready(
     built = reader.built(task.campaign)
     why = row.cells.get("why") or None
     sample = row.cells.get("code") or None
-    return built, task.task, LabEntry(answer, typed_texts, who, key=key, why=why, sample=sample)
+    return built, task.task, LabEntry(typed_texts, who, key=key, why=why, sample=sample)
 
 
 def _column_of(fault: str, columns: Sequence[str]) -> str:
     """Returns the column of an answer that is at fault, by what is said of it; empty for the whole row."""
-    if "is no reason" in fault:
-        return "not_obtained"
-    part = "spread" if "uncertainty" in fault else "value"
     name = fault.partition(":")[0]
+    if "is no reason" in fault:
+        return f"reason.{name}" if f"reason.{name}" in columns else "not_obtained"
+    part = "spread" if "uncertainty" in fault else "value"
     column = f"{part}.{name}"
     return column if column in columns else ""
 
@@ -302,7 +308,7 @@ def _answer_texts(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Map
     asked = {each.property for each in task.asks}
     for column in sheet.columns:
         part, _, name = column.partition(".")
-        is_value = part in ("value", "spread")
+        is_value = part in ("value", "spread", "reason")
         if is_value and name and name not in asked and row.cells.get(column):
             row.fault_in = column
             raise UsageError(f"task {task.task} does not ask for {name}{did_you_mean(name, sorted(asked))}")

@@ -27,7 +27,7 @@ from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, Evidence
 from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
 from sciagent.lab.pages.typed_form_and_attachments import LIMITS, TypedForm, keep_files
-from sciagent.lab.typed_answers import read_number, typed_answer
+from sciagent.lab.typed_answers import named_in, read_number
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, submissions, tasks
@@ -43,6 +43,7 @@ from sciagent.web.site_context_and_ticker import (
     in_words,
     redirect_to,
     said_of,
+    sentence,
     site_of,
     task_of,
     texts,
@@ -115,6 +116,15 @@ class TaskPage:
                 return submission
         return None
 
+    @property
+    def recorded_quantities(self) -> set[str]:
+        """Returns the names of the quantities of which evidence is recorded."""
+        for submission in reversed(self.answers):
+            if submission.evidence_id is not None:
+                is_whole = bool(submission.said.get("not_obtained"))
+                return set(self.labels) if is_whole else named_in(submission.said)
+        return set()
+
 
 def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
     """Returns a task for its page. reader: shared by pages, so that it reads each campaign once."""
@@ -164,7 +174,7 @@ class TaskLists:
     """The tasks of a page of the list; each stands under one heading."""
 
     own: Sequence[LabTaskAnswer]
-    """Tasks that the person has claimed."""
+    """Tasks that the person has claimed, and answered ones whose correction was sent back to the person."""
     review: Sequence[LabTaskAnswer]
     """Tasks whose answer waits for a second person."""
     to_approve: Sequence[LabTaskAnswer]
@@ -190,7 +200,8 @@ def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, skip: int, size
         claimed = []
         in_review = []
         if skip == 0:
-            claimed = tasks.listed(connection, among=campaign_ids, claimed_by=str(who.who))
+            sent_back = tasks.listed(connection, among=campaign_ids, sent_back_to=str(who.who))
+            claimed = sent_back + tasks.listed(connection, among=campaign_ids, claimed_by=str(who.who))
             in_review = tasks.listed(connection, among=campaign_ids, in_review=True)
         page_and_next = tasks.listed(connection, among=campaign_ids, skip=skip, limit=size + 1)
         ids_above = {task.id for task in (*claimed, *in_review)}
@@ -237,6 +248,7 @@ def task_list(
     skip: Annotated[int, Query(ge=0, le=MAX_SKIPPED)] = 0,
     saved: Count = 0,
     review: bool = False,
+    part: bool = False,
     sheet: Count = 0,
     approved: Count | None = None,
     left: Count = 0,
@@ -244,18 +256,21 @@ def task_list(
 ) -> Response:
     """Shows the list, with a line on what the person has just done.
 
-    saved: number of the task that was answered. review: whether that answer waits for another person. beyond: whether
+    saved: number of the task that was answered. review: whether that answer waits for another person. part: whether it
+    left a quantity open. beyond: whether
     it overdraws the budget. sheet: number of answers that a sheet brought. approved, left: numbers of tasks that were
     approved, and that were left as they are.
     """
-    return _list(request, skip, saved=saved, review=review, sheet=sheet, approved=approved, left=left, beyond=beyond)
+    return _list(
+        request, skip, saved=saved, review=review, part=part, sheet=sheet, approved=approved, left=left, beyond=beyond
+    )
 
 
 def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None = None, **done: int | None) -> Response:
     """Shows the tasks under their headings; see `TaskLists`. done: what the person has just done, as in `task_list`."""
     site = site_of(request)
     lists = read_lists(site.ledger, site.shared(TaskReader), visitor(request), skip, PAGE_TASKS)
-    done = {"saved": 0, "review": 0, "sheet": 0, "approved": None, "left": 0, "beyond": 0} | done
+    done = {"saved": 0, "review": 0, "part": 0, "sheet": 0, "approved": None, "left": 0, "beyond": 0} | done
     return site.page(request, "tasks.html.j2", status, lists=lists, fault=fault, **done)
 
 
@@ -296,10 +311,16 @@ def _open_vial(request: Request, code: str) -> Response:
 
 @pages.get("/tasks/{task}", READ)
 def task_page(
-    request: Request, task: TaskId, vial: QueryText = "", saved: Count = 0, review: bool = False, beyond: bool = False
+    request: Request,
+    task: TaskId,
+    vial: QueryText = "",
+    saved: Count = 0,
+    review: bool = False,
+    part: bool = False,
+    beyond: bool = False,
 ) -> Response:
-    """Shows one task with its form. saved, review, beyond: as in the list."""
-    return _page(request, TypedForm({"sample": vial[:40]}), saved=saved, review=review, beyond=beyond)
+    """Shows one task with its form. saved, review, part, beyond: as in the list."""
+    return _page(request, TypedForm({"sample": vial[:40]}), saved=saved, review=review, part=part, beyond=beyond)
 
 
 def _page(
@@ -309,27 +330,30 @@ def _page(
     fault: str | None = None,
     saved: int = 0,
     review: bool = False,
+    part: bool = False,
     beyond: bool = False,
     conflict: bool = False,
     changed: str = "",
     seen: int = 0,
 ) -> Response:
-    """Shows a task. conflict: somebody answered while the person was typing. changed: the difference between the
-    submission `seen`, which a reviewer read, and the one that waits."""
+    """Shows a task. Without a fault, and for quantities that a person who met a conflict has left empty, the form
+    begins with the last answer. conflict: somebody answered while the person was typing. changed: the difference
+    between the submission `seen`, which a reviewer read, and the one that waits."""
     site = site_of(request)
     task = task_of(request)
     page = read_task(site.ledger, task, site.shared(TaskReader))
-    if page.last_answer is not None:  # a correction is in the unit of the answer
-        form = form.with_units(page.last_answer.said)
+    field_at_fault = form.field_at_fault(fault or "", page.task.asks)
+    if page.last_answer is not None and (conflict or not fault):
+        form = form.beginning_with(page.last_answer.said, page.task.asks)
     rights = visitor(request).rights
     others = [other for other in page.others if rights.may(Right.READ, other.campaign_id)]
     may = {right: rights.may(right, task.campaign_id) for right in Right}
     answers_by_id = {submission.id: submission for submission in page.answers}
     words = {"reasons": REASONS, "meanings": MEANINGS, "limits": LIMITS, "key": form.of("key") or uuid.uuid4().hex}
     return site.page(
-        request, "task.html.j2", status, page=page, task=page.task, form=form, fault=fault, saved=saved, may=may,
-        review=review, beyond=beyond, conflict=conflict, others=others, changed=changed, **words,
-        read=answers_by_id.get(seen),
+        request, "task.html.j2", status, page=page, task=page.task, form=form, fault=in_words(fault or ""), saved=saved,
+        may=may, review=review, part=part, beyond=beyond, conflict=conflict, others=others, changed=changed, **words,
+        read=answers_by_id.get(seen), field_at_fault=field_at_fault,
     )  # fmt: skip
 
 
@@ -341,8 +365,8 @@ def enter(request: Request, task: TaskId) -> Response:
     page = read_task(site.ledger, task_of(request), site.shared(TaskReader))
     try:
         typed_texts = form.answer_texts(page.task.asks)
+        _refuse_emptied(page, form, typed_texts)
         entry = record_and_review_answers.LabEntry(
-            typed_answer(typed_texts),
             typed_texts,
             visitor(request).who,
             key=form.of("key")[:64] or uuid.uuid4().hex,
@@ -355,19 +379,31 @@ def enter(request: Request, task: TaskId) -> Response:
     except (UsageError, EvidenceConflictError) as error:
         conflict = isinstance(error, AnsweredMeanwhileError)
         status, text = said_of(error)
-        fault = in_words(text)
         if wants_json(request):
-            return JSONResponse({"detail": fault, "conflict": conflict}, status)
+            return JSONResponse({"detail": sentence(in_words(text)), "conflict": conflict}, status)
         if isinstance(error, EvidenceConflictError):  # another answer has the key; this one gets a new key
-            form = TypedForm({name: text for name, text in form.fields.items() if name != "key"})
-        return _page(request, form, status, fault, conflict=conflict)
+            form = TypedForm({name: field for name, field in form.fields.items() if name != "key"})
+        return _page(request, form, status, text, conflict=conflict)
     beyond = 1 if done.overdrawn else None
     review = 1 if done.in_review else None
-    next_page = redirect_to(_next(request, task), saved=task, review=review, beyond=beyond)
+    part = 1 if done.open_quantities else None
+    next_page = redirect_to(_next(request, task), saved=task, review=review, part=part, beyond=beyond)
     if not wants_json(request):
         return next_page
     recorded = {"task": task, "in_review": done.in_review, "revision": done.revision, "overdrawn": done.overdrawn}
+    recorded["open_quantities"] = list(done.open_quantities)
     return JSONResponse(recorded | {"next": next_page.headers["location"]})
+
+
+def _refuse_emptied(page: TaskPage, form: TypedForm, typed_texts: Mapping[str, object]) -> None:
+    """Raises UsageError for a quantity that is recorded, and whose fields a person has emptied."""
+    if typed_texts.get("not_obtained") or _seen(form) != page.last_id:  # else somebody answered since
+        return
+    for name in page.labels:
+        if name in page.recorded_quantities and name not in named_in(typed_texts):
+            raise UsageError(
+                f"{name}: it is recorded, and the field is empty now; type its value, or say why there is none"
+            )
 
 
 def _seen(form: TypedForm) -> int | None:
@@ -376,13 +412,14 @@ def _seen(form: TypedForm) -> int | None:
 
 
 def _next(request: Request, task: int) -> str:
-    """Returns the path of the person's next task: one that they have claimed, else of the list. task: the last one."""
+    """Returns the path of the person's next task: one that they have claimed and not begun, else of the list. task: the
+    last one."""
     site = site_of(request)
     who = visitor(request)
     with site.ledger.read() as connection:
         own = tasks.listed(connection, claimed_by=str(who.who), limit=20)
     for other in own:
-        if other.id != task and other.in_review_id is None:
+        if other.id != task and other.in_review_id is None and not other.open_quantities:
             return f"/tasks/{other.id}"
     return "/tasks"
 
@@ -488,7 +525,10 @@ def _fraction(fields: Mapping[str, str]) -> float | None:
     text = fields.get("purity", "").strip().rstrip("%").strip()
     if not text:
         return None
-    return read_number("purity in percent", text, what="number").value / 100
+    percent = read_number("purity in percent", text, what="number").value
+    if not 0 <= percent <= 100:
+        raise UsageError(f"the purity {percent:g} % is not between 0 and 100 %")
+    return percent / 100
 
 
 def _reason(request: Request) -> str:

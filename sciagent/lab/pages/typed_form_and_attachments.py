@@ -19,9 +19,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from sciagent.domain.people import Right
+from sciagent.domain.safe_text_and_durations import cut
 from sciagent.errors import UsageError
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabAsked
-from sciagent.lab.typed_answers import mean_of, read_number
+from sciagent.lab.typed_answers import LIMIT_SIGNS, mean_of, read_number, typed
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import submissions
 from sciagent.web.route_rules_and_request_guards import FileNumber, Pages, RouteRule, TaskId
@@ -106,6 +107,7 @@ def download(ledger: Ledger, file: Mapping[str, Any]) -> Response:
 
 # {limit that was chosen beside a value: its sign on the page}
 LIMITS = {"": "=", "<": "<", ">": ">"}
+ANSWER_FIELDS = ("value", "spread", "readings", "reason", "grade")  # fields that answer a quantity
 OTHER_FIELDS = ("instrument", "measured_on", "comment")  # fields that are kept beside the values
 MAX_TEXT = 4000  # characters of a field
 MAX_READINGS_TEXT = 30_000  # characters of the field `readings`
@@ -132,42 +134,45 @@ class TypedForm:
     def _text(self, field: str, property_: str) -> str:
         return self.fields.get(f"{field}.{property_}" if property_ else field, "").strip()
 
-    def with_units(self, texts: Mapping[str, Any]) -> TypedForm:
-        """Returns the form with the units of an answer. texts: what `typed_answer` read."""
-        numbers = {name: read_number(name, text) for name, text in texts.get("values", {}).items()}
-        units = {f"unit.{name}": number.unit or "1" for name, number in numbers.items()}
-        return TypedForm(units | dict(self.fields))  # a unit that was chosen in the form stays
+    def beginning_with(self, texts: Mapping[str, Any], asks: Sequence[LabAsked]) -> TypedForm:
+        """Returns the form with what an earlier answer says of each quantity that is empty here, and in other empty
+        fields. texts: what `typed_answer` read."""
+        fields = dict(self.fields)
+        for asked in asks:
+            if not self._has_answer(asked.property):
+                fields |= _fields_of(asked.property, texts, is_alone=len(asks) == 1)
+        for name in OTHER_FIELDS:
+            if not self.of(name):
+                fields[name] = texts.get(name, "")
+        return TypedForm(fields)
+
+    def _has_answer(self, name: str) -> bool:
+        """Whether something is typed or chosen for a quantity."""
+        return bool(self.of("not_obtained")) or any(self.of(field, name) for field in ANSWER_FIELDS)
+
+    def field_at_fault(self, fault: str, asks: Sequence[LabAsked]) -> str:
+        """Returns the id of the field that a message is about, such as `spread-melting_point`; empty if it is about
+        none. The message begins with the name of a quantity."""
+        name, colon, rest = fault.partition(":")
+        if not colon or name not in {asked.property for asked in asks}:
+            return ""
+        if rest.startswith(" the uncertainty"):
+            return f"spread-{name}"
+        if self.of("readings", name) and not self.of("value", name):
+            return f"readings-{name}"
+        return f"value-{name}"
 
     def answer_texts(self, asks: Sequence[LabAsked]) -> Mapping[str, Any]:
         """Returns what `typed_answer` reads. Raises UsageError for a text that is no number, or longer than is kept."""
-        values = {}
-        spreads = {}
-        means = {}
-        readings = {}
+        # no limit for all values together, since each text in `values` has its own
+        texts: dict[str, Any] = {"values": {}, "uncertainties": {}, "limit": ""}
+        texts |= {"not_obtained": self._whole("not_obtained"), "means": {}, "readings": {}, "reasons": {}}
         grades = {}
         for asked in asks:
             grade = self._whole("grade", asked.property) if asked.grades else ""
             if grade:
                 grades[asked.property] = grade
-        for asked in asks:
-            name = asked.property
-            spread = self._whole("spread", name)
-            value = self._whole("value", name)
-            listed = self._whole("readings", name)
-            if listed:
-                if value or spread:
-                    raise UsageError(f"{name}: give the readings, or a value with its ±; not both")
-                value, spread, _ = mean_of(name, listed)
-                readings[name] = listed
-            if not value:
-                continue
-            values[name] = self._with_unit(name, value)
-            if spread:
-                spreads[name] = spread
-                means[name] = "standard" if listed else self._whole("means", name)
-        # no limit for all values together, since each text in `values` has its own
-        texts: dict[str, Any] = {"values": values, "uncertainties": spreads, "limit": ""}
-        texts |= {"not_obtained": self._whole("not_obtained"), "means": means, "readings": readings}
+            self._add_quantity(asked.property, texts)
         if grades:
             texts["grades"] = grades
         for name in OTHER_FIELDS:
@@ -175,6 +180,29 @@ class TypedForm:
             if text:
                 texts[name] = text
         return texts
+
+    def _add_quantity(self, name: str, texts: dict[str, Any]) -> None:
+        """Adds what is typed for one quantity to the texts of an answer. Raises the errors of `answer_texts`."""
+        value = self._whole("value", name)
+        spread = self._whole("spread", name)
+        listed = self._whole("readings", name)
+        reason = self._whole("reason", name)
+        if reason and (value or spread or listed):
+            raise UsageError(f"{name}: there is a value, and a reason why there is none; give one of the two")
+        if reason:
+            texts["reasons"][name] = reason
+        if listed:
+            if value or spread:
+                raise UsageError(f"{name}: give the readings, or a value with its ±; not both")
+            value, spread, _ = mean_of(name, listed)
+            texts["readings"][name] = listed
+        if spread and not value:
+            raise UsageError(f"{name}: the uncertainty {cut(spread, 40)} has no value; type the value, too")
+        if value:
+            texts["values"][name] = self._with_unit(name, value)
+        if spread:
+            texts["uncertainties"][name] = spread
+            texts["means"][name] = "standard" if listed else self._whole("means", name)
 
     def _with_unit(self, name: str, value: str) -> str:
         """Returns a value with the limit and the unit that were chosen beside it, unless the text has its own. Raises
@@ -187,6 +215,28 @@ class TypedForm:
         if unit in ("", "1"):
             return f"{limit}{value}"
         return f"{limit}{value} {unit}"
+
+
+def _fields_of(name: str, texts: Mapping[str, Any], *, is_alone: bool) -> dict[str, str]:
+    """Returns the fields of a form that say what an answer says of a quantity. is_alone: whether the task asks for
+    nothing else, so that the reason of the whole answer is that of the quantity."""
+    whole_reason = texts.get("not_obtained", "")
+    reason = texts.get("reasons", {}).get(name, "") or whole_reason
+    if reason:
+        return {"not_obtained" if is_alone else f"reason.{name}": reason}
+    if name in texts.get("grades", {}):
+        return {f"grade.{name}": texts["grades"][name]}
+    if name not in texts.get("values", {}):
+        return {}
+    text = texts["values"][name]
+    number = read_number(name, text)
+    fields = {f"unit.{name}": typed(name, text).unit, f"means.{name}": texts.get("means", {}).get(name, "")}
+    readings = texts.get("readings", {}).get(name)
+    if readings:
+        return fields | {f"readings.{name}": readings}
+    spread = number.spread or texts.get("uncertainties", {}).get(name, "")
+    limit = number.sign or LIMIT_SIGNS.get(texts.get("limit", ""), "")
+    return fields | {f"value.{name}": number.digits, f"spread.{name}": spread, f"limit.{name}": limit}
 
 
 def _longest(field: str) -> int:

@@ -186,7 +186,7 @@ lab_task = keyed(
     references("sample", nullable=True),
     reference("in_review_id", "submission", nullable=True),  # the answer that waits for a second person
     reference("sent_back_id", "submission", nullable=True),  # the act that sent the last answer back
-    optional(Json, "open_quantities"),  # names of the quantities that the recorded answer leaves open
+    optional(Text, "open_quantities"),  # names that the recorded answer leaves open, with spaces between them
     optional(Text, "note"),
     Index("ix_lab_task_sample", "sample_id"),
     Index("ix_lab_task_due", "due_at"),

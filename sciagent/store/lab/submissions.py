@@ -100,6 +100,26 @@ def of_job(connection: Connection, job_id: int) -> list[Submission]:
     return _read(connection, t.submission.c.job_id == job_id)
 
 
+def of_evidence(connection: Connection, evidence_id: int) -> Submission | None:
+    """The submission that evidence was made from; None for evidence that no person entered."""
+    e = t.evidence.c
+    a = t.attempt.c
+    s = t.submission.c
+    # submissions have an index by task, which the attempt of the evidence names
+    tasks_of_evidence = sa.select(a.job_id).join(t.evidence, e.attempt_id == a.id).where(e.id == evidence_id)
+    found = _read(connection, s.job_id.in_(tasks_of_evidence), s.evidence_id == evidence_id)
+    return found[-1] if found else None
+
+
+def bearing_attempt(connection: Connection, job_id: int) -> int | None:
+    """The id of the attempt that bears the cost of a task of which evidence was recorded; None without evidence."""
+    e = t.evidence.c
+    s = t.submission.c
+    query = sa.select(e.attempt_id).join(t.submission, s.evidence_id == e.id).where(s.job_id == job_id)
+    attempt_id: int | None = connection.execute(query.order_by(s.id).limit(1)).scalar()
+    return attempt_id
+
+
 def _read(connection: Connection, *where: sa.ColumnElement[bool]) -> list[Submission]:
     rows = connection.execute(sa.select(t.submission).where(*where).order_by(t.submission.c.id))
     return [Submission(**row._mapping) for row in rows]

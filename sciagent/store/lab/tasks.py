@@ -64,6 +64,13 @@ class LabTask:
     """Number of changes of the task's row in `lab_task`."""
     in_review_id: int | None
     """Id of the answer that waits for a second person."""
+    open_quantities: tuple[str, ...]
+    """Names of the quantities that the recorded answer leaves open; empty without one, or if it is complete."""
+    sent_back: str | None
+    """The reason for which the last answer was sent back; None if it was not."""
+    sent_back_by: str | None
+    sent_back_to: str | None
+    """The person who had entered it."""
     code: str | None
     """Code of the task's sample."""
     created_at: datetime
@@ -155,8 +162,8 @@ class UntouchedTask(NamedTuple):
 def untouched_tasks(connection: Connection, campaign_id: int) -> list[UntouchedTask]:
     """The campaign's tasks on which no person has acted.
 
-    Nobody has claimed, promoted or approved such a task or given it a vial, and no other measurement of its candidate
-    was begun. Tasks that the scheduler's audit has drawn at random are left out, too.
+    Nobody has claimed, answered, promoted or approved such a task or given it a vial, and no other measurement of its
+    candidate was begun. Tasks that the scheduler's audit has drawn at random are left out, too.
     """
     j = t.job.c
     task = t.lab_task.c
@@ -170,6 +177,7 @@ def untouched_tasks(connection: Connection, campaign_id: int) -> list[UntouchedT
         .join(t.lab_task, task.job_id == j.id)
         .where(j.campaign_id == campaign_id, j.queue == QUEUE, j.state == JobState.QUEUED)
         .where(j.priority < jobs.PREFERRED, task.approved_by.is_(None), task.sample_id.is_(None))
+        .where(task.open_quantities.is_(None))
         .where(~sa.exists(begun_measurements), ~sa.exists(audit_draws))
         .order_by(j.id)
     )
@@ -186,6 +194,7 @@ def listed(
     states: Collection[JobState] = jobs.UNFINISHED,
     candidate_id: int | None = None,
     after: int | None = None,
+    sent_back_to: str | None = None,
     skip: int = 0,
     limit: int = PAGE_SIZE,
 ) -> list[LabTask]:
@@ -197,14 +206,18 @@ def listed(
     Tasks that a person promoted come first, then the most urgent task of each campaign in turn, since campaigns measure
     urgency in different units. campaign_id: only tasks of this campaign. among: ids of the campaigns that may be shown;
     None: all. claimed_by: only tasks that this person has claimed. in_review: lists no open tasks, but tasks whose
-    answer or correction waits for a second person. states: states of the jobs of the tasks that are listed.
-    candidate_id: only tasks of this candidate. after: lists the tasks in the order of their numbers, from the first
-    above this one on; None: as above. skip: number of tasks on the pages before. limit: tasks on a page.
+    answer or correction waits for a second person. sent_back_to: lists no open tasks, but tasks that are done whose
+    correction was sent back to this person. states: states of the jobs of the tasks that are listed. candidate_id: only
+    tasks of this candidate. after: lists the tasks in the order of their numbers, from the first above this one on;
+    None: as above. skip: number of tasks on the pages before. limit: tasks on a page.
     """
     j = t.job.c
     c = t.campaign.c
     if in_review:
         query = _TASKS.where(t.lab_task.c.in_review_id.is_not(None))
+    elif sent_back_to is not None:
+        is_sent_back = t.lab_task.c.sent_back_id.is_not(None)
+        query = _TASKS.where(is_sent_back, _RETURNED.c.who == sent_back_to, j.state == JobState.DONE)
     else:
         may_be_claimed = sa.and_(c.state.not_in(RESTING_STATES), ~_ASKED_ELSEWHERE)
         query = _TASKS.where(j.queue == QUEUE, j.state.in_(states))
@@ -296,6 +309,9 @@ def write_change(connection: Connection, task_id: int, **values: object) -> None
 
 _A = t.attempt.c
 _S = t.sample.c
+_SENDING_BACK = t.submission.alias("sending_back")
+_RETURNED = t.submission.alias("returned")
+"""The answer that was sent back."""
 # an attempt of an earlier claim has a lower fence
 _IS_ATTEMPT_OF_CLAIM = sa.and_(_A.job_id == t.job.c.id, _A.fence == t.job.c.fence, _A.state == AttemptState.RUNNING)
 _TASKS = (
@@ -321,14 +337,21 @@ _TASKS = (
         t.lab_task.c.approved_by,
         t.lab_task.c.version,
         t.lab_task.c.in_review_id,
+        t.lab_task.c.open_quantities,
+        _SENDING_BACK.c.why.label("sent_back"),
+        _SENDING_BACK.c.who.label("sent_back_by"),
+        _RETURNED.c.who.label("sent_back_to"),
         _S.code,
         t.job.c.created_at,
     )
     .select_from(jobs.JOBS_WITH_NAMES.join(t.lab_task, t.lab_task.c.job_id == t.job.c.id))
     .outerjoin(t.attempt, _IS_ATTEMPT_OF_CLAIM)
     .outerjoin(t.sample, _S.id == t.lab_task.c.sample_id)
+    .outerjoin(_SENDING_BACK, _SENDING_BACK.c.id == t.lab_task.c.sent_back_id)
+    .outerjoin(_RETURNED, _RETURNED.c.id == _SENDING_BACK.c.of_id)
 )
 
 
 def _task(row: Any) -> LabTask:
-    return LabTask(**{**row._mapping, "state": JobState(row.state)})
+    open_quantities = tuple((row.open_quantities or "").split())
+    return LabTask(**{**row._mapping, "state": JobState(row.state), "open_quantities": open_quantities})

@@ -20,12 +20,25 @@ function fieldsOf(form) {
   return fields;
 }
 
-function hasContent(fields) { return Object.entries(fields).some(([name, value]) => value && /^(value|grade|readings|spread|comment|not_obtained|why)/.test(name)); }
+const ANSWER = /^(value|grade|readings|spread|comment|not_obtained|reason|why)/;
+function hasContent(fields) { return Object.entries(fields).some(([name, value]) => value && ANSWER.test(name)); }
+
+// Whether a field differs from what the page came with, such as the answer that a correction begins with.
+function isChanged(field) {
+  if (field.type === "radio") return field.checked !== field.defaultChecked;
+  if (!(field instanceof HTMLSelectElement)) return field.value !== field.defaultValue;
+  const first = [...field.options].find((option) => option.defaultSelected) || field.options[0];
+  return field.value !== first.value;
+}
+function hasChanges(form) {
+  if ("returned" in form.dataset) return hasContent(fieldsOf(form));
+  return [...form.elements].some((field) => ANSWER.test(field.name) && isChanged(field));
+}
 
 function restore(form) {
   const draft = kept(DRAFT + form.dataset.task, null);
-  if (!draft || form.querySelector("#why") && !draft.fields.why && !form.closest("section").querySelector(".fault")) return;
-  if (hasContent(fieldsOf(form))) return;  // the server has sent back what was typed
+  if (!draft || "returned" in form.dataset) return;  // the server has sent back what was typed
+  if (draft.fields.seen !== form.elements.seen.value && !draft.fields.why) return;  // somebody has answered since
   fill(form, draft.fields);
   const first = form.querySelector("[autofocus]");
   if (first) first.select();  // typing replaces it
@@ -77,7 +90,7 @@ function scanned(form) {
   field.value = isVial ? code[1] || code[2] : field.value.slice(0, code.index);
   field.dispatchEvent(new Event("input", { bubbles: true }));
   if (isVial) form.querySelector(".measure input, .grade input").focus();
-  else if (hasContent(fieldsOf(form))) showFault(form, "a vial was scanned before this answer was saved: save it, then scan the vial again");
+  else if (hasChanges(form)) showFault(form, "a vial was scanned before this answer was saved: save it, then scan the vial again");
   else { localStorage.removeItem(DRAFT + form.dataset.task); location.assign("/scan?code=" + encodeURIComponent(code[1] || code[2])); }
   return true;
 }

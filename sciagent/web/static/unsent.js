@@ -196,7 +196,7 @@ function typedIn(fields) {
   for (const [name, value] of Object.entries(fields)) {
     if (!value || !hasContent({ [name]: value })) continue;
     const [, part, property] = /^(\w+)\.?(.*)$/.exec(name), unit = fields["unit." + property];
-    const words = (part === "spread" ? "± " : "") + value.replace(/\s+/g, " ").replace(/_/g, part === "not_obtained" ? " " : "_");
+    const words = (part === "spread" ? "± " : "") + value.replace(/\s+/g, " ").replace(/_/g, part === "not_obtained" || part === "reason" ? " " : "_");
     parts.push(words + (["value", "readings"].includes(part) && unit && unit !== "1" ? " " + unit : ""));
   }
   return parts.join("; ");

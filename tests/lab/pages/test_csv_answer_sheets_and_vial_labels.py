@@ -81,14 +81,14 @@ def test_the_cell_at_fault_is_marked(serve: Serve, cells: str, at_fault: str) ->
     [
         ("task;value\n1;4,2\n", "semicolons between its cells"),
         ("number,value\n1,2\n", "no column `task`"),
-        ("task,value.homo_lumo_gap\n", "no row has a value"),
+        ("task,value.homo_lumo_gap\n", "No row has a value"),
         ("", "no column `task`"),
         (b"task,value\n\xff\xfe", "is not UTF-8 text"),
         ("task,value.logd\n{first},2\n", "does not ask for logd"),
         ("task,value.homo_lumo_gap\n\u00b2,4.2 eV\n", 'there is no task "\u00b2"'),
         (
             "task,value.homo_lumo_gap\n{first}," + "4" * 200_000 + "\n",
-            "near line 2 a cell has more than 131,072 characters",
+            "Near line 2 a cell has more than 131,072 characters",
         ),
         ("task,value.homo_lumo_gap\n{first},4,2\n", "write a decimal point"),
         ("task,value.homo_lumo_gap\n{first},4.2 eV\n{first},4.3 eV\n", "has an answer in line 2 already"),
