@@ -69,12 +69,17 @@ def started(ledger: Ledger, port: int, lock_after: timedelta | None) -> tuple[Pa
 
 @contextmanager
 def running(
-    url: str, folder: Path, lab: str = "{ahead: 9, due_days: 14}", lock_after: timedelta | None = LOCK_AFTER
+    url: str,
+    folder: Path,
+    lab: str = "{ahead: 9, due_days: 14}",
+    quantities: str = "homo_lumo_gap",
+    lock_after: timedelta | None = LOCK_AFTER,
 ) -> Iterator[LabServer]:
-    """Serves a new campaign of nine molecules. url: of an empty ledger."""
+    """Serves a new campaign of nine molecules. url: of an empty ledger. quantities: what is measured."""
     ledger = Ledger(url, artifacts=folder / "artifacts")
     (folder / "molecules.csv").write_text("smiles\n" + MOLECULES.replace(" ", "\n") + "\n", encoding="utf-8")
     text = CAMPAIGN.format(name="gaps", lab=lab, budget="{lab_slots: 99}", high=4.6).replace("count: 2", "count: 9")
+    text = text.replace("quantities: [homo_lumo_gap]", f"quantities: [{quantities}]")
     built = create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
     drive(built)
     with ledger.begin() as connection:

@@ -19,6 +19,7 @@ from tests.lab.test_record_and_review_answers import entry, task_ids
 
 pytestmark = pytest.mark.long
 GAP = "homo_lumo_gap"
+MELTING = "melting_point"
 VALUE = f"#value-{GAP}"
 PICTURES = Path(__file__).resolve().parents[2] / "docs"
 TABLET = {"width": 820, "height": 1180}
@@ -29,6 +30,15 @@ def served(migrated_sqlite: Path, tmp_path: Path) -> Iterator[LabServer]:
     path = tmp_path / "ledger.db"
     path.write_bytes(migrated_sqlite.read_bytes())
     with running(str(path), tmp_path, "{ahead: 9, due_days: 14, review: false}") as server:
+        yield server
+
+
+@pytest.fixture
+def served_pair(migrated_sqlite: Path, tmp_path: Path) -> Iterator[LabServer]:
+    """A campaign that asks for two quantities of each molecule."""
+    path = tmp_path / "ledger.db"
+    path.write_bytes(migrated_sqlite.read_bytes())
+    with running(str(path), tmp_path, "{ahead: 9, due_days: 14}", f"{GAP}, {MELTING}") as server:
         yield server
 
 
@@ -134,6 +144,59 @@ def test_a_shift_in_the_laboratory(browser: Browser, served: LabServer) -> None:
     page.click("text=Log out")
     page.wait_for_url("**/login")
     context.close()
+
+
+def test_half_an_answer_is_completed_by_one_person_and_corrected_by_another(
+    browser: Browser, served_pair: LabServer
+) -> None:
+    task = task_ids(served_pair.built)[0]
+    anna_context = context_of(browser, served_pair, "anna", viewport=TABLET)
+    page = watched(anna_context)
+    page.goto(f"/tasks/{task}")
+    page.fill(VALUE, "4.310")
+    page.click("text=Save, and next")
+    page.wait_for_url("**saved=**part=1**")
+    expect(page.locator(f"li:has(a[href='/tasks/{task}'])")).to_contain_text("still open: melting point")
+    page.click(f"li a[href='/tasks/{task}']")
+    expect(page.locator(VALUE)).to_have_value("4.310")
+    page.fill(f"#value-{MELTING}", "5,7")
+    page.click("text=Save, and next")
+    page.wait_for_selector("text=write a decimal point: 5.7")
+    expect(page.locator(f"#value-{MELTING}")).to_be_focused()
+    expect(page.locator(f"#value-{MELTING}")).to_have_attribute("aria-invalid", "true")
+    assert page.locator("[aria-invalid]").count() == 1
+    page.fill(f"#value-{MELTING}", "57")
+    page.select_option(f"#unit-{MELTING}", "degC")
+    page.reload()
+    expect(page.locator(f"#value-{MELTING}")).to_have_value("57")  # what was typed over the answer is kept, too
+    expect(page.locator(VALUE)).to_have_value("4.310")
+    assert not faults_of(page) and scrolls_by(page) == 0
+    page.click("text=Save, and next")
+    page.wait_for_url("**saved=**")
+    anna_context.close()
+    ben_context = context_of(browser, served_pair, "ben", viewport=TABLET)
+    page = watched(ben_context)
+    page.goto(f"/tasks/{task}")
+    expect(page.locator(f"#unit-{MELTING}")).to_have_value("degC")
+    page.fill(f"#value-{MELTING}", "")
+    page.locator("fieldset", has=page.locator(f"#value-{MELTING}")).get_by_text("There is no value").click()
+    page.select_option(f"#reason-{MELTING}", "decomposed")
+    page.fill("#why", "it had turned brown")
+    page.click("text=Save the correction")
+    page.wait_for_url("**saved=**")
+    ben_context.close()
+    with served_pair.ledger.read() as connection:
+        people = [(each.who, each.revision, each.why) for each in submissions.of_job(connection, task)]
+        made = connection.execute(sa.select(t.evidence).where(t.evidence.c.verifier == "lab.measurement")).all()
+        n_quantities = connection.execute(sa.select(sa.func.count()).select_from(t.quantity)).scalar()
+    assert people == [("anna", 0, None), ("anna", 1, None), ("ben", 2, "it had turned brown")]
+    assert [(row.reusable, row.unobtained) for row in made] == [
+        (False, None),
+        (True, None),
+        (True, {MELTING: "decomposed"}),
+    ]
+    assert made[1].supersedes_id == made[0].id and made[2].supersedes_id == made[1].id
+    assert n_quantities is not None
 
 
 def tab_to(page: Page, target: Locator, most: int = 20) -> None:
@@ -257,7 +320,7 @@ def test_no_typed_digit_is_lost(anna: Page, served: LabServer) -> None:
     anna.wait_for_selector("text=Your session has ended")
     anna.fill("#again-password", "not the password")
     anna.click("text=Log in, and send")
-    anna.wait_for_selector("text=login and password do not fit")
+    anna.wait_for_selector("text=ogin and password do not fit")
     anna.fill("#again-password", password("anna"))
     anna.click("text=Log in, and send")
     anna.wait_for_url("**saved=**")

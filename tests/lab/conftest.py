@@ -47,7 +47,8 @@ driving it takes a second."""
 
 @pytest.fixture
 def make(ledger: Ledger, tmp_path: Path) -> Make:
-    """Makes a campaign and drives it until it waits for people."""
+    """Makes a campaign and drives it until it waits for people. quantities: what is measured. wanted: further lines
+    of the objectives."""
 
     def made(
         name: str = "gaps",
@@ -57,12 +58,17 @@ def make(ledger: Ledger, tmp_path: Path) -> Make:
         high: float = 4.6,
         smiles: Sequence[str] = MOLECULES,
         count: int = 2,
+        quantities: str = "homo_lumo_gap",
+        wanted: str = "",
         more: str = "",
     ) -> Built:
         (tmp_path / "molecules.csv").write_text("\n".join(("smiles", *smiles, "")), encoding="utf-8")
         text = (
-            CAMPAIGN.format(name=name, lab=lab, budget=budget, high=high).replace("count: 2", f"count: {count}") + more
-        )
+            CAMPAIGN.format(name=name, lab=lab, budget=budget, high=high)
+            .replace("count: 2", f"count: {count}")
+            .replace("quantities: [homo_lumo_gap]", f"quantities: [{quantities}]")
+            .replace("ladder:\n", f"{wanted}ladder:\n")
+        ) + more
         file = None if _campaigns(ledger) else sqlite_path(ledger.engine)
         known = "\n".join((text, *smiles))
         if file and known in _driven:

@@ -5,6 +5,7 @@ A file is stored under its hash, and a browser gets it only as a download.
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import unicodedata
@@ -153,10 +154,11 @@ class TypedForm:
     def field_at_fault(self, fault: str, asks: Sequence[LabAsked]) -> str:
         """Returns the id of the field that a message is about, such as `spread-melting_point`; empty if it is about
         none. The message begins with the name of a quantity."""
-        name, colon, rest = fault.partition(":")
-        if not colon or name not in {asked.property for asked in asks}:
+        first_word = re.split(r"[: ]", fault, maxsplit=1)[0]
+        if first_word not in {asked.property for asked in asks}:
             return ""
-        if rest.startswith(" the uncertainty"):
+        name = first_word
+        if fault.startswith(f"{name}: the uncertainty"):
             return f"spread-{name}"
         if self.of("readings", name) and not self.of("value", name):
             return f"readings-{name}"

@@ -170,12 +170,17 @@ function showFault(form, words, entry) {
 // The field that the server's words are about, which begin with its quantity; else the first number.
 function fieldAtFault(form, words) {
   for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
-  const about = [...form.querySelectorAll("fieldset")].find((set) => words.startsWith(set.querySelector("legend").textContent.trim() + ":"));
+  const about = [...form.querySelectorAll("fieldset")].find((set) => beginsWith(words, set.querySelector("legend").textContent.trim()));
   if (!about) return form.querySelector(".measure input");
   const filled = [...about.querySelectorAll("[name^='readings.'], [name^='value.']")].filter((field) => field.value);
   const field = words.includes(": the uncertainty") ? about.querySelector("[name^='spread.']") : filled[0] || about.querySelector(".measure input");
   if (field) field.setAttribute("aria-invalid", "true");
   return field;
+}
+
+// Whether words begin with the label of a field; a sentence begins with a capital.
+function beginsWith(words, label) {
+  return words.toLowerCase().startsWith(label.toLowerCase()) && [":", " "].includes(words[label.length]);
 }
 
 function choices(entry, form) {

@@ -14,7 +14,7 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.people import Role
 from sciagent.domain.properties_and_levels import properties
-from sciagent.lab import claims_costs_and_vials
+from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
@@ -460,3 +460,82 @@ def test_two_experts_grade_a_molecule_without_seeing_each_other(make: Make, tmp_
     assert "yes" not in shown(ben, f"/tasks/{two.id}").partition("What was entered")[2]
     assert ben.post(f"/tasks/{two.id}/enter", answered({"grade.expert_grade": "hardly"})).status_code == 303
     assert place(built, one.id) == ("settled", "pass", True), "their mean is 0.625"
+
+
+MELTING = "melting_point"
+BOTH = f"{GAP}, {MELTING}"
+
+
+def field(text: str, name: str) -> str:
+    """The value of a text field of a page."""
+    [found] = re.findall(rf'name="{re.escape(name)}" value="([^"]*)"', text)
+    return html.unescape(found)
+
+
+def chosen(text: str, name: str) -> list[str]:
+    """The options of a select that the page has chosen."""
+    [options] = re.findall(rf'<select id="[^"]*" name="{re.escape(name)}"[^>]*>(.*?)</select>', text, re.DOTALL)
+    return re.findall(r'<option value="([^"]*)" selected>', html.unescape(options))
+
+
+def test_half_an_answer_is_completed_and_corrected_in_a_form_that_begins_with_it(serve: Serve) -> None:
+    server = serve(quantities=BOTH)
+    anna = server.person("anna")
+    first = task_ids(server.built)[0]
+    half = {f"value.{GAP}": "<4.310", f"unit.{GAP}": "eV", f"spread.{GAP}": "0.05", f"means.{GAP}": "tolerance"}
+    files = {"files": ("spectrum.txt", b"300 0.1", "text/plain")}
+    reply = anna.post(f"/tasks/{first}/enter", half | {"key": "k" * 8, "comment": "lamp B", "seen": "0"}, files=files)
+    assert reply.headers["location"] == f"/tasks?saved={first}&part=1"
+    listed = anna.client.get(reply.headers["location"]).text
+    assert "is saved in part" in listed and "still open: melting point" in listed and "partly answered" in listed
+    page = anna.client.get(f"/tasks/{first}").text
+    assert (field(page, f"value.{GAP}"), field(page, f"spread.{GAP}")) == ("4.310", "0.05")
+    assert (chosen(page, f"limit.{GAP}"), chosen(page, f"means.{GAP}")) == (["<"], ["tolerance"])
+    assert "lamp B</textarea>" in page and "spectrum.txt: attached already, and stays so." in page
+    emptied = {f"value.{MELTING}": "57", f"unit.{MELTING}": "degC", "seen": "1"}
+    refused = anna.post(f"/tasks/{first}/enter", emptied)
+    assert "homo lumo gap: it is recorded, and the field is empty now" in refused.text
+    rest = half | emptied | {f"reason.{MELTING}": "", "comment": "lamp B"}
+    assert anna.post(f"/tasks/{first}/enter", rest).headers["location"] == f"/tasks?saved={first}"
+    page = anna.client.get(f"/tasks/{first}").text
+    assert (field(page, f"value.{MELTING}"), chosen(page, f"unit.{MELTING}")) == ("57", ["degC"])
+    assert ") completed:" not in page and "(completed):" in page
+    corrected = rest | {f"value.{MELTING}": "", f"reason.{MELTING}": "decomposed", "why": "brown", "seen": "2"}
+    files = {"files": ("photo.png", b"\x89PNG\r\n\x1a\n", "image/png")}
+    assert anna.post(f"/tasks/{first}/enter", corrected, files=files).status_code == 303
+    page = anna.client.get(f"/tasks/{first}").text
+    assert chosen(page, f"reason.{MELTING}") == ["decomposed"] and field(page, f"value.{MELTING}") == ""
+    assert "spectrum.txt, photo.png: attached already" in page
+    with server.ledger.read() as connection:
+        kept = [[file["name"] for file in each.files] for each in submissions.of_job(connection, first)]
+    assert kept == [["spectrum.txt"], ["spectrum.txt"], ["spectrum.txt", "photo.png"]]
+
+
+def test_the_field_at_fault_is_marked_and_has_the_cursor_without_scripts(serve: Serve) -> None:
+    server = serve(quantities=BOTH)
+    anna = server.person("anna")
+    said = {f"value.{GAP}": "4.31", f"unit.{GAP}": "eV", f"value.{MELTING}": "57", f"unit.{MELTING}": "degC"}
+    for changed, at_fault in (
+        ({f"value.{MELTING}": "5,7"}, f'id="value-{MELTING}"'),
+        ({f"spread.{MELTING}": "-1"}, f'id="spread-{MELTING}"'),
+        ({f"value.{GAP}": "4.31 K"}, f'id="value-{GAP}"'),
+        ({f"value.{MELTING}": "", f"readings.{MELTING}": "57 5x"}, f'id="readings-{MELTING}"'),
+    ):
+        text = anna.post(f"/tasks/{task_ids(server.built)[0]}/enter", said | changed).text
+        [marked] = [tag for tag in re.findall(r"<(?:input|textarea)[^>]*>", text) if "aria-invalid" in tag]
+        assert at_fault in marked and "autofocus" in marked and text.count(" autofocus") == 1
+
+
+def test_what_was_sent_back_is_marked_on_the_list_and_stands_in_the_form(serve: Serve) -> None:
+    server = serve(lab="{ahead: 3, review: true}")
+    anna = server.person("anna")
+    first = task_ids(server.built)[0]
+    readings = {f"readings.{GAP}": "4.30 4.32", f"unit.{GAP}": "eV", "instrument": "UV 2", "measured_on": "2026-11-03"}
+    assert anna.post(f"/tasks/{first}/enter", readings | {"seen": "0"}).status_code == 303
+    record_and_review_answers.send_back(server.built, first, "ben", "which lamp?")
+    listed = anna.client.get("/tasks").text
+    assert "sent back</span>" in listed and "by ben: which lamp?" in listed
+    page = anna.client.get(f"/tasks/{first}").text
+    assert ">4.30 4.32</textarea>" in page and field(page, f"value.{GAP}") == ""
+    assert field(page, "instrument") == "UV 2" and 'value="2026-11-03"' in page
+    assert 'name="seen" value="2"' in page, "the new answer follows what was sent back"
