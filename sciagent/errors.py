@@ -81,7 +81,7 @@ class AnsweredMeanwhileError(UsageError):
     """Another person answered a task while one was typing; nothing was recorded."""
 
     def __init__(self, task: int, who: str) -> None:
-        super().__init__(f"{who} answered task {task} while you were typing; nothing of yours was recorded yet")
+        super().__init__(f"task {task} was answered by {who} while you were typing; nothing of yours was recorded yet")
         self.who = who
 
 

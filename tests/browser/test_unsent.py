@@ -171,7 +171,7 @@ def test_somebody_else_answered_while_there_was_no_network(browser: Browser, ser
     page.click("dialog >> button:has-text('Discard it')")
     expect(page.locator("main")).not_to_contain_text("Your answer was not taken")
     page.goto(f"/tasks/{first}")
-    expect(page.locator("#fault")).to_contain_text("ben answered task")
+    expect(page.locator("#fault")).to_contain_text("was answered by ben")
     page.click("text=Show both answers")
     page.wait_for_selector("text=ben entered")
     expect(page.locator(VALUE)).to_have_value("4.31")

@@ -116,7 +116,7 @@ def test_who_types_while_another_answers_is_told(make: Make) -> None:
     built = make()
     first = task_ids(built)[0]
     record_and_review_answers.enter(built, first, entry("4.31 eV", seen=0))
-    with pytest.raises(AnsweredMeanwhileError, match="anna answered task"):
+    with pytest.raises(AnsweredMeanwhileError, match="was answered by anna while you were typing"):
         record_and_review_answers.enter(built, first, entry("4.42 eV", who="ben", why="mine is better", seen=0))
     with built.ledger.read() as connection:
         assert len(submissions.of_job(connection, first)) == 1

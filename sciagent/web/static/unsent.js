@@ -219,7 +219,8 @@ function stand() {
   if (!entry) return;
   if (!entry.refused) { if (form) { fill(form, entry.fields); form.dataset.sent = entry.id; } return; }
   if (form && document.querySelector("#fault .fault")) return;  // the server has shown it
-  if (form) { fill(form, entry.fields); showFault(form, entry.refused, entry); return; }
+  const draft = kept(DRAFT + task, entry);  // what was typed since the server refused it
+  if (form) { fill(form, draft.fields); showFault(form, entry.refused, entry); return; }
   const box = element("section", { className: "unsent-here" }), line = element("p", { className: "fault", textContent: "Your answer was not taken: " + entry.refused });
   box.append(line, element("p", { textContent: "You typed: " + typedIn(entry.fields) }), ...choices(entry, null));
   document.querySelector(".task-page").before(box);

@@ -110,3 +110,17 @@ def test_rows_of_a_campaign_in_which_one_may_not_work_are_refused(serve: Serve) 
     eve = server.person("eve", Role.LAB, serve(name="others").built.row.id)
     status, text = sent(eve, f"task,value.{GAP}\n{task_ids(server.built)[0]},4.2 eV\n", write="yes")
     assert status == 400 and "there is no task" in text
+
+
+def test_a_row_may_leave_a_quantity_open_and_a_later_sheet_says_why_it_has_none(serve: Serve) -> None:
+    server = serve(quantities=f"{GAP}, melting_point")
+    anna, first = server.person("anna"), task_ids(server.built)[0]
+    assert "reason.melting_point" in anna.client.get("/sheet.csv").text.splitlines()[0]
+    half = f"task,value.{GAP},unit.{GAP},value.melting_point\n{first},4.31,eV,\n"
+    assert "evidence; still open: melting_point" in sent(anna, half)[1]
+    assert anna.post("/sheet", {"text": half, "write": "yes"}).status_code == 303
+    wrong = f"task,reason.melting_point\n{first},lost\n"
+    assert '<td class="bad-cell">lost' in sent(anna, wrong)[1]
+    rest = f"task,reason.melting_point\n{first},decomposed\n"
+    assert anna.post("/sheet", {"text": rest, "write": "yes"}).status_code == 303
+    assert place(server.built, first) == ("settled", "pass", True) and count(server, t.submission) == 2
