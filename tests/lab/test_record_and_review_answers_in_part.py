@@ -19,7 +19,7 @@ from sciagent.store.lab import submissions, tasks
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 from sciagent.store.results import evidence, pooled_replicates
-from sciagent.store.views import campaign_counts_and_remarks
+from sciagent.store.views import campaign_counts_and_remarks, check_evidence
 from tests.lab.conftest import Make, drive
 from tests.lab.test_record_and_review_answers import place, task_ids
 from tests.lab.test_record_and_review_answers_reviewing import waiting
@@ -108,6 +108,8 @@ def test_what_was_measured_is_evidence_at_once_and_the_task_stays_open(make: Mak
         assert acts == ["entered in part", "entered"]
         attempt = connection.execute(sa.select(t.attempt).where(t.attempt.c.id == first.attempt_id)).one()
         assert (attempt.state, attempt.watermark) == ("done", second.watermark)
+        check = check_evidence.check(connection, built.ledger.secret.known_keys())
+        assert (check.of_people, check.first_faults) == (2, []), "a person answers for each half"
     assert drive(built) is CampaignState.FINISHED
 
 

@@ -50,6 +50,7 @@ JOB_STATES: dict[TaskState, tuple[JobState, ...]] = {
     "waiting": (JobState.QUEUED,),
     "queued": (JobState.QUEUED,),
     "claimed": (JobState.RUNNING,),
+    "part_answered": (JobState.RUNNING,),
     "in_review": (JobState.RUNNING, JobState.DONE),
     "answered": (JobState.DONE,),
     "cancelled": (JobState.CANCELLED, JobState.FAILED, JobState.QUARANTINED),
@@ -257,9 +258,8 @@ def post_result(
     result = posted.result
     with site.ledger.read() as connection:
         [shown] = site.shared(TaskReader).shown(connection, [task_of(request)])
-    answer, texts = answer_and_texts(result, shown.asks)
+    _, texts = answer_and_texts(result, shown.asks)
     entry = record_and_review_answers.LabEntry(
-        answer,
         texts,
         visitor(request).who,
         key=key.strip('"'),
@@ -270,13 +270,7 @@ def post_result(
     )
     built = open_campaign_for_people(site.ledger, task_of(request).campaign)
     done = record_and_review_answers.enter(built, task, entry)
-    return LabEntered(
-        task=task,
-        state="in_review" if done.in_review else "answered",
-        evidence_key=done.evidence_key,
-        revision=done.revision,
-        overdrawn=done.overdrawn,
-    )
+    return record_and_review_answers.entered(done)
 
 
 @pages.get(

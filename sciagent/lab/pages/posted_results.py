@@ -115,6 +115,7 @@ class ResultIn(BaseModel):
                 {"values": {"log_molar_solubility": "45.1 ± 0.3 mmol/L"}, "instrument": "HPLC in room 3"},
                 {"values": {"log_molar_solubility": {"value": 45.1, "unit": "mmol/L", "uncertainty": 0.3}}},
                 {"not_obtained": "insoluble", "comment": "a yellow solid stayed after 24 h"},
+                {"values": {"log_molar_solubility": "45.1 mmol/L"}, "reasons": {"melting_point": "decomposed"}},
             ]
         },
     )
@@ -126,6 +127,9 @@ class ResultIn(BaseModel):
     """{quantity: one of its words}, where the task asks for a judgement."""
     not_obtained: Literal[("", *map(str, NOT_OBTAINED))] = ""  # type: ignore[valid-type]
     """Reason for which nothing could be measured; left out if there are values."""
+    reasons: Annotated[dict[Name, Literal[tuple(map(str, NOT_OBTAINED))]], Field(max_length=MAX_QUANTITIES)] = {}  # type: ignore[valid-type]
+    """{quantity that has no value: the reason}. A quantity with neither a value nor a reason stays as it was recorded,
+    or open; the task then stays with the sender."""
     why: Text = ""
     """Reason of a correction, which the answer to an answered task needs."""
     sample: Annotated[str, Field(max_length=40)] = ""
@@ -230,6 +234,8 @@ def answer_and_texts(result: ResultIn, asks: Sequence[LabAsked]) -> tuple[LabAns
         fields["measured_on"] = result.measured_on.isoformat()
     for name, grade in result.grades.items():
         fields[f"grade.{name}"] = grade
+    for name, reason in result.reasons.items():
+        fields[f"reason.{name}"] = reason
     try:
         for name, value in result.values.items():
             fields |= _fields_of_form(name, value)
@@ -244,7 +250,7 @@ def answer_and_texts(result: ResultIn, asks: Sequence[LabAsked]) -> tuple[LabAns
 
 def _refuse_unasked(result: ResultIn, asked_names: Sequence[str]) -> None:
     """Raises FieldFaultError for a quantity that the task does not ask for."""
-    for place, named in (("values", result.values), ("grades", result.grades)):
+    for place, named in (("values", result.values), ("grades", result.grades), ("reasons", result.reasons)):
         for name in named:
             if name not in asked_names:
                 hint = did_you_mean(name, asked_names) or f"; it asks for {', '.join(asked_names)}"

@@ -285,6 +285,7 @@ def _seal(connection: Connection, new: NewEvidence, row: Mapping[str, Any], meas
         storable(row["who"]),
         row["diagnostics"],
         quantities,
+        row["unobtained"] or {},
         [(storable(name), sha256) for name, sha256, _, _ in new.artifacts],
     )
     return secret_of(connection).keys().seal(content.text)

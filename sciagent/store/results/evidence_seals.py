@@ -2,13 +2,13 @@
 
 The text is a JSON list without spaces, in ASCII:
 
-    [form, key, revision, outcome, reason, source, who, kinds, isomer, quantities, artifacts]
+    [form, key, revision, outcome, reason, source, who, kinds, isomer, quantities, unobtained, artifacts]
 
 `form` is the number of this form. `quantities` are lists `[property, hash of the level, value, unit, uncertainty,
-censoring, n, as typed]`, and `artifacts` are lists `[name, SHA-256]`, both sorted. `kinds` and `isomer` are the kinds
-of the uncertainties and the computed stereoisomer, which the diagnostics hold. A float is the shortest text that gives
-the same double; both databases return the double that was stored, except that SQLite knows no negative zero, so that
-zero has no sign here.
+censoring, n, as typed]`, `unobtained` are lists `[property, reason]`, and `artifacts` are lists `[name, SHA-256]`, all
+sorted. `kinds` and `isomer` are the kinds of the uncertainties and the computed stereoisomer, which the diagnostics
+hold. A float is the shortest text that gives the same double; both databases return the double that was stored, except
+that SQLite knows no negative zero, so that zero has no sign here.
 
 Computed evidence has `SealingKeys.seal` of its text in the column `seal`. Evidence that people entered or imported has
 none: an entry of the audit trail holds the SHA-256 of its text (see `digest_between`).
@@ -55,7 +55,9 @@ _A = t.artifact.c
 _IDS: sa.BindParameter[Any] = sa.bindparam("ids", expanding=True)
 _EVIDENCE = (
     sa.select(*(_E[name] for name in dict.fromkeys((*_TEXT_COLUMNS, *_KEY_COLUMNS))))
-    .add_columns(_E.id, _E.watermark, _E.seal, _E.diagnostics, _E.proposal_id, t.candidate.c.key.label("subject"))
+    .add_columns(
+        _E.id, _E.watermark, _E.seal, _E.diagnostics, _E.unobtained, _E.proposal_id, t.candidate.c.key.label("subject")
+    )
     .add_columns(sa.exists().where(_A.evidence_id == _E.id).label("has_files"))
     .select_from(t.evidence.join(t.candidate, t.candidate.c.id == _E.candidate_id))
     .where(_E.id.in_(_IDS))
@@ -107,6 +109,8 @@ class EvidenceContent:
     who: str
     diagnostics: Mapping[str, Any]
     quantities: Sequence[SealedQuantity]
+    unobtained: Mapping[str, str]
+    """Reasons by property of the quantities that people could not obtain."""
     artifacts: Sequence[tuple[str, str]]
     """(name, SHA-256) of each file."""
 
@@ -124,7 +128,7 @@ class EvidenceContent:
         return _ENCODE(
             [
                 FORM, self.key, self.revision, self.outcome, self.reason, self.source, self.who, kinds, isomer,
-                quantities, sorted(self.artifacts),
+                quantities, sorted(self.unobtained.items()), sorted(self.artifacts),
             ]
         )  # fmt: skip
 
@@ -259,6 +263,7 @@ def _read(connection: Connection, evidence_ids: Sequence[int]) -> list[CheckedEv
             who=row.who,
             diagnostics=row.diagnostics,
             quantities=quantities.get(row.id, ()),
+            unobtained=row.unobtained or {},
             artifacts=artifacts.get(row.id, ()),
         )
         read.append(CheckedEvidence(row.id, row.watermark, row.verifier, content, row.seal, _has_own_key(row)))

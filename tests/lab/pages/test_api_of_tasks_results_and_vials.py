@@ -220,3 +220,21 @@ def test_a_page_may_use_the_routes_with_its_session(serve: Serve, has_csrf: bool
     reply = anna.client.post(f"/api/v1/tasks/{first}/results", json=RESULT, headers=headers)
     assert reply.status_code == (200 if has_csrf else 403), reply.text
     assert anna.client.get("/api/v1/tasks").status_code == 200
+
+
+def test_an_instrument_that_measures_one_of_two_quantities_leaves_the_other_open(serve: Serve) -> None:
+    server = serve(quantities=f"{GAP}, melting_point")
+    client, first = instrument(server), task_ids(server.built)[0]
+    half = post(client, first).json()
+    assert (half["state"], half["open_quantities"], half["revision"]) == ("part_answered", ["melting_point"], 0)
+    [task] = client.get("/tasks?state=part_answered").json()["tasks"]
+    assert (task["task"], task["open_quantities"]) == (first, ["melting_point"])
+    for reasons, field in (
+        ({"melting_point": "lost"}, "reasons.melting_point"),
+        ({"dipole": "impure"}, "reasons.dipole"),
+    ):
+        refused = post(client, first, {"reasons": reasons}, key="balance-0002")
+        assert refused.status_code == 400 and refused.json()["field"] == field
+    whole = post(client, first, {"reasons": {"melting_point": "decomposed"}}, key="balance-0002").json()
+    assert whole["state"] == "answered" and whole["revision"] == 1 and "open_quantities" not in whole
+    assert place(server.built, first) == ("settled", "pass", True), "no objective is of the melting point"

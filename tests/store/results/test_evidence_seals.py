@@ -23,7 +23,7 @@ ISOMER = ComputedIsomer("C/C=C/C", "E", 2, 2)
 QUANTITY = SealedQuantity("homo_lumo_gap", "a" * 64, 3.1, "eV", 0.2, "none", 1, None)
 CONTENT = EvidenceContent(
     "b" * 64, 0, "ok", None, "computed", "sciagent", {"uncertainty_kind": {"homo_lumo_gap": "molecule"}}, [QUANTITY],
-    [("log", "c" * 64)],
+    {}, [("log", "c" * 64)],
 )  # fmt: skip
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 OTHER_CONTENT: dict[str, Any] = {
@@ -35,6 +35,7 @@ OTHER_CONTENT: dict[str, Any] = {
     "who": "eve",
     "diagnostics": isomer_to_diagnostics(ISOMER),
     "quantities": [],
+    "unobtained": {"melting_point": "decomposed"},
     "artifacts": [("log", "e" * 64)],
 }
 OTHER_QUANTITY: dict[str, Any] = {
