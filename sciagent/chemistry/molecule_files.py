@@ -12,8 +12,9 @@ from typing import Any
 
 from sciagent.chemistry.molecule import MAX_CYCLES, MAX_HEAVY_ATOMS
 from sciagent.domain.candidate_and_its_names_in_files import identifier_columns
-from sciagent.errors import InputFileError, did_you_mean
+from sciagent.errors import InputFileError
 from sciagent.inputs.open_input import open_input
+from sciagent.inputs.saved_tables import check_columns, csv_fault
 
 MAX_LINE = 1_000_000
 """Longest line, in bytes; the rest is read as another line."""
@@ -103,18 +104,6 @@ def _csv(path: Path, column: str, keep: Sequence[str] | None) -> Iterator[Struct
         raise csv_fault(path, reader.line_num, error) from error
 
 
-def check_columns(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
-    """Raises InputFileError if the header of a csv lacks a wanted column."""
-    lacking = [name for name in wanted if name not in header]
-    if not lacking:
-        return
-    missing = lacking[0]
-    if len(header) == 1 and ";" in header[0]:
-        raise InputFileError(f"{path}:1:1: the columns are separated by semicolons; use commas")
-    known = ", ".join(header) or "nothing"
-    raise InputFileError(f'{path}:1:1: no column "{missing}"{did_you_mean(missing, header)}; the header has: {known}')
-
-
 def names_in(row: Mapping[str, str | None], columns: Sequence[str]) -> dict[str, str]:
     """Returns the texts of the columns in a row, without empty ones, each cut to MAX_NAME characters."""
     names = {}
@@ -124,18 +113,6 @@ def names_in(row: Mapping[str, str | None], columns: Sequence[str]) -> dict[str,
         if text:
             names[column] = text
     return names
-
-
-def csv_fault(path: Path, lines_read: int, error: csv.Error) -> InputFileError:
-    """Returns the error of Python's CSV reader, with its line: the one after the lines read."""
-    why = str(error)
-    if "unexpected end of data" in why:
-        why = 'the file ends within a quoted cell: a quote (") further up is not closed'
-    elif "expected after" in why:
-        why = 'text after a closing quote; write a quote within a quoted cell twice ("")'
-    if "new-line character" in why:
-        why = "a carriage return without a line feed; save the file with line feeds, or put the cell in quotes"
-    return InputFileError(f"{path}:{lines_read + 1}:1: {why}")
 
 
 def _smi(path: Path) -> Iterator[StructureRecord]:

@@ -95,7 +95,7 @@ def _line(added: AddedCandidate) -> str:
 
 
 def import_(
-    file: Path = typer.Argument(help="A CSV file with a header."),
+    file: Path = typer.Argument(help="A CSV or an Excel workbook (.xlsx) with a header."),
     value: list[str] = typer.Option(..., help="COLUMN=PROPERTY[UNIT]; UNIT may name a column. Repeat it."),
     method: str = typer.Option("", help="How it was obtained: experiment, B3LYP, GFN2-xTB, …; needed without --rung."),
     basis: str = typer.Option(""),
@@ -131,7 +131,7 @@ def import_(
     as_who: options.Who = None,
     json: options.Json = False,
 ) -> None:
-    """Take measured or computed values from a CSV as evidence, all of it or nothing. `< 0.1` is a censored value.
+    """Take measured or computed values from a table as evidence, all of it or nothing. `< 0.1` is a censored value.
 
     With --campaign and --rung they are old values of the same measurement: they become answers of that rung, so that
     the campaign learns from them. They cost nothing.

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,6 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.record_results_and_place import settle_again
-from sciagent.chemistry.molecule_files import check_columns, csv_fault
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.display_units import Column
 from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey, Measured
@@ -23,7 +21,7 @@ from sciagent.domain.lab_messages_and_codes import LabAnswer
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.states_and_needs import JobState, Standing
 from sciagent.errors import InputFileError, UsageError, did_you_mean
-from sciagent.inputs.open_input import open_input
+from sciagent.inputs.saved_tables import TableRow, read_table
 from sciagent.inputs.yaml_validation import file_hash
 from sciagent.lab.record_and_review_answers import answer_equal_tasks, place_again
 from sciagent.lab.typed_answers import typed
@@ -138,55 +136,46 @@ def _read(path: Path, structure: str, columns: Sequence[Column], rung: BuiltRung
         name = column.property
         if name not in asked:
             raise UsageError(f"{rung.spec.rung} does not ask for {name}{did_you_mean(name, asked)}")
-    reader = csv.DictReader(_lines(path), strict=True)
-    check_columns(path, reader.fieldnames or [], (structure, *(column.name for column in columns)))
+    table = read_table(path, (structure, *(column.name for column in columns)))
+    uncertainties = [column.uncertainty for column in columns if column.uncertainty is not None]
     rows = list[OldRow]()
     faults = list[str]()
-    try:
-        for cells in reader:
-            try:
-                answer = _answer(cells, columns)
-            except UsageError as error:
-                faults.append(f"{path}:{reader.line_num}: {error}")
-                continue
-            if answer is not None:
-                rows.append(OldRow((cells[structure] or "").strip(), answer))
-    except csv.Error as error:
-        raise csv_fault(path, reader.line_num, error) from error
-    if len(rows) > MAX_ROWS:
-        raise InputFileError(f"{path}: more than {MAX_ROWS} rows; split the file")
+    for row in table.rows(numbers=[*(column.name for column in columns), *uncertainties]):
+        place = row.place(structure) if table.is_workbook else str(row.line)
+        try:
+            answer = _answer(row, columns)
+        except UsageError as error:
+            faults.append(f"{path}:{place}: {error}")
+            continue
+        if answer is not None:
+            rows.append(OldRow(row.cells[structure], answer))
+        if len(rows) > MAX_ROWS:
+            raise InputFileError(f"{path}: more than {MAX_ROWS} rows; split the file")
     if faults:
         raise InputFileError("\n".join([*faults[:MAX_FAULTS], "nothing was loaded; mend the file"]))
     return rows
 
 
-def _lines(path: Path) -> list[str]:
-    """Returns the lines of a file. Raises UsageError or InputFileError if it cannot be read."""
-    try:
-        with open_input(path) as file:
-            return file.read().decode("utf-8-sig").splitlines()
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputFileError(f"{path}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
-
-
-def _answer(cells: Mapping[str, str | None], columns: Sequence[Column]) -> LabAnswer | None:
-    """Returns the answer of a row; None if it is empty."""
+def _answer(row: TableRow, columns: Sequence[Column]) -> LabAnswer | None:
+    """Returns the answer of a row; None if it is empty. Raises UsageError if a cell cannot be read."""
+    if row.surplus is not None:
+        raise UsageError("more cells than the header has; put texts with commas in quotation marks")
+    for name, fault in row.faults.items():
+        raise UsageError(f"{row.address(name)}: {fault}")
     values = {}
     for column in columns:
-        text = (cells[column.name] or "").strip()
+        text = row.cells[column.name]
         if not text:
             continue
         unit = column.unit or properties()[column.property].unit
-        if unit in cells:  # the name of a column with the units
-            unit = (cells[unit] or "").strip()
+        if unit in row.cells:  # the name of a column with the units
+            unit = row.cells[unit]
         uncertainty = column.uncertainty
-        if uncertainty is not None and uncertainty in cells:  # the name of a column with the uncertainties
-            uncertainty = (cells[uncertainty] or "").strip() or None
-        # the unit "1" stands for no unit, and is not typed
-        text_with_unit = text if unit == "1" else f"{text} {unit}"
-        values[column.property] = typed(column.property, text_with_unit, uncertainty)
+        if uncertainty is not None and uncertainty in row.cells:  # the name of a column with the uncertainties
+            uncertainty = row.cells[uncertainty] or None
+        # the unit "1" stands for no unit, and is not typed; Excel writes a percentage with its sign
+        is_whole = unit == "1" or (unit == "%" and text.endswith("%"))
+        values[column.property] = typed(column.property, text if is_whole else f"{text} {unit}", uncertainty)
     return LabAnswer(values) if values else None
 
 

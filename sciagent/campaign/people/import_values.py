@@ -1,12 +1,11 @@
-"""Imports measured or computed values from a CSV file as evidence. The whole file is checked before any write."""
+"""Imports measured or computed values from a CSV or an Excel workbook as evidence. The whole file is checked before any
+write."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -15,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.people import import_corrections_or_replicates
-from sciagent.chemistry.molecule_files import check_columns, csv_fault, names_in
+from sciagent.chemistry.molecule_files import names_in
 from sciagent.chemistry.subjects.base import Reading, Standardised
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, STANDARDISED, Candidate, identifier_columns
@@ -26,7 +25,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, check_possible, to_canonical
 from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
-from sciagent.inputs.open_input import open_input
+from sciagent.inputs.saved_tables import TableRow, read_table
 from sciagent.inputs.yaml_validation import file_hash
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -62,7 +61,7 @@ class ImportReport:
     empty: int = 0
     """Number of empty cells."""
     faults: list[str] = field(default_factory=list)
-    """Messages on rows that were left out: `file:line:cell: fault`."""
+    """Messages on rows that were left out: `file:line:cell: fault`, or `file:B3: fault` for a workbook."""
 
 
 class _Row(NamedTuple):
@@ -78,7 +77,7 @@ class _Row(NamedTuple):
 
 
 class _CellError(ValueError):
-    """A fault in one cell: the number of the cell in its row, from 1, and a message."""
+    """A fault in one cell: its place, such as `3:2` or `B3`, and a message."""
 
 
 def import_file(
@@ -125,23 +124,23 @@ def import_file(
     settings_hash = content_hash({"level": level.hash, "source": path.name, "properties": property_names})
     rows: list[_Row] = []
     replicates = Counter[str]()  # number of rows so far, by candidate key
-    name_columns = keep
-    for line, cells in _read_rows(path, structure, columns, keep or ()):
-        if name_columns is None:
-            header = [name for name in cells if name is not None]  # csv stores surplus cells under the key None
-            name_columns = identifier_columns(header, structure)
+    table = read_table(path, (structure, *(column.name for column in columns), *(keep or ())))
+    name_columns = identifier_columns(table.header, structure) if keep is None else keep
+    for row in table.rows(numbers=_number_columns(columns, stated_costs)):
         report.rows += 1
+        if report.rows > MAX_ROWS:
+            raise InputFileError(f"{path}:{row.line}:1: more than {MAX_ROWS} rows; split the file")
         try:
-            made, measured = _parse(cells, structure, rules, columns_with_property, level)
-            cost = _cost(cells, stated_costs)
+            made, measured = _parse(row, structure, rules, columns_with_property, level)
+            cost = _cost(row, stated_costs)
         except _CellError as error:
-            cell, message = error.args
-            report.faults.append(f"{path}:{line}:{cell}: {message}")
+            place, message = error.args
+            report.faults.append(f"{path}:{place}: {message}")
             continue
         report.empty += len(columns) - len(measured)
         if measured:
             candidate = made.candidate
-            names = _with_remark(names_in(cells, name_columns), made)
+            names = _with_remark(names_in(row.cells, name_columns), made)
             key = EvidenceKey(candidate.key, VERIFIER, VERSION, settings_hash, replicate=replicates[candidate.key])
             replicates[candidate.key] += 1
             rows.append(_Row(candidate, key, measured, names, cost))
@@ -196,96 +195,78 @@ def _checked_costs(costs: Mapping[str, str]) -> Mapping[str, str]:
     return costs
 
 
-def _cost(cells: Mapping[Any, Any], costs: Mapping[str, str]) -> Cost:
+def _number_columns(columns: Sequence[Column], costs: Mapping[str, str]) -> list[str]:
+    """Returns the columns that hold numbers, and perhaps texts that are no column."""
+    uncertainties = [column.uncertainty for column in columns if column.uncertainty is not None]
+    return [*(column.name for column in columns), *uncertainties, *costs.values()]
+
+
+def _cost(row: TableRow, costs: Mapping[str, str]) -> Cost:
     """Returns the cost of a row; an empty cell is no cost. Raises _CellError.
 
     costs: {resource: amount, or column with the amount of each row}.
     """
     amounts = {}
     for resource, stated in costs.items():
-        is_column = stated in cells
-        text = (cells[stated] or "").strip() if is_column else stated
+        is_column = stated in row.cells
+        text = _readable(row, stated) if is_column else stated
         try:
             amounts[resource] = _number(text) if text else 0.0
             Cost({resource: amounts[resource]})  # raises ValueError for a negative amount
         except ValueError as error:
             if is_column:
-                raise _CellError(list(cells).index(stated) + 1, f"cost: {error}") from None
-            raise _CellError(1, f'cost: {error}; "{stated}" is no column either') from None
+                raise _CellError(row.place(stated), f"cost: {error}") from None
+            raise _CellError(row.place(""), f'cost: {error}; "{stated}" is no column either') from None
     return Cost(amounts)
 
 
-def _read_rows(
-    path: Path, structure: str, columns: Sequence[Column], keep: Sequence[str]
-) -> Iterator[tuple[int, Mapping[Any, Any]]]:
-    """Yields the line number and the cells of each row."""
-    try:
-        with open_input(path) as file:
-            raw = file.read()
-        text = raw.decode("utf-8-sig")
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        lines = raw[: error.start].split(b"\n")
-        place = f"{path}:{len(lines)}:{lines[-1].count(b',') + 1}"
-        raise InputFileError(f"{place}: not UTF-8 text ({error.reason}); save it as UTF-8") from error
-    readable = text.replace("\0", "\N{SYMBOL FOR NULL}")  # csv does not take the null character
-    reader = csv.DictReader(io.StringIO(readable, newline=""), strict=True)
-    try:
-        wanted = (structure, *(column.name for column in columns), *keep)
-        _check_header(path, reader.fieldnames or [], wanted)
-        for n, row in enumerate(reader):
-            if n >= MAX_ROWS:
-                raise InputFileError(f"{path}:{reader.line_num}:1: more than {MAX_ROWS} rows; split the file")
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise csv_fault(path, reader.line_num, error) from error
-
-
-def _check_header(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
-    """Raises InputFileError if a column is missing or two columns have the same name."""
-    check_columns(path, header, wanted)
-    if len(set(header)) != len(header):
-        raise InputFileError(f"{path}:1:1: two columns have the same name")
+def _readable(row: TableRow, column: str) -> str:
+    """Returns the text of a cell. Raises _CellError if it cannot be read."""
+    if column in row.faults:
+        raise _CellError(row.place(column), f"{column}: {row.faults[column]}")
+    return row.cells[column]
 
 
 def _parse(
-    cells: Mapping[Any, Any], structure: str, rules: Reading, columns: Sequence[tuple[Column, Property]], level: Level
+    row: TableRow, structure: str, rules: Reading, columns: Sequence[tuple[Column, Property]], level: Level
 ) -> tuple[Standardised, tuple[Measured, ...]]:
     """Returns the candidate of a row, with how it was made, and its values that are not empty. Raises _CellError."""
-    header = [name for name in cells if name is not None]
-    if len(header) < len(cells):  # csv stores surplus cells under the key None
+    if row.surplus is not None:
         hint = "quote a text with a comma, and write numbers with a decimal point"
-        raise _CellError(len(header) + 1, f"more cells than the header has; {hint}")
+        raise _CellError(row.surplus_place(), f"more cells than the header has; {hint}")
     try:
-        made = rules.apply(cells[structure] or "")
+        made = rules.apply(_readable(row, structure))
     except InvalidCandidateError as error:
         message = f"{structure}: {error.reason}: {error.detail}"
-        raise _CellError(header.index(structure) + 1, message) from None
+        raise _CellError(row.place(structure), message) from None
     measured = []
     for column, prop in columns:
-        text = (cells[column.name] or "").strip()
+        text = _readable(row, column.name)
         if not text:
             continue
         try:
-            measured.append(Measured(prop.name, level, _quantity(text, column, prop, cells)))
+            measured.append(Measured(prop.name, level, _quantity(text, column, prop, row)))
         except (ValueError, UnitError) as error:
-            raise _CellError(header.index(column.name) + 1, f"{column.name}: {error}") from None
+            raise _CellError(row.place(column.name), f"{column.name}: {error}") from None
     return made, tuple(measured)
 
 
-def _quantity(text: str, column: Column, prop: Property, row: Mapping[str, str | None]) -> Quantity:
-    """Parses a cell as a quantity; `< 0.1` and `> 5` are censored. Raises ValueError or UnitError."""
+def _quantity(text: str, column: Column, prop: Property, row: TableRow) -> Quantity:
+    """Parses a cell as a quantity; `< 0.1` and `> 5` are censored. Raises ValueError, UnitError or _CellError."""
     censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(text[0], Censoring.NONE)
-    value = _number(text[1:] if censoring is not Censoring.NONE else text)
     unit = column.unit or prop.unit
-    if unit in row:  # a column with the unit of each row
-        unit = (row[unit] or "").strip()
+    if unit in row.cells:  # a column with the unit of each row
+        unit = _readable(row, unit)
+    if text.endswith("%") and unit == "%":  # as Excel writes a cell that is formatted as percentage
+        text = text.removesuffix("%").rstrip()
+    value = _number(text[1:] if censoring is not Censoring.NONE else text)
     uncertainty: float | None = None
     if column.uncertainty is not None:
         uncertainty_text = column.uncertainty  # the same for all rows
-        if column.uncertainty in row:
-            uncertainty_text = (row[column.uncertainty] or "").strip()
+        if column.uncertainty in row.cells:
+            uncertainty_text = _readable(row, column.uncertainty)
+        if unit == "%":
+            uncertainty_text = uncertainty_text.removesuffix("%").rstrip()
         uncertainty = _number(uncertainty_text) if uncertainty_text else None
     typed = text if column.unit is None or unit == "1" else f"{text} {unit}"
     quantity = to_canonical(Quantity(value, unit, uncertainty, censoring, as_typed=typed), prop)

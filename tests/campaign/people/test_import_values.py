@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
+import openpyxl
 import pytest
 import sqlalchemy as sa
 
@@ -176,10 +178,38 @@ def test_a_property_is_given_by_one_column(ledger: Ledger, file: Path) -> None:
         run(ledger, file, GOOD, Column("gap", "dipol"))
 
 
-def test_a_file_that_is_not_utf8_says_where(ledger: Ledger, file: Path) -> None:
+def test_a_file_in_no_known_encoding_says_where(ledger: Ledger, file: Path) -> None:
     rows_ = "".join(f"{'C' * (i + 1)},{i}\n" for i in range(40)).encode()
-    with pytest.raises(InputFileError, match=r"gaps\.csv:42:2: not UTF-8"):
-        run(ledger, file, b"smiles,gap\n" + rows_ + b"CC,3\xb1\n")
+    with pytest.raises(InputFileError, match=r"gaps\.csv:42:1: neither UTF-8 nor Windows-1252"):
+        run(ledger, file, b"smiles,gap\n" + rows_ + b"CC,3\x81\n")
+    assert counts(ledger) == (0, 0, 0)
+
+
+def test_a_workbook_and_a_german_csv_give_the_values_of_the_plain_file(ledger: Ledger, tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for cells in (["smiles", "gap", "unit"], ["CCO", 3.1, "eV"], ["c1ccccc1", "6,9", "eV"], ["C", 12, "eV"]):
+        book.active.append(cells)
+    book.save(tmp_path / "gaps.xlsx")
+    column = Column("gap", "homo_lumo_gap", "unit")
+    report = import_file(ledger, tmp_path / "gaps.xlsx", columns=[column], level=LEVEL, who="Ada")
+    assert report.recorded == 3 and values(ledger) == {"CCO": [3.1], "c1ccccc1": [6.9], "C": [12.0]}
+    german = "smiles;gap;unit\r\nCCO;3,10;eV\r\nc1ccccc1;6,9;eV\r\nC;12;eV\r\n"
+    report = run(ledger, tmp_path / "gaps.csv", german.encode("utf-16"), column)
+    assert (report.recorded, report.known) == (0, 3)
+
+
+def test_a_fault_in_a_workbook_names_its_cell(ledger: Ledger, tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for cells in (["smiles", "gap"], ["CCO", 3.1], ["C", "high"], ["CC", datetime.date(2026, 4, 3)], ["CCC", "1,234"]):
+        book.active.append(cells)
+    file = tmp_path / "gaps.xlsx"
+    book.save(file)
+    with pytest.raises(InputFileError) as caught:
+        import_file(ledger, file, columns=[GAP], level=LEVEL)
+    high, date, both, _ = str(caught.value).splitlines()
+    assert high == f'{file}:B3: gap: "high" is not a number (use a point as decimal sign)'
+    assert date.startswith(f"{file}:B4: gap: Excel took what was typed for a date, 2026-04-03")
+    assert both == f'{file}:B5: gap: "1,234" is 1234 or 1.234; write 1234, or 1,2340'
     assert counts(ledger) == (0, 0, 0)
 
 
