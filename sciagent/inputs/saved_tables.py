@@ -105,6 +105,7 @@ class SavedTable:
         self._is_read = True
         in_numbers = {name: self._places[name] for name in numbers if name in self._places}
         raw = self._raw
+        readings: Mapping[int, Callable[[str], tuple[str, str]]]
         readings = dict.fromkeys(in_numbers.values(), _with_commas_between)
         if self.separator != ",":
             kept = list(raw)
