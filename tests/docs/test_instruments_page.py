@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.store.database.ledger import Ledger
-from sciagent.web.app import PageServer
+from sciagent.web.page_server import PageServer
 from sciagent.web.problem_answers import API, PROBLEM_KINDS
 from sciagent.web.route_rules_and_request_guards import rules_of
 from tests.docs.pages import ROOT, blocks, campaigns, lines
