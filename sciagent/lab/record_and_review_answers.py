@@ -216,27 +216,14 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
     earlier = submissions.with_key(connection, entry.key)
     if earlier is not None:
         return _known_answer(connection, task, entry, earlier)
-    _refuse_if_answered_since(connection, task, entry)
-    sample_id = None if entry.sample is None else usable_vial(connection, task, entry.sample).id
-    if task.state is JobState.DONE and not entry.why:
-        raise TaskStateError(f"task {task_id} is answered; a correction needs a reason", "give it with --why")
+    sample_id = _checked_sample(connection, task, entry)
     overdrawn = ""
     if task.state is JobState.QUEUED:
         overdrawn = claim_finished(connection, built, task, rung, entry.who)
         task = tasks.find(connection, task_id) or task  # with the claim
-    if task.state not in (JobState.RUNNING, JobState.DONE):
-        raise TaskStateError(f"task {task_id} is over: {task.state}; nothing was recorded")
-    if task.state is JobState.RUNNING and task.claimed_by != entry.who:
-        refuse_unless_free(connection, task, rung, entry.who)
-    typed_answer(entry.typed_texts)  # a fault of what was typed comes before one of what is added
+    _refuse_unless_open_for(connection, task, rung, entry.who)
     revised = _revised(connection, task, rung)
-    asked = _asked(connection, rung, task)
-    typed_texts = entry.typed_texts
-    if revised is not None:
-        typed_texts = with_earlier(typed_texts, revised.typed_texts, asked)
-    answer = typed_answer(typed_texts)
-    read = read_answer(connection, rung, task, answer)
-    _refuse_silent_change(task, entry, revised, read, answer, asked)
+    typed_texts, read = _read_beside(connection, task, rung, entry, revised)
     earlier_files = _attached_files(connection, task)
     if earlier_files:
         typed_texts = {**typed_texts, KEPT_FILES: len(earlier_files)}
@@ -256,6 +243,59 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
     else:
         recorded = record(connection, built, task, rung, read, new)
     return replace(recorded, overdrawn=overdrawn)
+
+
+def would_record(connection: Connection, built: Built, task_id: int, entry: LabEntry) -> Recorded:
+    """Returns what would become of an answer if it were entered now, and writes nothing. Raises the errors of
+    `enter`. The budget is not looked at, since it holds no answer back."""
+    task, rung = task_and_rung(connection, built, task_id)
+    earlier = submissions.with_key(connection, entry.key)
+    if earlier is not None:
+        return _known_answer(connection, task, entry, earlier)
+    _checked_sample(connection, task, entry)
+    if task.state is JobState.QUEUED:
+        refuse_unless_free(connection, task, rung, entry.who)
+    else:
+        _refuse_unless_open_for(connection, task, rung, entry.who)
+    _, read = _read_beside(connection, task, rung, entry, _revised(connection, task, rung))
+    in_review = rung.spec.lab is not None and rung.spec.lab.review
+    return Recorded(
+        task.id, task.state, evidence_key="", revision=0, in_review=in_review, open_quantities=read.open_quantities
+    )
+
+
+def _checked_sample(connection: Connection, task: LabTask, entry: LabEntry) -> int | None:
+    """Returns the id of the vial that an answer names; None without one. Raises the errors of `enter` that need no
+    claim."""
+    _refuse_if_answered_since(connection, task, entry)
+    sample_id = None if entry.sample is None else usable_vial(connection, task, entry.sample).id
+    if task.state is JobState.DONE and not entry.why:
+        raise TaskStateError(f"task {task.id} is answered; a correction needs a reason", "give it with --why")
+    return sample_id
+
+
+def _refuse_unless_open_for(connection: Connection, task: LabTask, rung: BuiltRung, who: str) -> None:
+    """Raises TaskStateError unless the person has the task, or may correct its answer."""
+    if task.state not in (JobState.RUNNING, JobState.DONE):
+        raise TaskStateError(f"task {task.id} is over: {task.state}; nothing was recorded")
+    if task.state is JobState.RUNNING and task.claimed_by != who:
+        refuse_unless_free(connection, task, rung, who)
+
+
+def _read_beside(
+    connection: Connection, task: LabTask, rung: BuiltRung, entry: LabEntry, revised: Revised | None
+) -> tuple[Mapping[str, Any], ReadAnswer]:
+    """Returns the texts of an answer with the quantities that it takes over from the evidence that it revises, and what
+    they say. Raises UsageError if they do not fit the form, or change a recorded quantity without a reason."""
+    typed_answer(entry.typed_texts)  # a fault of what was typed comes before one of what is added
+    asked = _asked(connection, rung, task)
+    typed_texts = entry.typed_texts
+    if revised is not None:
+        typed_texts = with_earlier(typed_texts, revised.typed_texts, asked)
+    answer = typed_answer(typed_texts)
+    read = read_answer(connection, rung, task, answer)
+    _refuse_silent_change(task, entry, revised, read, answer, asked)
+    return typed_texts, read
 
 
 KEPT_FILES = "kept_files"

@@ -128,13 +128,21 @@ def test_a_shift_in_the_laboratory(browser: Browser, served: LabServer) -> None:
     page.wait_for_url("**saved=**")
     assert values(served, rest[0]) == ["4.44 eV", "4.40 eV"]
     page.goto("/sheet")
-    for value, words in (("4,5", "write a decimal point"), ("4.5", "1 row without a fault")):
-        text = f'task,value.{GAP},unit.{GAP}\n{rest[1]},"{value}",eV\n'
-        page.set_input_files("#file", {"name": "tasks.csv", "mimeType": "text/csv", "buffer": text.encode()})
-        page.click("text=Try it")
-        page.wait_for_selector(f"text={words}")
-    page.click("text=Write all 1")
-    page.wait_for_url("**/tasks?sheet=**")
+    text = f"task;value.{GAP};unit.{GAP}\n{rest[1]};4,5;eV\n{rest[2]};1.5;eV\n{first};high;eV\n"
+    page.set_input_files("#file", {"name": "tasks.csv", "mimeType": "text/csv", "buffer": text.encode()})
+    page.set_viewport_size({"width": 1024, "height": 768})
+    page.click("text=Try it")
+    page.wait_for_selector("text=2 of 3 rows have a fault")
+    for cell in page.locator("td.bad-cell").all():
+        box = cell.bounding_box()
+        assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 1024
+    page.dblclick("text=Record the 1 good row")
+    page.wait_for_url("**/sheet/saved?tasks=**")
+    expect(page.locator("main")).to_contain_text("1 answer of the sheet is saved")
+    page.go_back()
+    page.wait_for_url("**/sheet?kept=**")
+    expect(page.locator("main")).to_contain_text("known")
+    assert values(served, rest[2]) == []
     assert values(served, rest[1]) == ["4.5 eV"]
     page.goto(f"/tasks/{first}")
     page.click("summary:has-text('Sign')")

@@ -54,6 +54,8 @@ TABLE = {
     ("POST", "/approve"): DECIDE,
     ("GET", "/sheet"): WORK,
     ("GET", "/sheet.csv"): WORK,
+    ("GET", "/sheet.xlsx"): WORK,
+    ("GET", "/sheet/saved"): WORK,
     ("POST", "/sheet"): WORK,
     ("GET", "/api/v1/openapi.json"): READ,
     ("GET", "/api/v1/tasks"): READ,

@@ -1,7 +1,8 @@
-"""Sheets of the lab: a CSV template for the answers to many tasks, and labels of vials for the printer.
+"""Sheets of the lab: a template for the answers to many tasks, and labels of vials for the printer.
 
-A trial run marks each cell of an answered sheet; then all is written, or nothing. A label has the code, a QR code of
-the task's address, and the structure.
+A trial run says what is wrong with each row of an answered sheet. Then the rows without a fault are recorded, each in a
+transaction of its own. A trial run is kept for an hour, so that nobody chooses the file again. A label has the code, a
+QR code of the task's address, and the structure.
 """
 
 from __future__ import annotations
@@ -9,14 +10,19 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import secrets
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Annotated
+from pathlib import PurePath
+from typing import Annotated, Literal
 
 import segno
 from fastapi import Query
 from markupsafe import Markup
+from sqlalchemy.engine import Connection
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,49 +31,75 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structure_text, subject_of
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, read_code
 from sciagent.domain.people import Actor, Right, Rights
-from sciagent.domain.safe_text_and_durations import read_id
+from sciagent.domain.safe_text_and_durations import cut, read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.inputs.saved_tables import TableRow, open_table
+from sciagent.lab import record_and_review_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
 from sciagent.lab.pages.typed_form_and_attachments import TypedForm
 from sciagent.lab.record_and_review_answers import LabEntry, Recorded
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
+from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import candidates
-from sciagent.web.route_rules_and_request_guards import Pages, RouteRule
+from sciagent.web.route_rules_and_request_guards import Pages, QueryText, RouteRule
 from sciagent.web.site_context_and_ticker import link_to, redirect_to, site_of, visitor
 
 MAX_ROWS = 500
-MAX_BYTES = 2_000_000
+MAX_BYTES = 2_000_000  # bytes of a file
+MAX_KEPT = 900_000  # bytes of the rows that the page of a trial run keeps
+MAX_KEPT_SHEETS = 40  # trial runs of all people together
+KEPT_SECONDS = 3600.0  # time for which a trial run is kept
+MAX_TASKS_TEXT = 6_000  # characters of the numbers of tasks in an address
 NEXT_TASKS = 25  # tasks of the template for a person who has claimed none
 FIXED_COLUMNS = ("task", "code", "smiles")
 TEXT_COLUMNS = ("not_obtained", "why", "comment")
 VALUE_PARTS = ("value", "unit", "spread")
-MANY_CELLS = "it has more cells than the head; write a decimal point, and put texts with commas in quotation marks"
+NUMBER_PARTS = ("value", "spread")
+ROW = "row"
+"""Column with the number of a row in the file that a person chose, where rows of it are sent again."""
+FAULT = "fault"
+"""Column of a sheet of faulty rows with what is wrong; it is not read."""
+MANY_CELLS = "it has more cells than the head; put texts with commas in quotation marks"
+Numbers = Annotated[str, Query(max_length=MAX_TASKS_TEXT)]
 pages = Pages()
-
-
-class UndoError(Exception):
-    """Undoes the transaction of a trial run, or of a sheet with a fault."""
 
 
 @dataclass
 class SheetRow:
     """A row of a sheet: its cells as typed, and what is wrong with it."""
 
-    line: int
-    """Number of the line in the file, from 1."""
+    number: int
+    """Number of the row in the file, from 1."""
     cells: Mapping[str, str]
     fault: str = ""
     """The message on the fault; empty without one."""
     fault_in: str = ""
     """The column that is at fault; empty for the whole row."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """{column: its address in the file, such as `B7`}; the empty name stands for the whole row."""
     result: str = ""
     """`evidence` with the quantities that are still open, `for review`, or `known` for an answer that was recorded
-    before; empty until it is written."""
+    before; empty for a row with a fault."""
     is_beyond: bool = False
     """Whether the measurement overdraws the budget."""
+
+    @property
+    def place(self) -> str:
+        """Where the fault is, such as `B7`, or `row 7, column "comment"`."""
+        return self.addresses.get(self.fault_in, f"row {self.number}")
+
+    @property
+    def task(self) -> str:
+        """Number of the task, as typed."""
+        return self.cells.get("task", "")
+
+    @property
+    def words(self) -> str:
+        """The filled cells of the answer, with their columns."""
+        named = [f"{name} {text}" for name, text in self.cells.items() if text and name not in FIXED_COLUMNS]
+        return "; ".join(named)
 
 
 @dataclass
@@ -76,20 +108,111 @@ class AnswerSheet:
 
     columns: Sequence[str]
     rows: list[SheetRow]
-    text: str = ""
-    """The text of the sheet."""
     fault: str = ""
     """The message on a fault of the whole sheet; empty without one."""
-    written: bool = field(default=False)
 
     @property
-    def is_right(self) -> bool:
-        return not self.fault and bool(self.rows) and not any(row.fault for row in self.rows)
+    def good(self) -> list[SheetRow]:
+        return [row for row in self.rows if not row.fault]
+
+    @property
+    def bad(self) -> list[SheetRow]:
+        return [row for row in self.rows if row.fault]
+
+    def text(self, rows: Sequence[SheetRow], with_faults: bool = False) -> str:
+        """Returns rows as a CSV with their numbers in the file. with_faults: with a column of what is wrong."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([ROW, *self.columns, *([FAULT] if with_faults else [])])
+        for row in rows:
+            cells = [row.cells.get(name, "") for name in self.columns]
+            last = [f"{row.place}: {row.fault}"] if with_faults else []
+            writer.writerow([row.number, *cells, *last])
+        return out.getvalue()
+
+
+class KeptSheets:
+    """Keeps the sheets of trial runs in memory for an hour, so that the page of a trial run has an address of its own
+    that a browser can go back to. The oldest goes when there are too many."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._sheets: dict[str, tuple[str, float, AnswerSheet]] = {}
+        """{key: (person, time in seconds, sheet as it was read)}, oldest first."""
+        self._lock = threading.Lock()
+
+    def keep(self, who: Actor, sheet: AnswerSheet) -> str:
+        """Returns the key under which the sheet is kept."""
+        key = secrets.token_urlsafe(12)
+        with self._lock:
+            self._sheets[key] = (str(who), time.monotonic(), sheet)
+            while len(self._sheets) > MAX_KEPT_SHEETS:
+                del self._sheets[next(iter(self._sheets))]
+        return key
+
+    def find(self, who: Actor, key: str) -> AnswerSheet | None:
+        """Returns a copy of a sheet that the person has tried; None if it is not kept any more."""
+        with self._lock:
+            person, kept_at, sheet = self._sheets.get(key, ("", 0.0, None))
+        if sheet is None or person != str(who) or time.monotonic() - kept_at > KEPT_SECONDS:
+            return None
+        return replace(sheet, rows=[replace(row) for row in sheet.rows])
+
+
+@dataclass
+class RecordedSheet:
+    """What became of the rows of a sheet, by the numbers of their tasks."""
+
+    recorded: list[int] = field(default_factory=list)
+    failed: list[int] = field(default_factory=list)
+    """Tasks whose state has changed since the trial run, so that the answer was not recorded."""
+    is_beyond: bool = False
+    """Whether a measurement overdraws the budget."""
 
 
 @pages.get("/sheet.csv", RouteRule(Right.WORK))
-def template(request: Request) -> Response:
+def csv_template(request: Request, separator: Literal["comma", "semicolon"] = "comma") -> Response:
     """Returns a CSV with the tasks of the person, or those that are next, and empty columns for their values."""
+    out = io.StringIO()
+    delimiter = {"comma": ",", "semicolon": ";"}[separator]
+    csv.writer(out, delimiter=delimiter, lineterminator="\r\n").writerows(_template_rows(request))
+    # with this first character Excel reads the file as UTF-8
+    return _downloaded(("\ufeff" + out.getvalue()).encode(), "text/csv; charset=utf-8", "tasks.csv")
+
+
+@pages.get("/sheet.xlsx", RouteRule(Right.WORK))
+def workbook_template(request: Request) -> Response:
+    """Returns the template as an Excel workbook, whose header stays in view."""
+    import xlsxwriter
+
+    header, *rows = _template_rows(request)
+    out = io.BytesIO()
+    # a text that begins like a formula stays a text
+    with xlsxwriter.Workbook(out, {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}) as book:
+        sheet = book.add_worksheet("tasks")
+        bold = book.add_format({"bold": True})
+        as_text = book.add_format({"num_format": "@"})
+        as_number = book.add_format({"num_format": "General"})
+        names = [str(name) for name in header]
+        for place, name in enumerate(names):
+            is_number = name == "task" or name.partition(".")[0] in NUMBER_PARTS
+            width = 30 if name == "smiles" else max(10, len(name) + 2)
+            sheet.set_column(place, place, width, as_number if is_number else as_text)
+        sheet.write_row(0, 0, names, bold)
+        for number, cells in enumerate(rows, start=1):
+            for place, cell in enumerate(cells):
+                if cell != "":
+                    sheet.write(number, place, cell)
+        sheet.freeze_panes(1, 1)
+    media_type = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    return _downloaded(out.getvalue(), media_type, "tasks.xlsx")
+
+
+def _downloaded(content: bytes, media_type: str, name: str) -> Response:
+    return Response(content, media_type=media_type, headers={"content-disposition": f'attachment; filename="{name}"'})
+
+
+def _template_rows(request: Request) -> list[list[str | int]]:
+    """Returns the header, and a row for each task of the person, or for those that are next."""
     site = site_of(request)
     who = visitor(request)
     reader = site.shared(TaskReader)
@@ -106,140 +229,233 @@ def template(request: Request) -> Response:
         value_parts = (*VALUE_PARTS, "reason")  # a quantity of several may have no value
     columns = list(product(units, value_parts))  # (property, part)
     names = [f"{part}.{name}" for name, part in columns]
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow([*FIXED_COLUMNS, *names, *TEXT_COLUMNS])
+    rows: list[list[str | int]] = [[*FIXED_COLUMNS, *names, *TEXT_COLUMNS]]
     for task in shown:
         asked = {each.property for each in task.asks}
         cells = [units[name] if part == "unit" and name in asked else "" for name, part in columns]
         empty_texts = [""] * len(TEXT_COLUMNS)
-        writer.writerow([task.task, task.code or "", task.text, *cells, *empty_texts])
-    headers = {"content-disposition": 'attachment; filename="tasks.csv"'}
-    # with this first character Excel reads the file as UTF-8
-    return Response("\ufeff" + out.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+        rows.append([task.task, task.code or "", task.text, *cells, *empty_texts])
+    return rows
 
 
 @pages.get("/sheet", RouteRule(Right.WORK))
-def sheet_form(request: Request) -> Response:
-    return _page(request, sheet=None)
+def sheet_form(request: Request, kept: QueryText = "") -> Response:
+    """Shows the form, and the trial run of a sheet. kept: the key of the sheet."""
+    if not kept:
+        return _page(request, sheet=None)
+    site = site_of(request)
+    who = visitor(request)
+    answers = site.shared(KeptSheets).find(who.who, kept)
+    if answers is None:
+        gone = "the rows of this trial run are not kept any more; choose the file again"
+        return _page(request, AnswerSheet(columns=(), rows=[], fault=gone), status=404)
+    try_sheet(site.ledger, site.shared(TaskReader), answers, who.who, who.rights)
+    return _page(request, answers)
 
 
 @pages.post("/sheet", RouteRule(Right.WORK))
 def sheet(request: Request) -> Response:
-    """Tries a sheet and shows what is wrong. If the form says `write=yes`, all rows are written, or none if one has a
-    fault."""
+    """Keeps a sheet and sends the browser to its trial run. If the form says `write=yes`, each row
+    without a fault is recorded, and the browser goes to the page of what was saved; `write=faults` returns the rows
+    with a fault as a sheet."""
     site = site_of(request)
     who = visitor(request)
     form = request.state.form
     given = form.get("file")
+    name = "sheet"
+    content = str(form.get("text", "")).encode()
+    if isinstance(given, UploadFile) and given.filename:
+        name = cut(PurePath(given.filename.replace("\\", "/")).name, 80)
+        content = given.file.read(MAX_BYTES + 1)
     try:
-        text = _decoded(given) if isinstance(given, UploadFile) and given.filename else str(form.get("text", ""))
-        answers = read_sheet(text)
+        answers = read_sheet(content, name)
     except UsageError as error:
         answers = AnswerSheet(columns=(), rows=[], fault=str(error))
-    if not answers.fault:
-        write_sheet(site.ledger, answers, who.who, who.rights, is_trial=form.get("write") != "yes")
-    if answers.written:
-        is_beyond = any(row.is_beyond for row in answers.rows)
-        return redirect_to("/tasks", sheet=len(answers.rows), beyond=1 if is_beyond else None)
-    return _page(request, answers, status=200 if answers.is_right else 400)
+    if answers.fault:
+        return _page(request, answers, status=400)
+    wish = form.get("write")
+    if wish not in ("yes", "faults"):
+        return redirect_to("/sheet", kept=site.shared(KeptSheets).keep(who.who, answers))
+    entries = try_sheet(site.ledger, site.shared(TaskReader), answers, who.who, who.rights)
+    if wish == "faults" and answers.bad:
+        text = "\ufeff" + answers.text(answers.bad, with_faults=True)
+        return _downloaded(text.encode(), "text/csv; charset=utf-8", "faults.csv")
+    if wish == "faults" or not entries:
+        return _page(request, answers, status=400)
+    saved = record_rows(entries)
+    left = [task_id for row in answers.bad if (task_id := read_id(row.task)) is not None]
+    return redirect_to(
+        "/sheet/saved",
+        tasks=_ranges(saved.recorded) or None,
+        failed=_ranges([*saved.failed, *left]) or None,
+        beyond=1 if saved.is_beyond else None,
+    )
+
+
+@pages.get("/sheet/saved", RouteRule(Right.WORK))
+def saved_sheet(request: Request, tasks: Numbers = "", failed: Numbers = "", beyond: bool = False) -> Response:
+    """Shows what a sheet did: the tasks that it answered, and what each waits for now. tasks, failed: numbers of tasks,
+    such as `3-7,12`."""
+    site = site_of(request)
+    who = visitor(request)
+    with site.ledger.read() as connection:
+        found = _tasks_by_number(connection, [*_numbers(tasks), *_numbers(failed)], who.rights)
+        shown = {task.task: task for task in site.shared(TaskReader).shown(connection, list(found.values()))}
+    recorded = [shown[number] for number in _numbers(tasks) if number in shown]
+    left = [shown[number] for number in _numbers(failed) if number in shown]
+    return site.page(request, "saved_sheet.html.j2", recorded=recorded, left=left, beyond=beyond)
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """Returns numbers as a short text, such as `3-7,12`."""
+    ranges: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def _numbers(text: str) -> list[int]:
+    """Returns the numbers of a text such as `3-7,12`: at most MAX_ROWS, and none of a text that is none."""
+    numbers: list[int] = []
+    for part in text[:MAX_TASKS_TEXT].split(","):
+        first_text, _, last_text = part.partition("-")
+        first = read_id(first_text)
+        last = read_id(last_text or first_text)
+        if first is not None and last is not None:
+            numbers.extend(range(first, min(last, first + MAX_ROWS) + 1))
+    return numbers[:MAX_ROWS]
+
+
+def _tasks_by_number(connection: Connection, numbers: Iterable[int], rights: Rights) -> dict[int, LabTask]:
+    """Returns the tasks on which a person may work, by number."""
+    found = {}
+    for number in numbers:
+        task = tasks.find(connection, number)
+        if task is not None and rights.may(Right.WORK, task.campaign_id):
+            found[number] = task
+    return found
 
 
 def _page(request: Request, sheet: AnswerSheet | None, status: int = 200) -> Response:
     return site_of(request).page(request, "sheet.html.j2", status, sheet=sheet, reasons=list(NOT_OBTAINED))
 
 
-def _decoded(file: UploadFile) -> str:
-    content = file.file.read(MAX_BYTES + 1)
+def read_sheet(content: bytes, name: str) -> AnswerSheet:
+    """Returns the rows of a sheet; rows without an answer are left out. name: of the file.
+
+    Raises UsageError if it cannot be read as a table."""
     if len(content) > MAX_BYTES:
         raise UsageError(f"the sheet has more than {MAX_BYTES:,} bytes; split it")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise UsageError("the sheet is not UTF-8 text; save it as: CSV UTF-8 (with commas)") from None
-
-
-def read_sheet(text: str) -> AnswerSheet:
-    """Returns the rows of a sheet; rows without an answer are left out."""
-    lines = text.removeprefix("\ufeff").splitlines()
-    head = lines[0] if lines else ""
-    reader = csv.DictReader(io.StringIO("\n".join(lines)), strict=True)
-    columns = [name.strip() for name in reader.fieldnames or ()]
-    reader.fieldnames = columns
-    fault = _fault_of_head(head, columns)
-    if fault:
-        return AnswerSheet(columns, rows=[], text=text, fault=fault)
-    answer_columns = [name for name in columns if name.startswith(("value.", "reason.")) or name == "not_obtained"]
-    try:
-        rows = [_row(reader.line_num, cells) for cells in reader]
-    except csv.Error:
-        longest = f"{csv.field_size_limit():,}"
-        fault = (
-            f"near line {reader.line_num + 1} a cell has more than {longest} characters, or a quotation mark is "
-            "missing or too many"
-        )
-        return AnswerSheet(columns, rows=[], text=text, fault=fault)
-    rows = [row for row in rows if any(row.cells.get(name) for name in answer_columns)]
+    table = open_table(content, name, wanted=("task",))
+    columns = [column for column in table.header if column not in (ROW, FAULT)]
+    if "task" not in columns:
+        return AnswerSheet(columns, rows=[], fault="the sheet has no column `task`; take the template")
+    answer_columns = [
+        column for column in columns if column.startswith(("value.", "reason.")) or column == "not_obtained"
+    ]
+    rows = []
+    numbers = [column for column in columns if column.partition(".")[0] in NUMBER_PARTS]
+    for table_row in table.rows(numbers):
+        if _has_answer(table_row, answer_columns):
+            rows.append(_row(table_row, columns))
+        if len(rows) > MAX_ROWS:
+            return AnswerSheet(columns, rows=[], fault=f"more than {MAX_ROWS} rows have an answer; split the sheet")
     _mark_repeated(rows)
-    fault = "" if rows else "no row has a value, or a reason why there is none"
-    if len(rows) > MAX_ROWS:
-        fault = f"{len(rows)} rows; {MAX_ROWS} are the most"
-    return AnswerSheet(columns, rows, text, fault)
+    answers = AnswerSheet(columns, rows)
+    if not rows:
+        answers.fault = "no row has a value, or a reason why there is none"
+    elif len(answers.text(rows).encode()) > MAX_KEPT:
+        return AnswerSheet(columns, rows=[], fault=f"the rows have more than {MAX_KEPT:,} bytes; split the sheet")
+    return answers
+
+
+def _has_answer(table_row: TableRow, answer_columns: Sequence[str]) -> bool:
+    """Whether a cell of an answer is filled, or holds something that cannot be read."""
+    return any(table_row.cells[column] or column in table_row.faults for column in answer_columns)
+
+
+def _row(table_row: TableRow, columns: Sequence[str]) -> SheetRow:
+    """Returns a row of a sheet, with a fault of one of its cells."""
+    number = read_id(table_row.cells.get(ROW, "")) or table_row.number
+    row = SheetRow(number, {name: table_row.cells[name] for name in columns})
+    if table_row.surplus is not None:
+        row.fault = MANY_CELLS
+    for name in columns:
+        if name in table_row.faults and not row.fault:
+            row.fault = table_row.faults[name]
+            row.fault_in = name
+    if number == table_row.number:
+        row.addresses = {name: table_row.address(name) for name in ("", *columns)}
+    else:  # the rows were sent again, and the file is not at hand
+        row.addresses = {name: f'row {number}, column "{name[:40]}"' for name in columns}
+    return row
 
 
 def _mark_repeated(rows: Sequence[SheetRow]) -> None:
     """Notes a fault of each row whose task has an answer in an earlier row."""
-    lines: dict[str, int] = {}
+    first: dict[str, int] = {}
     for row in rows:
-        task = row.cells.get("task", "")
-        if task in lines and not row.fault:
-            row.fault = f"task {task[:20]} has an answer in line {lines[task]} already; leave one of them out"
+        if row.task in first and not row.fault:
+            row.fault = f"task {row.task[:20]} has an answer in row {first[row.task]} already; leave one of them out"
             row.fault_in = "task"
-        lines.setdefault(task, row.line)
+        first.setdefault(row.task, row.number)
 
 
-def _row(line: int, cells: Mapping[str, str | None]) -> SheetRow:
-    kept = {name: (value or "").strip() for name, value in cells.items() if isinstance(name, str)}
-    has_extra = None in cells  # DictReader puts surplus cells there
-    return SheetRow(line, kept, MANY_CELLS if has_extra else "")
+def try_sheet(
+    ledger: Ledger, reader: TaskReader, sheet: AnswerSheet, who: Actor, rights: Rights
+) -> list[tuple[Built, int, LabEntry]]:
+    """Notes what would become of each row, and writes nothing. Returns (campaign, task, answer) of the good rows."""
+    campaigns: dict[str, Built] = {}
+    ready = []
+    with ledger.read() as connection:
+        numbers = [number for row in sheet.rows if (number := read_id(row.task)) is not None]
+        found = _tasks_by_number(connection, numbers, rights)
+        shown = {task.task: task for task in reader.shown(connection, list(found.values()))}
+        for row in sheet.rows:
+            if row.fault:
+                continue
+            try:
+                task = _task(row, shown)
+                typed_texts = _answer_texts(sheet, row, task)
+                typed_answer(typed_texts)  # a fault of what was typed belongs to its column
+                if task.campaign not in campaigns:
+                    campaigns[task.campaign] = reader.built(task.campaign)
+                built = campaigns[task.campaign]
+                entry = _entry(row, typed_texts, who)
+                done = record_and_review_answers.would_record(connection, built, task.task, entry)
+            except SciagentError as error:
+                row.fault = error.text if isinstance(error, UsageError) else str(error)
+                row.fault_in = row.fault_in or _column_of(row.fault, sheet.columns)
+                continue
+            row.result = _result(done)
+            row.is_beyond = task.slot_at is not None
+            ready.append((built, task.task, entry))
+    return ready
 
 
-def _fault_of_head(head: str, columns: Sequence[str]) -> str:
-    """Returns what is wrong with the first line of a sheet; empty if nothing is."""
-    if ";" in head and "," not in head:
-        fix = "save it as CSV with commas, and numbers with a decimal point"
-        return f"the sheet has semicolons between its cells, as a German Excel writes; {fix}"
-    repeated = sorted({name for name in columns if columns.count(name) > 1})
-    if repeated:
-        return f"the sheet has the column `{repeated[0][:40]}` twice; leave one of them out"
-    return "" if "task" in columns else "the sheet has no column `task`; take the template"
+def _entry(row: SheetRow, typed_texts: Mapping[str, object], who: Actor) -> LabEntry:
+    """Returns the answer of a row. The same row sent again has the same key, and writes nothing."""
+    key = hashlib.sha256(f"{who}\n{sorted(row.cells.items())}".encode()).hexdigest()
+    why = row.cells.get("why") or None
+    sample = row.cells.get("code") or None
+    return LabEntry(typed_texts, who, key=key, why=why, sample=sample)
 
 
-def write_sheet(ledger: Ledger, sheet: AnswerSheet, who: Actor, rights: Rights, *, is_trial: bool) -> None:
-    """Writes all rows in one transaction, or none if one has a fault. is_trial: undo it in any case."""
-    reader = TaskReader(ledger)
-    ready = []  # (row, campaign, task, answer)
-    for row in sheet.rows:
-        entry_of_row = _ready(ledger, reader, sheet, row, who, rights)
-        if entry_of_row is not None:
-            ready.append((row, *entry_of_row))
-    try:
-        with ledger.begin() as connection:
-            claims_costs_and_vials.lock_all(connection, [(built, task_id) for _, built, task_id, _ in ready])
-            for row, built, task_id, entry in ready:
-                try:
-                    with connection.begin_nested():  # a fault undoes this row only, so that the others are tried, too
-                        done = record_and_review_answers.enter_here(connection, built, task_id, entry)
-                except SciagentError as error:
-                    row.fault = str(error)
-                    continue
-                row.is_beyond = bool(done.overdrawn)
-                row.result = _result(done)
-            if is_trial or not sheet.is_right:
-                raise UndoError
-    except UndoError:
-        return
-    sheet.written = True
+def record_rows(entries: Sequence[tuple[Built, int, LabEntry]]) -> RecordedSheet:
+    """Records each answer in a transaction of its own. entries: (campaign, task, answer)."""
+    saved = RecordedSheet()
+    for built, task_id, entry in entries:
+        try:
+            done = record_and_review_answers.enter(built, task_id, entry)
+        except SciagentError:  # the page of the task says what happened since the trial run
+            saved.failed.append(task_id)
+            continue
+        saved.recorded.append(task_id)
+        saved.is_beyond = saved.is_beyond or bool(done.overdrawn)
+    return saved
 
 
 def _result(done: Recorded) -> str:
@@ -249,29 +465,6 @@ def _result(done: Recorded) -> str:
     if done.in_review:
         return "for review"
     return f"evidence; still open: {', '.join(done.open_quantities)}" if done.open_quantities else "evidence"
-
-
-def _ready(
-    ledger: Ledger, reader: TaskReader, sheet: AnswerSheet, row: SheetRow, who: Actor, rights: Rights
-) -> tuple[Built, int, LabEntry] | None:
-    """Returns (campaign, task, answer) that a row would write; None if it has a fault, which is noted with its
-    column."""
-    if row.fault:
-        return None
-    try:
-        task = _task(ledger, reader, row, rights)
-        typed_texts = _answer_texts(sheet, row, task)
-        typed_answer(typed_texts)  # a fault of what was typed belongs to its column
-    except SciagentError as error:
-        row.fault = str(error)
-        row.fault_in = row.fault_in or _column_of(row.fault, sheet.columns)
-        return None
-    # the same row sent again writes nothing
-    key = hashlib.sha256(f"{who}\n{sorted(row.cells.items())}".encode()).hexdigest()
-    built = reader.built(task.campaign)
-    why = row.cells.get("why") or None
-    sample = row.cells.get("code") or None
-    return built, task.task, LabEntry(typed_texts, who, key=key, why=why, sample=sample)
 
 
 def _column_of(fault: str, columns: Sequence[str]) -> str:
@@ -284,23 +477,20 @@ def _column_of(fault: str, columns: Sequence[str]) -> str:
     return column if column in columns else ""
 
 
-def _task(ledger: Ledger, reader: TaskReader, row: SheetRow, rights: Rights) -> LabTaskAnswer:
+def _task(row: SheetRow, shown: Mapping[int, LabTaskAnswer]) -> LabTaskAnswer:
     """Returns the task of a row. Raises UsageError for an unknown task or another structure; `fault_in` then has the
     column."""
-    number = row.cells["task"]
     row.fault_in = "task"
-    with ledger.read() as connection:
-        task_id = read_id(number)
-        task = None if task_id is None else tasks.find(connection, task_id)
-        if task is None or not rights.may(Right.WORK, task.campaign_id):
-            raise UsageError(f'there is no task "{number[:20]}"')
-        [shown] = reader.shown(connection, [task])
+    task_id = read_id(row.task)
+    if task_id is None or task_id not in shown:
+        raise UsageError(f'there is no task "{row.task[:20]}"')
+    task = shown[task_id]
     smiles = row.cells.get("smiles")
-    if smiles and smiles != shown.text:
+    if smiles and smiles != task.text:
         row.fault_in = "smiles"
-        raise UsageError(f"task {number} is {shown.text}; rows were moved against each other")
+        raise UsageError(f"task {task_id} is {task.text}; rows were moved against each other")
     row.fault_in = ""
-    return shown
+    return task
 
 
 def _answer_texts(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Mapping[str, object]:

@@ -249,7 +249,6 @@ def task_list(
     saved: Count = 0,
     review: bool = False,
     part: bool = False,
-    sheet: Count = 0,
     approved: Count | None = None,
     left: Count = 0,
     beyond: bool = False,
@@ -257,20 +256,17 @@ def task_list(
     """Shows the list, with a line on what the person has just done.
 
     saved: number of the task that was answered. review: whether that answer waits for another person. part: whether it
-    left a quantity open. beyond: whether
-    it overdraws the budget. sheet: number of answers that a sheet brought. approved, left: numbers of tasks that were
-    approved, and that were left as they are.
+    left a quantity open. beyond: whether it overdraws the budget. approved, left: numbers of tasks that were approved,
+    and that were left as they are.
     """
-    return _list(
-        request, skip, saved=saved, review=review, part=part, sheet=sheet, approved=approved, left=left, beyond=beyond
-    )
+    return _list(request, skip, saved=saved, review=review, part=part, approved=approved, left=left, beyond=beyond)
 
 
 def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None = None, **done: int | None) -> Response:
     """Shows the tasks under their headings; see `TaskLists`. done: what the person has just done, as in `task_list`."""
     site = site_of(request)
     lists = read_lists(site.ledger, site.shared(TaskReader), visitor(request), skip, PAGE_TASKS)
-    done = {"saved": 0, "review": 0, "part": 0, "sheet": 0, "approved": None, "left": 0, "beyond": 0} | done
+    done = {"saved": 0, "review": 0, "part": 0, "approved": None, "left": 0, "beyond": 0} | done
     return site.page(request, "tasks.html.j2", status, lists=lists, fault=fault, **done)
 
 
