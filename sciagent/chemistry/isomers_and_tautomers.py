@@ -25,6 +25,7 @@ MAX_EMBEDDED = 32
 """Most stereoisomers that are tried in three dimensions, at up to 0.2 s each."""
 EMBEDDING_TRIALS = 10
 """Number of trials to embed a stereoisomer; the possible ones of camphor, norborneol and steroids took 5 at most."""
+LINEAR = (6, 7)  # atomic numbers of atoms at which two double bonds lie in one line
 SMALL_RING = 4
 """Atoms of a ring to which no other ring can be fused trans."""
 _SAMPLE = 7  # seed with which RDKit chooses among more than MAX_ENUMERATED stereoisomers
@@ -42,15 +43,31 @@ class Forms(NamedTuple):
 
 
 def undefined_stereo(mol: Any) -> list[tuple[bool, int]]:
-    """Returns the stereocentres and double bonds without a configuration: (whether it is a bond, index)."""
+    """Returns the stereocentres and double bonds without a configuration: (whether it is a bond, index).
+
+    Cumulated bonds, such as those of an isocyanate or an azide, have no E and Z.
+    """
     from rdkit import Chem
 
     undefined = []
     for place in Chem.FindPotentialStereo(Chem.Mol(mol)):
-        if place.specified == Chem.StereoSpecified.Unspecified:
-            is_bond = place.type == Chem.StereoType.Bond_Double
+        if place.specified != Chem.StereoSpecified.Unspecified:
+            continue
+        is_bond = place.type == Chem.StereoType.Bond_Double
+        if not is_bond or not _is_cumulated(mol.GetBondWithIdx(place.centeredOn)):
             undefined.append((is_bond, int(place.centeredOn)))
     return undefined
+
+
+def _is_cumulated(bond: Any) -> bool:
+    """Returns whether an end of a double bond has another double bond."""
+    from rdkit import Chem
+
+    for atom in (bond.GetBeginAtom(), bond.GetEndAtom()):
+        double = [each for each in atom.GetBonds() if each.GetBondType() == Chem.BondType.DOUBLE]
+        if len(double) > 1 and atom.GetAtomicNum() in LINEAR:
+            return True
+    return False
 
 
 def stereoisomers(mol: Any) -> Forms:

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sciagent.chemistry.isomers_and_tautomers import mirror_smiles
+from sciagent.chemistry.isomers_and_tautomers import mirror_smiles, undefined_stereo
 from sciagent.errors import SimulatorError
 from sciagent_simulators.conformer_search_and_averages import (
     KCAL,
@@ -71,13 +71,7 @@ class SearchFreedom(Enum):
 
 def search_freedom(mol: Any) -> SearchFreedom:
     """Returns the class of an RDKit molecule. Two enantiomers have the same values, so that they leave nothing open."""
-    from rdkit import Chem
-
-    # a copy, since the perception of stereo changes the molecule
-    has_open_stereo = any(
-        element.specified == Chem.StereoSpecified.Unspecified for element in Chem.FindPotentialStereo(Chem.Mol(mol))
-    )
-    if has_open_stereo and with_defined_stereo(mol) is None:
+    if undefined_stereo(mol) and with_defined_stereo(mol) is None:
         return SearchFreedom.OPEN
     if polar_hydrogen_bonds(mol) > 0:
         return SearchFreedom.POLAR

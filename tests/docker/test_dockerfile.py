@@ -118,5 +118,5 @@ def test_nothing_secret_is_in_what_is_committed() -> None:
     assert secrets and {one for one in secrets if not one.endswith(".example")} == {".gitignore"}
     for one in listed:
         text = (ROOT / one).read_text(encoding="utf-8")
-        for password in re.findall(r"(?:://\w*:|requirepass |default_pass = )([^@\s]+)", text):
+        for password in re.findall(r"(?:://\w*:(?=\S*@)|requirepass |default_pass = )([^@\s]+)", text):
             assert password.startswith(("CHANGE_ME", "$")), one

@@ -109,8 +109,21 @@ def test_a_chiral_molecule_has_no_mirror_images_among_its_conformers_and_a_meso_
         ("CC(=N)C#N", False),
         ("N=C(N)N", True),
         ("N=C1C=CC(=N)C=C1", False),  # syn and anti, of 2.6 and 0 D, have one SMILES
+        ("CN=C=S", True),
+        ("CC=C=CC", True),
     ],
-    ids=["racemate", "two centres", "defined alkene", "alkene", "achiral", "imine", "guanidine", "diimine"],
+    ids=[
+        "racemate",
+        "two centres",
+        "defined alkene",
+        "alkene",
+        "achiral",
+        "imine",
+        "guanidine",
+        "diimine",
+        "isothiocyanate",
+        "allene",
+    ],
 )
 def test_undefined_stereo_is_resolved_only_up_to_the_mirror_image(smiles, defined):
     assert (with_defined_stereo(Chem.MolFromSmiles(smiles)) is not None) is defined

@@ -54,8 +54,21 @@ def test_a_conformer_that_is_always_found_has_no_spread_and_missing_ones_are_lef
         ("O[C@H]1CC[C@@H](O)CC1", SearchFreedom.POLAR),
         ("CC=CC", SearchFreedom.OPEN),
         ("CC(=N)C#N", SearchFreedom.OPEN),
+        ("CN=C=S", SearchFreedom.RIGID),
     ],
-    ids=["benzene", "amide", "chain", "ring", "OH", "enantiomers", "cis or trans", "cis", "E or Z", "imine"],
+    ids=[
+        "benzene",
+        "amide",
+        "chain",
+        "ring",
+        "OH",
+        "enantiomers",
+        "cis or trans",
+        "cis",
+        "E or Z",
+        "imine",
+        "isothiocyanate",
+    ],
 )
 def test_a_search_settles_chains_rings_polar_hydrogens_and_diastereomers(smiles: str, freedom: SearchFreedom) -> None:
     assert search_freedom(Chem.MolFromSmiles(smiles)) is freedom
