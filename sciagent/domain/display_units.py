@@ -44,12 +44,19 @@ def beside_limits(measured: Measured, limits: Mapping[str, tuple[float, ...]]) -
 
 
 def chosen_unit_of(name: str, units: Units) -> str:
-    """Returns the unit in which values of the property are shown."""
-    return units.get(name) or properties()[name].unit
+    """Returns the unit in which values of the property are shown; empty for one that a function in another process
+    defines, if the campaign chose none."""
+    if name in units or name in properties():
+        return units.get(name) or properties()[name].unit
+    return ""
 
 
 def limit_in_chosen_unit(name: str, limit: float, units: Units) -> float:
-    """Returns a limit, given in the canonical unit of the property, in the unit that the campaign chose."""
+    """Returns a limit, given in the canonical unit of the property, in the unit that the campaign chose.
+
+    The limit of a property that a function in another process defines is returned as it is."""
+    if name not in properties():
+        return limit
     quantity = Quantity(limit, properties()[name].unit)
     converted = quantity_in_chosen_unit(name, quantity, units)
     if converted is quantity:  # no other unit was chosen
@@ -67,7 +74,7 @@ def window_text(name: str, window: Window, units: Units) -> str:
     unit = chosen_unit_of(name, units)
     low = "" if window.low is None else f"{limit_in_chosen_unit(name, window.low, units):g} ≤ "
     high = "" if window.high is None else f" ≤ {limit_in_chosen_unit(name, window.high, units):g}"
-    tail = "" if unit == "1" else f" {unit}"
+    tail = "" if unit in ("", "1") else f" {unit}"
     return f"{low}{name}{high}{tail}"
 
 

@@ -53,3 +53,8 @@ def test_a_spec_is_shown_with_all_its_numbers_in_the_chosen_unit() -> None:
     assert shown_form["objectives"] == [objective | stated, other]
     assert shown_form["ladder"][0]["gate"] == {"solvation_free_energy": [None, 1.0], "dipole": [0.0, 3.0]}
     assert shown_form["campaign"] == "desk" and objective["unit"] == "eV"
+
+
+def test_the_limit_of_a_property_that_another_process_defines_is_told_as_it_is() -> None:
+    assert window_text("of_a_notebook", Window(low=0.2), {}) == "0.2 ≤ of_a_notebook"
+    assert window_text("of_a_notebook", Window(high=3.0), {"of_a_notebook": "V"}) == "of_a_notebook ≤ 3 V"

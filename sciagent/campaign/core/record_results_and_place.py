@@ -245,14 +245,14 @@ def settle_again(
     candidate_id: int,
     before: Place | None = None,
     answered: int | None = None,
-    keep_forecast: bool = False,
+    forecast: Mapping[str, Any] | None = None,
 ) -> None:
     """Computes a candidate's place again after a person's decision, from the answers that its campaign has used.
 
     Later evidence of other campaigns counts only after a decision to reuse it. answered: position of a rung whose
     reusable evidence counts from now on. before: the earlier place. It is restored if it came from a fast rung or from
-    a job that failed, since such a job has no evidence. keep_forecast: whether no answer has changed, so that what the
-    campaign's law has forecast holds.
+    a job that failed, since such a job has no evidence. forecast: the candidate's columns from before, if what the
+    campaign's law had forecast still holds where no answer came since.
     """
     row = candidate_standings.get(connection, built.row.id, candidate_id)
     last = int(row["position"])  # position of the last rung whose answer counts
@@ -272,8 +272,8 @@ def settle_again(
         tried = {job.state for job in jobs.of_candidate(connection, built.row.id, candidate_id, [rung.id])}
         if rung in built.fast or tried & {JobState.FAILED, JobState.QUARANTINED}:
             new_place = steered(before, steering)
-    if keep_forecast:
-        new_place = _with_forecast(row, new_place)
+    if forecast is not None:
+        new_place = _with_forecast(forecast, new_place)
     candidate_standings.update(connection, built.row.id, candidate_id, **new_place.columns)
     if answers and likeness is None:
         new_likenesses = find_likenesses(connection, built, {candidate_id: answers[-1].position})
@@ -284,12 +284,12 @@ def settle_again(
     record_derived(connection, built, [candidate_id])
 
 
-def _with_forecast(row: Mapping[str, Any], new_place: Place) -> Place:
+def _with_forecast(before: Mapping[str, Any], new_place: Place) -> Place:
     """Returns the place of a candidate that waits with the worth that the campaign's law has given it, if there is one.
-    row: the candidate's row before."""
-    forecast = Worth.from_columns(row)
+    before: the candidate's columns from before."""
+    forecast = Worth.from_columns(before)
     is_waiting = new_place.standing in (Standing.OPEN, Standing.HELD)
-    has_same_answers = (row["position"], row["depth"]) == (new_place.position, new_place.depth)
+    has_same_answers = (before["position"], before["depth"]) == (new_place.position, new_place.depth)
     if forecast is None or forecast.basis is not Basis.LAW or not is_waiting or not has_same_answers:
         return new_place
     return replace(new_place, worth=forecast)

@@ -8,6 +8,7 @@ is kept, and the candidate's standing follows the decision.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +23,13 @@ from sciagent.campaign.people.verify_calculate_and_add import complete_fast
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
 from sciagent.domain.states_and_needs import JobState, Standing, Verb
+from sciagent.domain.worth import Basis
 from sciagent.errors import UsageError
 from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.results import candidates, evidence
+from sciagent.store.views import campaign_counts_and_remarks
 
 MAX_CHOOSER = 200  # characters of the name of who made a decision
 
@@ -68,6 +71,8 @@ def veto(built: Built, named: FoundCandidate, who: str, why: str) -> SteeringRes
         if case.steering.vetoed:
             raise UsageError(f"{named} is vetoed already, by {case.steering.who}: {case.steering.why}")
         payload = {}
+        if case.row["basis"] == Basis.LAW:  # a vetoed candidate has no worth, and a release restores what was forecast
+            payload["forecast"] = {name: case.row[name] for name in Place.column_names()}
         if case.standing is Standing.DROPPED:
             # some drops have no evidence from which a release could find the place again; see `settle_again`
             place = {name: case.row[name] for name in Place.column_names()}
@@ -85,9 +90,10 @@ def release(built: Built, named: FoundCandidate, who: str, why: str) -> Steering
         written = directives.directives_on(connection, built.row.id, named.id)
         vetoes = [directive for directive in written if directive.verb is Verb.VETO]
         case.write(Verb.RELEASE, who, why)
-        columns = vetoes[-1].payload.get("before") if vetoes else None
+        payload = vetoes[-1].payload if vetoes else {}
+        columns = payload.get("before")
         place_before = Place.from_columns(columns) if columns else None
-        return case.settle_and_report(Verb.RELEASE, before=place_before)
+        return case.settle_and_report(Verb.RELEASE, before=place_before, forecast=payload.get("forecast"))
 
 
 def promote(built: Built, named: FoundCandidate, who: str, why: str, to: str | None = None) -> SteeringResult:
@@ -153,14 +159,17 @@ class _Case:
         cancelled = tuple(label for label, job_id in queued.items() if job_id in cancelled_ids)
         return self.settle_and_report(verb, cancelled=cancelled)
 
-    def settle_and_report(self, verb: Verb, before: Place | None = None, **more: Any) -> SteeringResult:
+    def settle_and_report(
+        self, verb: Verb, before: Place | None = None, forecast: Mapping[str, Any] | None = None, **more: Any
+    ) -> SteeringResult:
         """Settles the candidate's standing again, unless a running job will do so at its end; returns the result.
 
-        before: the place before a veto. more: fields of the result.
+        before: the place before a veto. forecast: the columns of a candidate that the campaign's law had valued, before
+        a veto; None: those of its present row. more: fields of the result.
         """
         running = tuple(self.jobs_by_rung(JobState.RUNNING))
         if not running:
-            settle_again(self.connection, self.built, self.named.id, before, keep_forecast=True)
+            settle_again(self.connection, self.built, self.named.id, before, forecast=forecast or self.row)
         return self.result(verb, running=running, **more)
 
     def rung_to_promote_to(self, to: str | None) -> BuiltRung:
@@ -240,9 +249,13 @@ class _Case:
         budget = BudgetTracker(self.built, self.connection)
         label = rung.spec.rung
         position = rung.rules.position
+        verifications = self.built.spec.budget.verifications if position == self.built.terminal else None
         if new and budget.remaining_jobs(position) == 0:
             limit = f"all {self.built.limit_by_rung[position]} places of {label} are used"
             change = f"rungs.{label}=N"
+        elif new and verifications is not None and verifications <= self._n_verified():
+            limit = f"all {verifications} verifications by {label} are used"
+            change = "verifications=N"
         elif not budget.fits(reservation):
             limit = budget.exhausted() or f"what is left does not hold a job at {label}"
             change = "core_seconds=N, or wall_minutes=N"
@@ -251,6 +264,10 @@ class _Case:
         raise UsageError(
             f"the budget is in the way: {limit}; raise it first: sciagent amend {self.built.row.name} --budget {change}"
         )
+
+    def _n_verified(self) -> int:
+        """Returns the number of candidates that the terminal rung was asked about."""
+        return campaign_counts_and_remarks.verifications(self.connection, self.built.row.id, self.built.terminal)
 
     def _decide(self, rung: BuiltRung, action: str, who: str, why: str, evidence_id: int | None = None) -> None:
         decision = {

@@ -133,6 +133,11 @@ def test_a_hold_and_its_release_keep_what_the_law_has_forecast(built: Built) -> 
     hold_release_veto_and_promote.release(people(built), named(built, "CO"), "bob", "it came")
     now = stands(built, "CO")
     assert {name: now[name] for name in forecast} == forecast and now["standing"] == Standing.OPEN
+    hold_release_veto_and_promote.veto(people(built), named(built, "CO"), "ann", "smells")
+    assert stands(built, "CO")["p_hit"] is None
+    hold_release_veto_and_promote.release(people(built), named(built, "CO"), "bob", "not at all")
+    now = stands(built, "CO")
+    assert {name: now[name] for name in forecast} == forecast and now["standing"] == Standing.OPEN
 
 
 def test_a_veto_takes_a_hit_out_and_a_release_brings_it_back(built: Built) -> None:
@@ -219,7 +224,7 @@ def test_a_gate_that_failed_is_waived_by_a_promotion(built: Built, tmp_path: Pat
     assert found["depth"] == at(built, "xtb").rules.position and found["reason"] != "radical"
 
 
-def test_a_promotion_is_refused_where_it_cannot_be(built: Built) -> None:
+def test_a_promotion_is_refused_where_it_cannot_be(built: Built, tmp_path: Path) -> None:
     enter(built, "CF", "CO")
     with pytest.raises(UsageError, match='--to "nmr": a candidate can be promoted to xtb, dft'):
         hold_release_veto_and_promote.promote(people(built), named(built, "CF"), "ann", "x", to="nmr")
@@ -232,6 +237,13 @@ def test_a_promotion_is_refused_where_it_cannot_be(built: Built) -> None:
     with pytest.raises(UsageError, match=r"all 2 places of dft are used; .*sciagent amend small --budget rungs\.dft=N"):
         hold_release_veto_and_promote.promote(people(built), named(built, "CO"), "ann", "x", to="dft")
     assert jobs_of(built, "CO") == {} and stands(built, "CO")["standing"] == Standing.OPEN  # nothing was half done
+    with built.ledger.read() as connection:
+        row = campaigns.get(connection, "small")
+    source = amend_pause_stop_and_resume.amended_source(row, budget=["rungs.dft=9", "verifications=2"])
+    spec, changes = amend_pause_stop_and_resume.differences(row, source, "x", tmp_path)
+    amend_pause_stop_and_resume.amend(built.ledger, spec, source, "ann", "fewer", changes)
+    with pytest.raises(UsageError, match=r"all 2 verifications by dft are used; .*--budget verifications=N"):
+        hold_release_veto_and_promote.promote(people(built), named(built, "CO"), "ann", "x", to="dft")
 
 
 def test_a_veto_cancels_what_waits_and_gives_its_place_back(built: Built) -> None:
