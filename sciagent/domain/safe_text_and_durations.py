@@ -38,6 +38,9 @@ def read_id(text: str) -> int | None:
     return int(text)
 
 
+KEPT_SPACES = " \u202f"
+
+
 def clean(text: str, limit: int = MAX_TEXT) -> str:
     """Replaces every control character except tab and line feed by U+FFFD, and cuts the text to `limit` characters."""
     return cut(_CONTROL.sub(REPLACEMENT, text), limit)
@@ -49,13 +52,14 @@ def cut(text: str, limit: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """Replaces control, format, private-use and surrogate characters and all separators but a space by \\uXXXX."""
+    """Replaces control, format, private-use and surrogate characters and separators by \\uXXXX. A space stays, and so
+    does the narrow one between thousands."""
     if text.isascii() and text.isprintable():
         return text
     characters = []
     for character in text:
         # the categories C are control, format, private use and surrogate; the categories Z are separators
-        is_safe = character == " " or unicodedata.category(character)[0] not in "CZ"
+        is_safe = character in KEPT_SPACES or unicodedata.category(character)[0] not in "CZ"
         characters.append(character if is_safe else _code(character))
     return "".join(characters)
 
