@@ -193,7 +193,7 @@ def check(ledger: options.Ledger = None, json: options.Json = False) -> None:
         raise typer.Exit(Exit.FAILED)
 
 
-@app.command(epilog="Example: sciagent db roles | psql postgresql://owner@db/sciagent")
+@app.command(epilog="Example: sciagent db roles --check")
 def roles(
     web: str = typer.Option("sciagent_web", "--web", metavar="ROLE", help="Role of the server of the pages."),
     worker: str = typer.Option("sciagent_worker", "--worker", metavar="ROLE", help="Role of the workers."),

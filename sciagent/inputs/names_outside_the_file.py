@@ -15,7 +15,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from sciagent.inputs.yaml_document import Loc
+Loc = tuple[int | str, ...]
+"""Keys and indices that lead to a value of the file. (`yaml_document` has the same, but needs a reader of YAML, which
+environments of engines lack.)"""
 
 
 class Outside(Enum):

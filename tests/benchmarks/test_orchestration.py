@@ -51,12 +51,14 @@ def test_a_run_that_lost_something_is_refused() -> None:
         "cost_of_attempts": 1.0,
         "reservations_held": 0,
         "left": [],
+        "audit": {"done jobs without evidence": 0},
     }
     chaos.check(good, 2)
     wrongs = [
         {"evidence": 1},
         {"different": 1},
         {"left": ["python"]},
+        {"audit": {"done jobs without evidence": 1}},
         {"reservations_held": 1},
         {"jobs": {"done": 1}},
         {"booked_core_seconds": 2.0},

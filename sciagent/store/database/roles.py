@@ -50,7 +50,7 @@ _PLACE = ("standing", "position", "depth", "verdict", "hit_tier", "reason", "det
 _WORKER = ("name", "host", "executor", "pid", "slots", "queues", "memory_mb", "cores", "resources", "started_at",
     "seen_at", "until", "stopped_at", "draining")  # fmt: skip
 _TASK = ("version", "plate", "well", "due_at", "approved_at", "assigned_to", "approved_by", "sample_id",
-    "in_review_id", "note")  # fmt: skip
+    "in_review_id", "sent_back_id", "open_quantities", "note")  # fmt: skip
 _SHARED: Mapping[str, tuple[str, ...]] = {
     "watermark": ("value",),
     "job": _JOB,
