@@ -89,7 +89,12 @@ def test_every_command_of_the_page_works_as_it_is_typed(tmp_path: Path, monkeypa
     assert last is not None
     told(*page.take("audit", "--since", swap={"HASH": last[0]}))
     told(*page.take("explain"), "Oc1ccccc1")
-    assert {" ".join(words) for words in page.left} <= {"run", "resume", "status"}
+    assert {" ".join(words) for words in page.left} <= {
+        "run",
+        "resume",
+        "status",
+        "doctor --pages https://lab.local:8080",
+    }
 
 
 def judge(page: Page) -> None:

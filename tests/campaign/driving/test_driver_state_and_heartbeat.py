@@ -33,7 +33,7 @@ def test_the_last_places_of_a_budget_by_count_survive_an_interruption(tmp_path: 
         driver.abort()
         assert driver.run() is CampaignState.INTERRUPTED
     built = opened(tmp_path, file)
-    assert last_rung(built).model_dump() | {"core_seconds": 0} == {
+    assert last_rung(built).model_dump() | {"core_seconds": 0, "spent": {}} == {
         "rung": "dft",
         "tier": "high_fidelity",
         "done": 0,
@@ -44,6 +44,7 @@ def test_the_last_places_of_a_budget_by_count_survive_an_interruption(tmp_path: 
         "core_seconds": 0,
         "jobs": 2,
         "running": 2,
+        "spent": {},
     }
     with Driver(built) as driver:
         assert driver.run() is CampaignState.BUDGET_SPENT
