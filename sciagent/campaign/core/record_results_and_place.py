@@ -37,7 +37,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdi
 from sciagent.domain.rung_calibration_on_measurements import calibrated
 from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import DEATHS, JobState, Standing
-from sciagent.domain.worth import Basis, Worth
+from sciagent.domain.worth import Basis
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
 from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.campaign_state.campaigns import log_event, new_owner
@@ -245,14 +245,14 @@ def settle_again(
     candidate_id: int,
     before: Place | None = None,
     answered: int | None = None,
-    forecast: Mapping[str, Any] | None = None,
+    forecast: Place | None = None,
 ) -> None:
     """Computes a candidate's place again after a person's decision, from the answers that its campaign has used.
 
     Later evidence of other campaigns counts only after a decision to reuse it. answered: position of a rung whose
     reusable evidence counts from now on. before: the earlier place. It is restored if it came from a fast rung or from
-    a job that failed, since such a job has no evidence. forecast: the candidate's columns from before, if what the
-    campaign's law had forecast still holds where no answer came since.
+    a job that failed, since such a job has no evidence. forecast: the candidate's place from before, if what
+    the campaign's law had forecast still holds where no answer came since.
     """
     row = candidate_standings.get(connection, built.row.id, candidate_id)
     last = int(row["position"])  # position of the last rung whose answer counts
@@ -284,12 +284,12 @@ def settle_again(
     record_derived(connection, built, [candidate_id])
 
 
-def _with_forecast(before: Mapping[str, Any], new_place: Place) -> Place:
+def _with_forecast(before: Place, new_place: Place) -> Place:
     """Returns the place of a candidate that waits with the worth that the campaign's law has given it, if there is one.
-    before: the candidate's columns from before."""
-    forecast = Worth.from_columns(before)
+    before: the candidate's place from before."""
+    forecast = before.worth
     is_waiting = new_place.standing in (Standing.OPEN, Standing.HELD)
-    has_same_answers = (before["position"], before["depth"]) == (new_place.position, new_place.depth)
+    has_same_answers = (before.position, before.depth) == (new_place.position, new_place.depth)
     if forecast is None or forecast.basis is not Basis.LAW or not is_waiting or not has_same_answers:
         return new_place
     return replace(new_place, worth=forecast)

@@ -91,9 +91,8 @@ def release(built: Built, named: FoundCandidate, who: str, why: str) -> Steering
         vetoes = [directive for directive in written if directive.verb is Verb.VETO]
         case.write(Verb.RELEASE, who, why)
         payload = vetoes[-1].payload if vetoes else {}
-        columns = payload.get("before")
-        place_before = Place.from_columns(columns) if columns else None
-        return case.settle_and_report(Verb.RELEASE, before=place_before, forecast=payload.get("forecast"))
+        before = _place_in(payload.get("before"))
+        return case.settle_and_report(Verb.RELEASE, before=before, forecast=_place_in(payload.get("forecast")))
 
 
 def promote(built: Built, named: FoundCandidate, who: str, why: str, to: str | None = None) -> SteeringResult:
@@ -118,6 +117,11 @@ def promote(built: Built, named: FoundCandidate, who: str, why: str, to: str | N
         case.write(Verb.PROMOTE, who, why, rung_id=rung.id)
         detail = case.start(rung, who, why)
         return case.result(Verb.PROMOTE, rung=rung.spec.rung, detail=detail)
+
+
+def _place_in(columns: Mapping[str, object] | None) -> Place | None:
+    """Returns the place that columns of the ledger hold; None without any."""
+    return Place.from_columns(columns) if columns else None
 
 
 class _Case:
@@ -160,16 +164,16 @@ class _Case:
         return self.settle_and_report(verb, cancelled=cancelled)
 
     def settle_and_report(
-        self, verb: Verb, before: Place | None = None, forecast: Mapping[str, Any] | None = None, **more: Any
+        self, verb: Verb, before: Place | None = None, forecast: Place | None = None, **more: Any
     ) -> SteeringResult:
         """Settles the candidate's standing again, unless a running job will do so at its end; returns the result.
 
-        before: the place before a veto. forecast: the columns of a candidate that the campaign's law had valued, before
-        a veto; None: those of its present row. more: fields of the result.
+        before: the place before a veto. forecast: the place before a veto of a candidate that the campaign's law had
+        valued; None: its present place. more: fields of the result.
         """
         running = tuple(self.jobs_by_rung(JobState.RUNNING))
         if not running:
-            settle_again(self.connection, self.built, self.named.id, before, forecast=forecast or self.row)
+            settle_again(self.connection, self.built, self.named.id, before, forecast=forecast or _place_in(self.row))
         return self.result(verb, running=running, **more)
 
     def rung_to_promote_to(self, to: str | None) -> BuiltRung:
