@@ -44,7 +44,7 @@ MOLECULES = ("Oc1ccccc1", "Cc1ccccc1O", "Nc1ccccc1")
 
 @dataclass
 class Tally:
-    """What came of the requests to one path."""
+    """The answers to the requests to one path, counted."""
 
     path: str
     seed: int

@@ -376,7 +376,7 @@ class Campaign:
         self._source = source
         """YAML text of a campaign that is not entered yet; afterwards None."""
         self._allowed: AllowList | None = None
-        """What the stored file may name beyond itself; None: anything."""
+        """The list of things that the stored file may name; None: it may name anything."""
         self._entered: Entered | None = None
         self._stepped: SteppedDrive | None = None  # used by `step`
         self._drive: Drive | None = None  # used by `run`; another thread may stop it

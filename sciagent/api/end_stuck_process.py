@@ -25,7 +25,7 @@ from types import FrameType
 PATIENCE_SECONDS = 20.0
 """Time that a process has to take notice of a signal; longer than SQLite waits for a lock."""
 ANSWER = b"\0"
-"""What the process writes when it has taken notice; no signal has this number."""
+"""The byte that the process writes when it has noticed the signal; no signal has this number."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _pipe: list[int] = []
 """The writing end of the pipe to the watching process; empty if there is none."""

@@ -1,4 +1,4 @@
-"""What `sciagent audit` and `sciagent db check` say about evidence: seals, and acts of people that answer for it."""
+"""The lines of `sciagent audit` and `sciagent db check` on evidence: its seals, and the acts of people behind it."""
 
 from __future__ import annotations
 

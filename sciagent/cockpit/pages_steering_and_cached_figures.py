@@ -93,7 +93,7 @@ class CampaignFigures:
     best: Sequence[BestCandidate]
     """Hits, and the best candidates that have a value of an objective."""
     spending: Spending
-    """What was booked for each rung."""
+    """The costs that were booked for each rung."""
     charts: Charts
     """Hits, or the best utility, against each resource and time; and spending over time."""
     counted_at: datetime

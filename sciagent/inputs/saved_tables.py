@@ -315,7 +315,9 @@ def _both(numeral: str) -> str:
     """Returns the message on a numeral that can be read in two ways."""
     as_point = _as_read(numeral, ".")
     as_comma = _as_read(numeral, ",")
-    whole, part = sorted((str(as_point), str(as_comma)), key=lambda text: "." in text)
+    readings = sorted((str(as_point), str(as_comma)), key=lambda text: "." in text)
+    whole = readings[0]
+    part = readings[1]
     return f'"{numeral[:40]}" is {whole} or {part}; write {whole}, or {numeral}0'
 
 

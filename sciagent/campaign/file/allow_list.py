@@ -79,7 +79,7 @@ AbsolutePath = Annotated[Word, AfterValidator(_checked_path)]
 
 
 class AllowList(Part):
-    """What restricted campaign files may name. A list without entries allows nothing beyond the file."""
+    """The things that restricted campaign files may name. A list without entries allows nothing beyond the file."""
 
     commands: tuple[Command, ...] = Field(
         default=(), max_length=MAX_ENTRIES, description="Programs with all their arguments, each a list of words."

@@ -193,7 +193,7 @@ class CampaignSpec(Part):
 
     @property
     def allowed(self) -> AllowList | None:
-        """What the file could name beyond itself when it was read; None if it was not restricted."""
+        """The list of things that the file was allowed to name when it was read; None if it was not restricted."""
         return self._allowed
 
     @property

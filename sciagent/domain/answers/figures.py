@@ -15,7 +15,7 @@ from sciagent.domain.answers.candidate_and_value_answers import AnswerModel
 
 
 class FigureAxis(AnswerModel):
-    """What an axis shows."""
+    """The quantity on an axis."""
 
     name: str
     """`hits`, `utility`, `time`, or the name of a resource, such as `money`."""
