@@ -18,6 +18,8 @@ SHORTEST_SECRET = 8
 """Length in characters; a shorter text is not a provider's key and may be an ordinary word."""
 MAX_ID_DIGITS = 17  # digits of a number that fits into 64 bits
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+KEPT_SPACES = " \u202f"
+"""The spaces that `escaped` leaves: the common one, and the narrow one between thousands."""
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -38,9 +40,6 @@ def read_id(text: str) -> int | None:
     return int(text)
 
 
-KEPT_SPACES = " \u202f"
-
-
 def clean(text: str, limit: int = MAX_TEXT) -> str:
     """Replaces every control character except tab and line feed by U+FFFD, and cuts the text to `limit` characters."""
     return cut(_CONTROL.sub(REPLACEMENT, text), limit)
@@ -52,8 +51,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """Replaces control, format, private-use and surrogate characters and separators by \\uXXXX. A space stays, and so
-    does the narrow one between thousands."""
+    """Replaces control, format, private-use and surrogate characters and separators by \\uXXXX, all but KEPT_SPACES."""
     if text.isascii() and text.isprintable():
         return text
     characters = []
