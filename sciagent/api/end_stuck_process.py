@@ -23,7 +23,7 @@ from functools import partial
 from types import FrameType
 
 PATIENCE_SECONDS = 20.0
-"""Time that a process has to take notice of a signal; longer than SQLite waits for a lock."""
+"""Time that a process has to take notice of a signal; longer than one wait for a lock of SQLite."""
 ANSWER = b"\0"
 """The byte that the process writes when it has noticed the signal; no signal has this number."""
 SIGNALS = (signal.SIGINT, signal.SIGTERM)

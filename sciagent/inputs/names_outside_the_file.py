@@ -21,7 +21,7 @@ environments of engines lack.)"""
 
 
 class Outside(Enum):
-    """What a text, or a list of texts, names beyond its file."""
+    """The kind of thing beyond its file that a text, or a list of texts, names."""
 
     COMMAND = "commands"
     """A program with its arguments, as a list of texts."""

@@ -96,7 +96,7 @@ class LabAnswerFile(AnswerModel):
 
 
 class LabGivenAnswer(AnswerModel):
-    """What a person entered about a task, or said in a review."""
+    """An answer that a person entered, or a word in a review."""
 
     answer: int
     """Number of the answer."""

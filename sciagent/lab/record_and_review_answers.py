@@ -161,7 +161,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class ReadAnswer:
-    """What an answer says of the molecule of a task."""
+    """An answer as it is understood for the molecule of a task."""
 
     finding: Finding
     open_quantities: tuple[str, ...]

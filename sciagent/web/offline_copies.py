@@ -1,5 +1,5 @@
-"""What a tablet needs to open pages without a network: the service worker, and the headers that say which page may be
-copied, for whom, and for how long.
+"""Serves what a tablet needs to open pages without a network: the service worker, and the headers that say which page
+may be copied, for whom, and for how long.
 
 The worker (`static/worker.js`) keeps the files that all pages share, and copies of the list and of tasks. A copy
 belongs to one login. A browser runs a service worker only at an https address whose certificate it trusts, or at

@@ -44,7 +44,8 @@ def test_a_campaign_has_the_figures_of_the_status_command(api) -> None:  # type:
 
 def test_candidates_come_page_by_page_and_each_is_explained(api) -> None:  # type: ignore[no-untyped-def]
     server, client = api
-    keys, path = [], "/campaigns/gaps/candidates?limit=3"
+    keys = []
+    path = "/campaigns/gaps/candidates?limit=3"
     while path:
         page = client.get(path.removeprefix("/api/v1")).json()
         keys += [candidate["key"] for candidate in page["candidates"]]

@@ -135,7 +135,8 @@ def test_a_client_that_reads_slowly_gets_the_whole_answer(server: PageServer, mo
 
 
 def test_half_a_tls_handshake_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    certificate, key = tmp_path / "lab.pem", tmp_path / "lab.key"
+    certificate = tmp_path / "lab.pem"
+    key = tmp_path / "lab.key"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "1"]
     subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
     monkeypatch.setattr(open_connections, "HANDSHAKE_SECONDS", 0.5)

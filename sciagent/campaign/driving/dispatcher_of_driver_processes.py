@@ -54,10 +54,10 @@ class _Child:
     not_before: float = 0.0
     """Time on the monotonic clock before which no driver is started."""
     checked: tuple[datetime, AllowList | None] | None = None
-    """When the campaign was last changed, and the list, as they were at the last check. The list is None if it could
+    """Time of the campaign's last change, and the list, as they were at the last check. The list is None if it could
     not be read. None: the campaign was not checked yet."""
     refusal: str | None = None
-    """Why the campaign may not be started; None if it may."""
+    """The reason why the campaign may not be started; None if it may."""
 
 
 class Host:

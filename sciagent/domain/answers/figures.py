@@ -52,9 +52,9 @@ class Figure(AnswerModel):
     shape: Literal["steps", "stacked"]
     """`steps`: each line by itself; `stacked`: the lines add up to the total."""
     x_axis: FigureAxis
-    """What the x axis shows."""
+    """The quantity on the x axis."""
     y_axis: FigureAxis
-    """What the y axis shows."""
+    """The quantity on the y axis."""
     series: tuple[FigureSeries, ...]
     """The lines."""
     rung: str | None

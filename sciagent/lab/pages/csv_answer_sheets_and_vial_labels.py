@@ -87,7 +87,7 @@ class SheetRow:
 
     @property
     def place(self) -> str:
-        """Where the fault is, such as `B7`, or `row 7, column "comment"`."""
+        """The place of the fault, such as `B7`, or `row 7, column "comment"`."""
         return self.addresses.get(self.fault_in, f"row {self.number}")
 
     @property
@@ -160,7 +160,7 @@ class KeptSheets:
 
 @dataclass
 class RecordedSheet:
-    """What became of the rows of a sheet, by the numbers of their tasks."""
+    """The numbers of the tasks of a sheet's rows, by what became of them."""
 
     recorded: list[int] = field(default_factory=list)
     failed: list[int] = field(default_factory=list)

@@ -105,7 +105,7 @@ Measured = Annotated[
 
 
 class ResultIn(BaseModel):
-    """What was measured, or why it was not."""
+    """A measurement, or the reason why there is none."""
 
     model_config = ConfigDict(
         extra="forbid",

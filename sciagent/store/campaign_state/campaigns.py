@@ -166,7 +166,7 @@ class StoredCampaignFile:
     base: str
     """Folder from which relative paths start."""
     updated_at: datetime
-    """When the campaign was last changed."""
+    """Time of the campaign's last change (UTC)."""
 
 
 def stored_file(connection: Connection, campaign_id: int) -> StoredCampaignFile:
@@ -466,12 +466,13 @@ def last_payload(connection: Connection, campaign_id: int, kind: str) -> Mapping
 
 
 def trouble(connection: Connection, campaign_id: int) -> str | None:
-    """Why no dispatcher starts the campaign, or why its jobs do not reach the cluster; None if neither is so."""
+    """The reason why no dispatcher starts the campaign, or its jobs do not reach the cluster; None without one."""
     return _refusal(connection, campaign_id) or slurm_warning(connection, campaign_id)
 
 
 def _refusal(connection: Connection, campaign_id: int) -> str | None:
-    """Why a dispatcher did not start the campaign; None if a driver was started since, or if it is not handed in."""
+    """The reason why a dispatcher did not start the campaign; None if a driver was started since, or if it is not
+    handed in."""
     e = t.event.c
     kinds = [DISPATCHER_REFUSED, "driver_started"]
     query = sa.select(e.kind, e.payload).join(t.campaign, t.campaign.c.id == e.campaign_id)

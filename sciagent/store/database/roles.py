@@ -92,7 +92,7 @@ _DANGEROUS = ("pg_write_all_data", "pg_execute_server_program", "pg_write_server
 
 @dataclass(frozen=True)
 class TableRights:
-    """What a role may do, or what it should do."""
+    """The rights that a role has, or that it should have."""
 
     tables: frozenset[tuple[str, str]]
     """(table, privilege) such as `("evidence", "INSERT")`."""
@@ -169,15 +169,15 @@ def _held(connection: Connection, role: str) -> TableRights:
 
 @dataclass(frozen=True)
 class RoleCheck:
-    """What is wrong with a role."""
+    """The differences between a role's rights and those that it needs."""
 
     role: str
     kind: str
     """`web`, `worker` or `dispatcher`, those of a login with `+` between them; empty for none."""
     too_wide: tuple[str, ...]
-    """What the role may do beyond its need, in words."""
+    """The rights beyond its need, in words."""
     missing: tuple[str, ...]
-    """What it needs and may not do, in words."""
+    """The rights that it needs and lacks, in words."""
 
     @property
     def lines(self) -> Iterator[str]:

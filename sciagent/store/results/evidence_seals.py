@@ -1,4 +1,4 @@
-"""What evidence says, as one canonical text, and the seal of computed evidence over this text.
+"""The content of evidence as one canonical text, and the seal of computed evidence over this text.
 
 The text is a JSON list without spaces, in ASCII:
 
@@ -99,7 +99,7 @@ class SealedQuantity:
 
 @dataclass(frozen=True)
 class EvidenceContent:
-    """What a row of evidence says, with its values and files."""
+    """The content of a row of evidence, with its values and files."""
 
     key: str
     revision: int
@@ -233,7 +233,7 @@ def _fault_at_reuse(connection: Connection, row: CheckedEvidence, keys: SealingK
 
 
 def fault_of_seal(row: CheckedEvidence, keys: SealingKeys) -> str | None:
-    """What is wrong with the seal of computed evidence, in words; None if it fits."""
+    """Returns the fault of the seal of computed evidence, in words; None if it fits."""
     if row.seal is None:
         return "it has no seal, so no worker or driver has written it"
     if not keys.knows(row.seal):

@@ -49,7 +49,8 @@ def faults(engine: sa.Engine, names: Mapping[str, str]) -> list[str]:
 
 def test_the_printed_sql_grants_what_the_check_asks_for(owner: sa.Engine, names: Mapping[str, str]) -> None:
     assert faults(owner, names) == []
-    web, worker = names["web"], names["worker"]
+    web = names["web"]
+    worker = names["worker"]
     with owner.begin() as connection:
         connection.exec_driver_sql(f"GRANT UPDATE (value), DELETE ON quantity TO {web}")
         connection.exec_driver_sql(f"GRANT CREATE ON SCHEMA public TO {web}")
