@@ -16,6 +16,7 @@ from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import UsageError
 from sciagent.report import status_best_trace
 from sciagent.report.explain_candidate import explain_named
+from sciagent.store.lab.blind_measurements import unseen_answers
 from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views.queues_campaigns_and_recent_failures import campaigns_page
 from sciagent.store.views.report_candidates import candidates_in_order, hits_best_first
@@ -91,7 +92,11 @@ def list_candidates(
         else:
             found = candidates_in_order(connection, row, asked.cursor, asked.limit + 1)
             cursor = found[asked.limit - 1].seq if len(found) > asked.limit else -1
-        shown = status_best_trace.with_values(connection, row, found[: asked.limit])
+        page = found[: asked.limit]
+        unseen = unseen_answers(connection, visitor(request).viewer, [candidate.id for candidate in page])
+        shown = status_best_trace.with_values(connection, row, page, unseen)
+    if asked.hits:
+        shown = [candidate for candidate in shown if candidate.hit]
     next_cursor = cursor if len(found) > asked.limit else None
     return CandidateList(candidates=tuple(shown), next=next_path(request, next_cursor))
 
@@ -106,7 +111,7 @@ def read_candidate(
 ) -> Explanation:
     """Shows a candidate with what `sciagent explain --json` says of it in this campaign."""
     try:
-        answer = explain_named(site_of(request).ledger, key, campaign_of(request))
+        answer = explain_named(site_of(request).ledger, key, campaign_of(request), visitor(request).viewer)
     except UsageError as error:
         raise HTTPException(404, error.text) from None
     if not isinstance(answer, Explanation):

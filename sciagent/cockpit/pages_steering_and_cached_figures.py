@@ -14,6 +14,7 @@ from typing import Annotated
 
 from fastapi import Query
 from markupsafe import Markup
+from sqlalchemy.engine import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -34,12 +35,16 @@ from sciagent.report.analysis.rung_spending_comparisons_and_worth import Spendin
 from sciagent.report.explain_candidate import explain_named
 from sciagent.report.explanation_text import VERBOSE, paragraphs
 from sciagent.report.parts import campaign_charts, campaign_figures, wording
+from sciagent.report.parts.candidate_stories import as_seen
 from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
+from sciagent.store.lab.blind_measurements import Viewer, unseen_answers
+from sciagent.store.results.candidates import ids_of
 from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_recent_failures
-from sciagent.store.views.report_candidates import candidates_in_order, hits_best_first
+from sciagent.store.views.report_candidates import campaign_members, candidates_in_order, hits_best_first
 from sciagent.web.app import Feature
 from sciagent.web.route_rules_and_request_guards import (
     LARGEST,
@@ -193,6 +198,21 @@ class Figures:
         return CampaignFigures(status, shown, spending=spent, charts=charts, counted_at=at, at=at, tick=tick, took=took)
 
 
+def best_seen(
+    connection: Connection, row: CampaignRow, best: Sequence[BestCandidate], viewer: Viewer
+) -> Sequence[BestCandidate]:
+    """Returns the best candidates, which all visitors share, without what a blind rung hides from this one."""
+    ids_by_key = ids_of(connection, [candidate.key for candidate in best])
+    unseen = unseen_answers(connection, viewer, list(ids_by_key.values()))
+    if not unseen.by_candidate:
+        return best
+    hidden = [id_ for id_ in ids_by_key.values() if unseen.of(id_)]
+    members = campaign_members(connection, row, hidden)
+    register_ledger_properties(connection)
+    seen = {each.key: each for each in status_best_trace.with_values(connection, row, list(members.values()), unseen)}
+    return [seen.get(candidate.key, candidate) for candidate in best]
+
+
 def _has_value(candidate: BestCandidate, names: Collection[str]) -> bool:
     """Returns whether a rung or an import has a value of one of these properties."""
     imported = {value.property for value in candidate.imported}
@@ -312,15 +332,20 @@ def campaign_page(request: Request, campaign: CampaignName, by: QueryText = "") 
     shared_figures = site.shared(Figures)
     figures = shared_figures.of(campaign, site.ticker.tick)
     row = campaign_of(request)
+    viewer = visitor(request).viewer
     with site.ledger.read() as connection:
         lab_tasks = tasks.listed(connection, campaign_id=row.id, limit=PAGE)
+        of_tasks = unseen_answers(connection, viewer, [task.candidate_id for task in lab_tasks])
+        best = best_seen(connection, row, figures.best, viewer)
+    out = [replace(task, claimed_by=None) if of_tasks.hides(task) else task for task in lab_tasks]
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
     objectives = {objective["property"] for objective in row.spec["objectives"]}
     shown: dict[str, object] = {
         "figures": figures,
         "status": figures.status,
         "objectives": objectives,
-        "out": lab_tasks,
+        "out": out,
+        "best": best,
         "may": may,
     }
     shown["again"] = shared_figures.wait(figures, site.ticker.tick)
@@ -359,17 +384,15 @@ def candidate_list(
         else:
             listed = candidates_in_order(connection, row, after, PAGE + 1)
             next_after = listed[PAGE - 1].seq if len(listed) > PAGE else -1
+        unseen = unseen_answers(connection, visitor(request).viewer, [candidate.id for candidate in listed])
+        ladder = campaigns.rungs(connection, row.id)
+    page = [as_seen(candidate, ladder, unseen) for candidate in listed[:PAGE]]
+    if hits:
+        page = [candidate for candidate in page if candidate.hit]
     notation = notation_of(row.spec["subject"])
     more = next_after if len(listed) > PAGE else None
     return site.page(
-        request,
-        "candidates.html.j2",
-        row=row,
-        notation=notation,
-        candidates=listed[:PAGE],
-        more=more,
-        hits=hits,
-        after=after,
+        request, "candidates.html.j2", row=row, notation=notation, candidates=page, more=more, hits=hits, after=after
     )
 
 
@@ -378,7 +401,7 @@ def candidate_page(request: Request, campaign: CampaignName, key: PathText) -> R
     """Shows one candidate: evidence with its origin and revisions, and why it is where it is."""
     site = site_of(request)
     row = campaign_of(request)
-    answer = explain_named(site.ledger, key, row)
+    answer = explain_named(site.ledger, key, row, visitor(request).viewer)
     if not isinstance(answer, Explanation):
         raise UsageError(f"{key[:80]} was proposed and refused; it is no candidate")
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}

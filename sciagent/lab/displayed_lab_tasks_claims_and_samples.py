@@ -22,6 +22,7 @@ from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.states_and_needs import JobState
 from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.lab.blind_measurements import Viewer, unseen_answers
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import candidates
 from sciagent.verification.verifier_contract import WorldVerifier
@@ -67,9 +68,11 @@ class LabTaskAnswer(StructureText):
     """`waiting`: for the word of a chemist; `queued`: on the list; `claimed`; `part_answered`: claimed, and a quantity
     is still open; `in_review`: for a second person; `answered`; `cancelled`."""
     claimed_by: str | None
-    """The person who has claimed it."""
+    """The person who has claimed it; null without one, and where a blind task hides it."""
     blind: bool = False
     """Whether what is known of the candidate is hidden, and each measurement of it is another person's."""
+    is_hidden: bool = omitted_if_unset(False)
+    """Whether the answers of this blind task are hidden from the person who asks; left out if they are not."""
     slot_at: datetime | None = omitted_if_unset(None)
     """Time (UTC) at which a slot of the week is free for it; left out where it can be claimed now, or is claimed."""
     open_quantities: tuple[str, ...] = omitted_if_unset(())
@@ -223,8 +226,12 @@ class TaskReader:
         """Returns the campaign as people's commands see it."""
         return open_campaign_for_people(self._ledger, campaign)
 
-    def shown(self, connection: Connection, listed: Sequence[LabTask]) -> list[LabTaskAnswer]:
-        """Returns the tasks in their order."""
+    def shown(
+        self, connection: Connection, listed: Sequence[LabTask], viewer: Viewer | None = None
+    ) -> list[LabTaskAnswer]:
+        """Returns the tasks in their order. viewer: the person for whom they are shown, without what blind tasks hide;
+        None for the command line."""
+        unseen = unseen_answers(connection, viewer, [task.candidate_id for task in listed])
         loaded = candidates.load(connection, [task.candidate_id for task in listed])
         reasons = candidate_standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
         answers = []
@@ -244,7 +251,8 @@ class TaskReader:
             # the slot of a task that is answered in part is booked already
             if task.state is JobState.QUEUED and task.campaign_id in budgets and not task.open_quantities:
                 slot_at = budgets[task.campaign_id].slot_at(rung.declared_cost(candidate) or {})
-            answers.append(_answer(task, rung, form, why, structure_text(candidate), slot_at))
+            answer = _answer(task, rung, form, why, structure_text(candidate), slot_at)
+            answers.append(_without_answers(answer) if unseen.hides(task) else answer)
         return answers
 
     def _campaign_of(self, connection: Connection, task: LabTask) -> tuple[Built, dict[int, BuiltRung]]:
@@ -254,6 +262,12 @@ class TaskReader:
             built = open_within(connection, self._ledger, task.campaign)
             self._opened[key] = (built, {rung.id: rung for rung in built.asked})
         return self._opened[key]
+
+
+def _without_answers(task: LabTaskAnswer) -> LabTaskAnswer:
+    """Returns a task without what was answered, and by whom."""
+    hidden = {"is_hidden": True, "claimed_by": None, "open_quantities": (), "sent_back": None, "sent_back_by": None}
+    return task.model_copy(update=hidden)
 
 
 def _answer(

@@ -36,6 +36,7 @@ from sciagent.lab.claims_costs_and_vials import (
     claim_of,
     cost_of_claim,
     locked,
+    refuse_if_blind,
     refuse_unless_free,
     task_and_rung,
     usable_vial,
@@ -216,6 +217,7 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
     earlier = submissions.with_key(connection, entry.key)
     if earlier is not None:
         return _known_answer(connection, task, entry, earlier)
+    refuse_if_blind(connection, task, rung, entry.who)
     sample_id = _checked_sample(connection, task, entry)
     overdrawn = ""
     if task.state is JobState.QUEUED:
@@ -252,6 +254,7 @@ def would_record(connection: Connection, built: Built, task_id: int, entry: LabE
     earlier = submissions.with_key(connection, entry.key)
     if earlier is not None:
         return _known_answer(connection, task, entry, earlier)
+    refuse_if_blind(connection, task, rung, entry.who)
     _checked_sample(connection, task, entry)
     if task.state is JobState.QUEUED:
         refuse_unless_free(connection, task, rung, entry.who)

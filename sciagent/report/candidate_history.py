@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.candidate_and_value_answers import EvidenceValue
 from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, EvidenceFile, EvidenceStory, FileRemoval
 from sciagent.domain.display_units import Units, beside_limits, in_chosen_units
-from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Measured
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state.campaigns import CampaignRow
@@ -44,6 +44,11 @@ class StoredEvidence(NamedTuple):
 
     story: EvidenceStory
     measured: tuple[Measured, ...]
+
+    @property
+    def computation(self) -> Computation:
+        """Returns the computation that it is an answer of."""
+        return Computation(self.story.verifier, self.story.version, self.story.settings_hash)
 
     def shown(self, units: Units, limits: Mapping[str, tuple[float, ...]]) -> EvidenceStory:
         """Returns the story with its values in the units that a campaign chose. limits: of the campaign, by property,

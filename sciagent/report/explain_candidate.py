@@ -43,22 +43,23 @@ from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated
 from sciagent.domain.states_and_needs import CampaignState, Standing
-from sciagent.domain.worth import Worth
 from sciagent.errors import UsageError
 from sciagent.report import candidate_history
 from sciagent.report.candidate_history import JobAttempt, StoredEvidence
-from sciagent.report.parts.candidate_stories import CandidateStories
+from sciagent.report.parts.candidate_stories import CandidateStories, as_seen, hidden_rungs
 from sciagent.report.parts.wording import is_by_measurement
 from sciagent.report.status_best_trace import imported_values
-from sciagent.store.campaign_state import campaigns, candidate_standings, directives
+from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.lab.blind_measurements import ALL_SEEN, UnseenAnswers, Viewer, unseen_answers
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER, register_ledger_properties
 from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.store.views.report_candidates import (
     EvidenceAnswer,
+    RankedCandidate,
     campaign_members,
     deciding_measurements,
     imported_answers,
@@ -244,12 +245,13 @@ MAX_TEXT = 4000  # characters that the ledger keeps of a refused text
 
 
 def explain_named(
-    ledger: Ledger, candidate: str, campaign: CampaignRow | str | None = None
+    ledger: Ledger, candidate: str, campaign: CampaignRow | str | None = None, viewer: Viewer | None = None
 ) -> Explanation | RefusedText:
     """Returns the explanation of a candidate, or of the refusal of a proposed text.
 
     candidate: a text as `resolve` takes it. campaign: the only campaign to cover, or its name; None: all campaigns with
-    the candidate. Raises UsageError if the ledger has neither.
+    the candidate. viewer: the person who does not see what blind measurements hide; None: everything is shown. Raises
+    UsageError if the ledger has neither.
     """
     with ledger.read() as connection:
         register_ledger_properties(connection)
@@ -266,13 +268,26 @@ def explain_named(
             covered = [row]
         else:
             covered = [campaigns.get(connection, name) for name in candidate_history.campaigns_of(connection, named.id)]
-        return explain(connection, named.id, covered, ledger)
+        unseen = unseen_answers(connection, viewer, [named.id])
+        return explain(connection, named.id, covered, ledger, unseen)
 
 
-def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRow], ledger: Ledger) -> Explanation:
-    """Returns the answer of `sciagent explain`. rows: campaigns to cover."""
+def explain(
+    connection: Connection,
+    candidate_id: int,
+    rows: Sequence[CampaignRow],
+    ledger: Ledger,
+    unseen: UnseenAnswers = ALL_SEEN,
+) -> Explanation:
+    """Returns the answer of `sciagent explain`. rows: campaigns to cover. unseen: answers of others that are left out,
+    as if they had not been given."""
     candidate = candidate_history.candidate(connection, candidate_id)
-    evidence = candidate_history.evidence(connection, candidate_id)
+    hidden = unseen.of(candidate_id)
+    evidence = [
+        stored
+        for stored in candidate_history.evidence(connection, candidate_id)
+        if stored.computation not in hidden or stored.story.who == unseen.login
+    ]
     n_children, first_children = candidate_history.children(connection, candidate_id)
     child_ids = [child_id for child_id, _, _ in first_children]
     names = names_of(connection, [candidate_id, *child_ids], [row.id for row in rows])
@@ -281,7 +296,7 @@ def explain(connection: Connection, candidate_id: int, rows: Sequence[CampaignRo
         named_children.append(_named(names, candidate["kind"], child_id, key, text))
     other_texts = [text for text in candidate_history.aliases(connection, candidate_id) if text != candidate["text"]]
     from_files = imported_answers(connection, [candidate_id]).get(candidate_id, [])
-    stories = tuple(_campaign(connection, row, candidate_id, evidence, from_files, ledger) for row in rows)
+    stories = tuple(_campaign(connection, row, candidate_id, evidence, from_files, ledger, unseen) for row in rows)
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         text=candidate["text"],
@@ -325,31 +340,35 @@ def _campaign(
     evidence: Sequence[StoredEvidence],
     from_files: Sequence[EvidenceAnswer],
     ledger: Ledger,
+    unseen: UnseenAnswers,
 ) -> CampaignStory:
-    """Returns the story of a candidate in a campaign. evidence: all of it. from_files: its imported values."""
-    place = candidate_standings.get(connection, row.id, candidate_id)
-    member = campaign_members(connection, row, [candidate_id])[candidate_id]
+    """Returns the story of a candidate in a campaign. evidence: what is shown of it. from_files: its imported values.
+    unseen: answers that are left out."""
     ladder = campaigns.rungs(connection, row.id)
+    member = as_seen(campaign_members(connection, row, [candidate_id])[candidate_id], ladder, unseen)
     people = directives.directives_on(connection, row.id, candidate_id)
     deciding = deciding_measurements(row, from_files)
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence, deciding)
+    hidden_labels = hidden_rungs(candidate_id, ladder, unseen)
+    if hidden_labels:
+        rungs = [_without_attempts(story) if story.rung in hidden_labels else story for story in rungs]
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None
-    known_elsewhere = _known_elsewhere(place, ladder, rungs)
-    [story] = CandidateStories(connection, row, ladder).of([member])
-    if scheduler == "priced" and Standing(place["standing"]) in WAITING_STANDINGS and not known_elsewhere:
+    known_elsewhere = _known_elsewhere(member, ladder, rungs)
+    [story] = CandidateStories(connection, row, ladder, unseen).of([member])
+    if scheduler == "priced" and Standing(member.standing) in WAITING_STANDINGS and not known_elsewhere:
         from sciagent.campaign.pricing.explain_outlook import outlook_of  # takes a second to import
 
         outlook = outlook_of(ledger, connection, row, candidate_id)
     return CampaignStory(
-        **{name: place[name] for name in COPIED_COLUMNS},
+        **{name: getattr(member, name) for name in COPIED_COLUMNS},
         campaign=row.name,
         state=row.state,
         scheduler=scheduler,
-        rung=_rung_of(place, ladder).name,
-        detail=place["detail"] or "",
-        hit=bool(place["is_hit"]),
-        in_seeds=bool(place["in_seeds"]),
+        rung=_rung_of(member, ladder).name,
+        detail=member.detail or "",
+        hit=member.hit,
+        in_seeds=member.in_seeds,
         proposed=_proposals(connection, row, candidate_id, people),
         rungs=tuple(rungs),
         people=tuple(PersonWord(verb=d.verb, rung=d.rung, who=d.who, why=d.why, at=d.at) for d in people),
@@ -364,17 +383,22 @@ def _campaign(
         contradicted=story.contradicted,
         decided_by_measurement=tuple(PropertyValue.of(measured) for _, measured in deciding.values()),
         known_elsewhere=known_elsewhere,
-        why=_why(connection, row, ladder, place, rungs, outlook, known_elsewhere),
+        why=_why(connection, row, ladder, member, rungs, outlook, known_elsewhere),
     )
 
 
-def _known_elsewhere(place: sa.RowMapping, ladder: Sequence[RungRow], rungs: Sequence[RungStory]) -> tuple[str, ...]:
+def _without_attempts(rung: RungStory) -> RungStory:
+    """Returns the story of a rung without the people who worked on it, and without its verdict."""
+    return rung.model_copy(update={"attempts": (), "verdict": None, "reason": None, "detail": "", "calibrated": ()})
+
+
+def _known_elsewhere(member: RankedCandidate, ladder: Sequence[RungRow], rungs: Sequence[RungStory]) -> tuple[str, ...]:
     """Returns the labels of the rungs whose answers on a waiting candidate the campaign has not taken up yet."""
-    if Standing(place["standing"]) not in WAITING_STANDINGS:
+    if Standing(member.standing) not in WAITING_STANDINGS:
         return ()
     labels = []
     for rung, story in zip(ladder, rungs, strict=True):
-        if story.evidence is not None and rung.position > place["depth"]:
+        if story.evidence is not None and rung.position > member.depth:
             labels.append(rung.name)
     return tuple(labels)
 
@@ -383,9 +407,9 @@ def _named(names: Mapping[int, Names], kind: str, id_: int, key: str, text: str)
     return CandidateName(key=key, kind=kind, text=text, names=names.get(id_, {}))
 
 
-def _rung_of(place: sa.RowMapping, ladder: Sequence[RungRow]) -> RungRow:
+def _rung_of(member: RankedCandidate, ladder: Sequence[RungRow]) -> RungRow:
     """Returns the rung at which a candidate stands; the last rung for one that has passed the whole ladder."""
-    return ladder[min(int(place["position"]), len(ladder) - 1)]
+    return ladder[min(member.position, len(ladder) - 1)]
 
 
 def _proposals(
@@ -439,31 +463,31 @@ def _why(
     connection: Connection,
     row: CampaignRow,
     ladder: Sequence[RungRow],
-    place: sa.RowMapping,
+    member: RankedCandidate,
     rungs: Sequence[RungStory],
     outlook: Outlook | None,
     known_elsewhere: Sequence[str],
 ) -> str:
     """Explains the candidate's standing in one or two sentences."""
-    rung = _rung_of(place, ladder).name
-    detail = place["detail"] or ""
-    standing = Standing(place["standing"])
-    if place["is_hit"]:
+    rung = _rung_of(member, ladder).name
+    detail = member.detail or ""
+    standing = Standing(member.standing)
+    if member.hit:
         return _why_hit(rung, rungs)
     if standing is Standing.OPEN:
         if known_elsewhere:
             text = f"Open: the ledger has the answer of {' and '.join(known_elsewhere)} from elsewhere, which this "
             text += "campaign has not taken up. It does so at no cost while it runs and has a place for it."
         else:
-            text = f"Open: it waits. {outlook.text}" if outlook else _queue(connection, row, ladder, place)
+            text = f"Open: it waits. {outlook.text}" if outlook else _queue(connection, row, ladder, member)
         return text if row.state in DRIVEN_STATES else f"{text} The campaign is not running ({row.state})."
-    if place["reason"] == Reason.SAME_STRUCTURE:
+    if member.reason == Reason.SAME_STRUCTURE:
         way_out = "" if rung == row.spec["terminal"] else " sciagent promote lets it go on."
         return f"Dropped after {rung}: it {detail}.{way_out}"
-    because = place["reason"] or place["verdict"]
+    because = member.reason or member.verdict
     if is_by_measurement(detail) and standing is Standing.DROPPED:
         return f"Dropped: a measured value decides: {because}. {detail}"
-    how = "could not decide" if place["verdict"] in ("inconclusive", "error") else "said no"
+    how = "could not decide" if member.verdict in ("inconclusive", "error") else "said no"
     texts = {
         Standing.VETOED: f"Taken out {detail}. Its evidence is kept, and it is neither a hit nor a parent.",
         Standing.HELD: f"Held {detail}. It would wait for {rung}; sciagent hold --undo lets it go on.",
@@ -482,12 +506,12 @@ def _job_state(rung: str, rungs: Sequence[RungStory]) -> str:
     return f"A job at {rung} is decided and waits for a worker or a person."
 
 
-def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], place: sa.RowMapping) -> str:
+def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], member: RankedCandidate) -> str:
     """States the rung that an open candidate waits for, and the number of candidates before it."""
-    position = int(place["position"])
-    rung = _rung_of(place, ladder)
-    worth = Worth.from_columns(dict(place))
-    n_ahead = candidate_history.count_ahead(connection, row, position, worth, int(place["seq"]))
+    position = member.position
+    rung = _rung_of(member, ladder)
+    worth = member.worth
+    n_ahead = candidate_history.count_ahead(connection, row, position, worth, member.seq)
     condition = "that promise more" if worth is not None else "before it"
     if n_ahead >= candidate_history.MAX_AHEAD:
         waiting = f"{candidate_history.MAX_AHEAD} or more wait"

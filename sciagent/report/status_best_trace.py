@@ -18,6 +18,7 @@ from sciagent.report.parts.candidate_stories import CandidateStories
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
+from sciagent.store.lab.blind_measurements import ALL_SEEN, UnseenAnswers
 from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.store.views.report_candidates import EvidenceAnswer, RankedCandidate, best_candidates, campaign_members
 from sciagent.store.views.report_episodes_and_proposers import EpisodeOutcome, episode_outcomes, episode_proposals
@@ -52,11 +53,14 @@ def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate
     return with_values(connection, row, best_candidates(connection, row, n, vetoed=False))
 
 
-def with_values(connection: Connection, row: CampaignRow, ranked: Sequence[RankedCandidate]) -> list[BestCandidate]:
-    """Returns candidates of the campaign, in their order, with their values as `sciagent best` shows them."""
+def with_values(
+    connection: Connection, row: CampaignRow, ranked: Sequence[RankedCandidate], unseen: UnseenAnswers = ALL_SEEN
+) -> list[BestCandidate]:
+    """Returns candidates of the campaign, in their order, with their values as `sciagent best` shows them. unseen:
+    answers that are left out."""
     ladder = campaigns.rungs(connection, row.id)
     found = []
-    for story in CandidateStories(connection, row, ladder).of(ranked):
+    for story in CandidateStories(connection, row, ladder, unseen).of(ranked):
         candidate = story.candidate
         values = {name: RungValue.of(measured, rung=answer.rung) for name, (answer, measured) in story.values.items()}
         found.append(

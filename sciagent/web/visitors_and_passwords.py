@@ -22,6 +22,7 @@ from starlette.requests import Request
 
 from sciagent.domain.people import Actor, Right, Rights
 from sciagent.errors import UsageError
+from sciagent.store.lab.blind_measurements import Viewer
 from sciagent.store.people import sessions_and_tokens
 from sciagent.store.people.persons import Person
 from sciagent.store.people.sessions_and_tokens import Access, AccessKind, OpenedAccess
@@ -51,6 +52,11 @@ class Visitor:
         assert self.person is not None  # the rule of the route has checked it
         access_id = None if self.access is None else self.access.id
         return Actor(self.person.login, self.person.id, access_id)
+
+    @property
+    def viewer(self) -> Viewer:
+        """The person for whom blind measurements hide answers."""
+        return Viewer(str(self.who), self.rights)
 
     @property
     def csrf(self) -> str:

@@ -31,7 +31,7 @@ from sciagent.lab.displayed_lab_tasks_claims_and_samples import (
     TaskState,
 )
 from sciagent.lab.pages.posted_results import RESULT_PART, PostedResult, ResultIn, answer_and_texts, posted_result
-from sciagent.lab.pages.typed_form_and_attachments import MAX_FILE_BYTES, MAX_FILES, download, keep_files
+from sciagent.lab.pages.typed_form_and_attachments import MAX_FILE_BYTES, MAX_FILES, download, hidden_task, keep_files
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.lab import samples, submissions, tasks
 from sciagent.store.lab.samples import Vial
@@ -105,7 +105,7 @@ def list_tasks(request: Request, asked: Annotated[TaskFilter, Query()]) -> LabTa
             **more,
         )
         page = found[: asked.limit]
-        shown = site.shared(TaskReader).shown(connection, page)
+        shown = site.shared(TaskReader).shown(connection, page, who.viewer)
     cursor = None
     if len(found) > asked.limit:
         cursor = page[-1].id if is_by_number else asked.cursor + asked.limit
@@ -143,8 +143,8 @@ def read_task(request: Request, task: TaskNumber) -> LabTaskWithAnswers:
     """Shows a task, and what was answered."""
     site = site_of(request)
     with site.ledger.read() as connection:
-        [shown] = site.shared(TaskReader).shown(connection, [task_of(request)])
-        given = submissions.of_job(connection, task)
+        [shown] = site.shared(TaskReader).shown(connection, [task_of(request)], visitor(request).viewer)
+        given = [] if shown.is_hidden else submissions.of_job(connection, task)
     fields = {name: getattr(shown, name) for name in LabTaskAnswer.model_fields}
     return LabTaskWithAnswers(**fields, answers=tuple(_given(submission) for submission in given))
 
@@ -257,7 +257,7 @@ def post_result(
     site = site_of(request)
     result = posted.result
     with site.ledger.read() as connection:
-        [shown] = site.shared(TaskReader).shown(connection, [task_of(request)])
+        [shown] = site.shared(TaskReader).shown(connection, [task_of(request)], visitor(request).viewer)
     _, texts = answer_and_texts(result, shown.asks)
     entry = record_and_review_answers.LabEntry(
         texts,
@@ -287,7 +287,8 @@ def read_file(
     """Returns a file of an answer of the task."""
     site = site_of(request)
     with site.ledger.read() as connection:
-        given = submissions.of_job(connection, task)
+        is_hidden = hidden_task(connection, visitor(request), task_of(request))
+        given = [] if is_hidden else submissions.of_job(connection, task)
     for submission in given:
         for file in submission.files:
             if file["sha256"] == sha256:
@@ -306,9 +307,10 @@ def read_vial(
         vial = _visible_vial(request, connection, code, "code")
         of_candidate = tasks.of_candidate(connection, vial.candidate_id)
         visible = [task for task in of_candidate if rights.may(Right.READ, task.campaign_id)]
-        shown = site.shared(TaskReader).shown(connection, visible)
+        shown = site.shared(TaskReader).shown(connection, visible, visitor(request).viewer)
         candidate = candidates.load(connection, [vial.candidate_id])[vial.candidate_id]
     structure = structure_text(candidate)
+    is_hidden = any(task.is_hidden for task in shown)
     return LabVialAnswer(
         code=vial.code,
         task=next((task.task for task in shown if task.code == vial.code), None),
@@ -320,7 +322,7 @@ def read_vial(
         lot=vial.lot,
         purity=vial.purity,
         purity_how=vial.purity_how,
-        made_by=vial.made_by,
+        made_by=None if is_hidden else vial.made_by,
         place=vial.place,
         state=vial.state,
         tasks=tuple(shown),

@@ -41,6 +41,7 @@ from sciagent.lab.record_and_review_answers import LabEntry, Recorded
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
+from sciagent.store.lab.blind_measurements import Viewer, not_for
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import candidates
 from sciagent.web.route_rules_and_request_guards import Pages, QueryText, RouteRule
@@ -219,7 +220,9 @@ def _template_rows(request: Request) -> list[list[str | int]]:
     with site.ledger.read() as connection:
         among = who.rights.campaigns(Right.WORK)
         own = tasks.listed(connection, among=among, claimed_by=str(who.who), limit=MAX_ROWS)
-        shown = reader.shown(connection, own or tasks.listed(connection, among=among, limit=NEXT_TASKS))
+        others = not_for(connection, who.viewer)
+        listed = own or tasks.listed(connection, among=among, limit=NEXT_TASKS, unless=others)
+        shown = reader.shown(connection, listed, who.viewer)
     units: dict[str, str] = {}
     for task in shown:
         for question in task.asks:
@@ -300,7 +303,8 @@ def saved_sheet(request: Request, tasks: Numbers = "", failed: Numbers = "", bey
     who = visitor(request)
     with site.ledger.read() as connection:
         found = _tasks_by_number(connection, [*_numbers(tasks), *_numbers(failed)], who.rights)
-        shown = {task.task: task for task in site.shared(TaskReader).shown(connection, list(found.values()))}
+        answers = site.shared(TaskReader).shown(connection, list(found.values()), who.viewer)
+        shown = {task.task: task for task in answers}
     recorded = [shown[number] for number in _numbers(tasks) if number in shown]
     left = [shown[number] for number in _numbers(failed) if number in shown]
     return site.page(request, "saved_sheet.html.j2", recorded=recorded, left=left, beyond=beyond)
@@ -413,7 +417,8 @@ def try_sheet(
     with ledger.read() as connection:
         numbers = [number for row in sheet.rows if (number := read_id(row.task)) is not None]
         found = _tasks_by_number(connection, numbers, rights)
-        shown = {task.task: task for task in reader.shown(connection, list(found.values()))}
+        viewer = Viewer(str(who), rights)
+        shown = {task.task: task for task in reader.shown(connection, list(found.values()), viewer)}
         for row in sheet.rows:
             if row.fault:
                 continue

@@ -26,11 +26,12 @@ from sciagent.domain.states_and_needs import JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
 from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
-from sciagent.lab.pages.typed_form_and_attachments import LIMITS, TypedForm, keep_files
+from sciagent.lab.pages.typed_form_and_attachments import LIMITS, TypedForm, hidden_task, keep_files
 from sciagent.lab.typed_answers import named_in, read_number
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, submissions, tasks
+from sciagent.store.lab.blind_measurements import UnseenAnswers, Viewer, unseen_answers, why_not_for
 from sciagent.store.lab.samples import Vial
 from sciagent.store.lab.submissions import Submission
 from sciagent.store.lab.tasks import LabTask
@@ -102,6 +103,8 @@ class TaskPage:
     """The answer that waits for a second person; None if none waits."""
     others: Sequence[LabTask]
     """Tasks of the same molecule by other methods, or in other campaigns."""
+    not_for_you: str
+    """The reason why a blind task is another person's; empty if it is not."""
 
     @property
     def last_id(self) -> int:
@@ -126,20 +129,24 @@ class TaskPage:
         return set()
 
 
-def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
-    """Returns a task for its page. reader: shared by pages, so that it reads each campaign once."""
+def read_task(ledger: Ledger, task: LabTask, reader: TaskReader, viewer: Viewer) -> TaskPage:
+    """Returns a task for its page. reader: shared by pages, so that it reads each campaign once. viewer: the person for
+    whom it is shown."""
     with ledger.read() as connection:
-        [shown] = reader.shown(connection, [task])
-        answers = submissions.of_job(connection, task.id)
+        [shown] = reader.shown(connection, [task], viewer)
+        answers = [] if shown.is_hidden else submissions.of_job(connection, task.id)
         acts = audit.of_object(connection, "submission", [submission.id for submission in answers])
         answers_by_id = {submission.id: submission for submission in answers}
         vials = samples.of_candidate(connection, task.candidate_id, MAX_VIALS)
-        known = []
-        others = []
-        if not shown.blind:
-            known = _known(connection, task)
-            of_candidate = tasks.of_candidate(connection, task.candidate_id)
-            others = [each for each in of_candidate if each.id != task.id and each.state != JobState.CANCELLED]
+        known: Sequence[Known] = ()
+        others: Sequence[LabTask] = ()
+        not_for_you = ""
+        if shown.blind:
+            decides = viewer.may(Right.DECIDE, task.campaign_id)
+            not_for_you = why_not_for(connection, task, viewer.login, decides=decides) or ""
+        else:
+            known = _known(connection, task, unseen_answers(connection, viewer, [task.candidate_id]))
+            others = _others(connection, task)
     asked_names = [asked.property for asked in shown.asks]
     return TaskPage(
         shown,
@@ -151,13 +158,22 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
         vials=vials,
         waiting=None if task.in_review_id is None else answers_by_id.get(task.in_review_id),
         others=others,
+        not_for_you=not_for_you,
     )
 
 
-def _known(connection: Connection, task: LabTask) -> list[Known]:
-    """Returns the values of the task's candidate that other rungs of the campaign have measured."""
+def _others(connection: Connection, task: LabTask) -> list[LabTask]:
+    """Returns the other tasks of the task's candidate that were not withdrawn."""
+    of_candidate = tasks.of_candidate(connection, task.candidate_id)
+    return [each for each in of_candidate if each.id != task.id and each.state != JobState.CANCELLED]
+
+
+def _known(connection: Connection, task: LabTask, unseen: UnseenAnswers) -> list[Known]:
+    """Returns the values of the task's candidate that other rungs of the campaign have measured, without those that a
+    blind rung hides."""
     row = campaigns.get(connection, task.campaign)
-    ladder = campaigns.rungs(connection, row.id)
+    hidden = unseen.of(task.candidate_id)
+    ladder = [rung for rung in campaigns.rungs(connection, row.id) if rung.computation not in hidden]
     answers = rung_answers(connection, row, ladder, [task.candidate_id]).get(task.candidate_id, ())
     known_values = []
     for answer in answers:
@@ -207,9 +223,9 @@ def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, skip: int, size
         ids_above = {task.id for task in (*claimed, *in_review)}
         others = [task for task in page_and_next[:size] if task.id not in ids_above]
         own = [task for task in claimed if task.in_review_id is None]
-        own_shown = reader.shown(connection, own)
-        in_review_shown = reader.shown(connection, in_review)
-        others_shown = reader.shown(connection, others)
+        own_shown = reader.shown(connection, own, who.viewer)
+        in_review_shown = reader.shown(connection, in_review, who.viewer)
+        others_shown = reader.shown(connection, others, who.viewer)
     may_approve = {task.id for task in others if who.rights.may(Right.DECIDE, task.campaign_id)}
     more = skip + size if len(page_and_next) > size else 0
     to_approve, free, taken = _split(others_shown, may_approve)
@@ -337,7 +353,7 @@ def _page(
     between the submission `seen`, which a reviewer read, and the one that waits."""
     site = site_of(request)
     task = task_of(request)
-    page = read_task(site.ledger, task, site.shared(TaskReader))
+    page = read_task(site.ledger, task, site.shared(TaskReader), visitor(request).viewer)
     field_at_fault = form.field_at_fault(fault or "", page.task.asks)
     if page.last_answer is not None and (conflict or not fault):
         form = form.beginning_with(page.last_answer.said, page.task.asks)
@@ -358,7 +374,7 @@ def enter(request: Request, task: TaskId) -> Response:
     """Records what was measured, and shows the next task of the person. Whatever is refused stays in the form."""
     site = site_of(request)
     form = TypedForm(texts(request))
-    page = read_task(site.ledger, task_of(request), site.shared(TaskReader))
+    page = read_task(site.ledger, task_of(request), site.shared(TaskReader), visitor(request).viewer)
     try:
         typed_texts = form.answer_texts(page.task.asks)
         _refuse_emptied(page, form, typed_texts)
@@ -463,10 +479,19 @@ def approve_several(request: Request) -> Response:
     return redirect_to("/tasks", approved=approved, left=len(several) - approved)
 
 
+def _refuse_hidden(request: Request) -> None:
+    """Raises HTTPException with 403 if the answers of the task are hidden from the person."""
+    with site_of(request).ledger.read() as connection:
+        is_hidden = hidden_task(connection, visitor(request), task_of(request))
+    if is_hidden:
+        raise HTTPException(403, "you may still measure this molecule blind, so that you see no answer of the others")
+
+
 @pages.post("/tasks/{task}/review", WORK)
 def review(request: Request, task: TaskId) -> Response:
     """Accepts the answer of another person, or sends it back with a reason. If another answer waits than the one that
     the page showed, both are shown, and nothing is recorded."""
+    _refuse_hidden(request)
     built = _built_of_task(request)
     who = visitor(request).who
     form = TypedForm(texts(request))
@@ -488,6 +513,7 @@ async def sign(request: Request, task: TaskId) -> Response:
     fields = texts(request)
     person = visitor(request).person
     assert person is not None  # the rule of the route saw to it
+    await run_in_threadpool(_refuse_hidden, request)
     chosen = [meaning for meaning in record_and_review_answers.MEANINGS if meaning == fields.get("meaning")]
     if not chosen:
         raise UsageError("say what the signature means")

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 from urllib.parse import quote
 
+from sqlalchemy.engine import Connection
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -26,8 +27,11 @@ from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabAsked
 from sciagent.lab.typed_answers import LIMIT_SIGNS, mean_of, read_number, typed
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import submissions
+from sciagent.store.lab.blind_measurements import unseen_answers
+from sciagent.store.lab.tasks import LabTask
 from sciagent.web.route_rules_and_request_guards import FileNumber, Pages, RouteRule, TaskId
-from sciagent.web.site_context_and_ticker import site_of
+from sciagent.web.site_context_and_ticker import site_of, task_of, visitor
+from sciagent.web.visitors_and_passwords import Visitor
 
 MAX_FILE_BYTES = 25_000_000
 MAX_FILES = 20  # files of an answer
@@ -91,10 +95,17 @@ def _sniffed(first: bytes) -> str:
 def attachment(request: Request, task: TaskId, submission: TaskId, number: FileNumber) -> Response:
     site = site_of(request)
     with site.ledger.read() as connection:
-        matching = [each for each in submissions.of_job(connection, task) if each.id == submission]
+        is_hidden = hidden_task(connection, visitor(request), task_of(request))
+        given = [] if is_hidden else submissions.of_job(connection, task)
+    matching = [each for each in given if each.id == submission]
     if not matching or not 0 <= number < len(matching[0].files):
         return site.page(request, "message.html.j2", 404, title="No such file", text="This answer has no such file.")
     return download(site.ledger, matching[0].files[number])
+
+
+def hidden_task(connection: Connection, who: Visitor, task: LabTask) -> bool:
+    """Returns whether the answers of a blind task, with their files, are hidden from a visitor."""
+    return unseen_answers(connection, who.viewer, [task.candidate_id]).hides(task)
 
 
 def download(ledger: Ledger, file: Mapping[str, Any]) -> Response:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from sqlalchemy.engine import Connection
 
@@ -17,10 +17,12 @@ from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Quantity, to_canonical
+from sciagent.domain.states_and_needs import Standing
 from sciagent.report.parts.margins_and_method_errors import Certainty, certainty, method_errors
 from sciagent.report.parts.rung_and_judge_agreement import PROPERTIES_ON_METHOD_SCALE
 from sciagent.report.parts.wording import missed_property
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.lab.blind_measurements import ALL_SEEN, UnseenAnswers
 from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views.report_candidates import (
     MAY_BE_HITS,
@@ -35,6 +37,31 @@ from sciagent.store.views.report_candidates import (
     rung_answers,
     with_deciding_measurements,
 )
+
+WITHOUT_VERDICT: Mapping[str, Any] = {
+    "standing": Standing.PENDING,
+    "verdict": None,
+    "reason": None,
+    "detail": None,
+    "utility": None,
+    "p_hit": None,
+    "expected_utility": None,
+    "basis": None,
+}
+"""The place of a candidate for a person from whom a blind rung hides what the others have answered."""
+
+
+def hidden_rungs(candidate_id: int, ladder: Sequence[RungRow], unseen: UnseenAnswers) -> set[str]:
+    """Returns the labels of the rungs whose answers on a candidate are hidden."""
+    hidden = unseen.of(candidate_id)
+    return {rung.name for rung in ladder if rung.computation in hidden}
+
+
+def as_seen(candidate: RankedCandidate, ladder: Sequence[RungRow], unseen: UnseenAnswers) -> RankedCandidate:
+    """Returns a candidate without its verdict and worth if a rung's answers on it are hidden."""
+    if not hidden_rungs(candidate.id, ladder, unseen):
+        return candidate
+    return candidate._replace(**WITHOUT_VERDICT, hit=False, chance=None, margin=None)
 
 
 @dataclass(frozen=True)
@@ -61,20 +88,28 @@ class CandidateStory:
 class CandidateStories:
     """Reads the stories of a campaign's candidates. The errors of the methods are read once."""
 
-    def __init__(self, connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> None:
+    def __init__(
+        self, connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], unseen: UnseenAnswers = ALL_SEEN
+    ) -> None:
+        """unseen: answers that are left out, as if they had not been given."""
         register_ledger_properties(
             connection
         )  # an objective may be of a property that a function of a notebook defines
         self._connection = connection
         self._row = row
         self._ladder = ladder
+        self._unseen = unseen
         self._errors = method_errors(connection, row, ladder)
         self._fits = calibrations_by_rung(ladder)
 
     def of(self, candidates: Sequence[RankedCandidate]) -> list[CandidateStory]:
         """Returns the stories of some candidates, in their order; a few queries for all of them."""
+        candidates = [as_seen(candidate, self._ladder, self._unseen) for candidate in candidates]
         ids = [candidate.id for candidate in candidates]
         answers = rung_answers(self._connection, self._row, self._ladder, ids)
+        for id_, of_candidate in answers.items():
+            hidden = hidden_rungs(id_, self._ladder, self._unseen)
+            answers[id_] = [answer for answer in of_candidate if answer.rung not in hidden]
         imported = imported_answers(self._connection, ids)
         same_compound = hits_of_same_compound(self._connection, self._row, candidates)
         of_tautomers = imported_for_same_compound(self._connection, candidates)

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.status_and_comparison import LabCounts
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.lab_messages_and_codes import QUEUE
 from sciagent.domain.states_and_needs import AttemptState, CampaignState, JobState
 from sciagent.store.database import tables as t
@@ -74,6 +75,8 @@ class LabTask:
     code: str | None
     """Code of the task's sample."""
     created_at: datetime
+    computation: Computation
+    """What the task asks for, of any candidate."""
 
 
 def enter(connection: Connection, job_ids: Sequence[int], due_days: Mapping[int, float | None]) -> None:
@@ -195,6 +198,7 @@ def listed(
     candidate_id: int | None = None,
     after: int | None = None,
     sent_back_to: str | None = None,
+    unless: sa.ColumnElement[bool] | None = None,
     skip: int = 0,
     limit: int = PAGE_SIZE,
 ) -> list[LabTask]:
@@ -203,13 +207,14 @@ def listed(
     A campaign that has ended has no unclaimed tasks: while tasks are open it waits for people, and when its goal is
     reached the unclaimed ones are cancelled.
 
-    Tasks that a person promoted come first, then the most urgent task of each campaign in turn, since campaigns measure
-    urgency in different units. campaign_id: only tasks of this campaign. among: ids of the campaigns that may be shown;
-    None: all. claimed_by: only tasks that this person has claimed. in_review: lists no open tasks, but tasks whose
-    answer or correction waits for a second person. sent_back_to: lists no open tasks, but tasks that are done whose
-    correction was sent back to this person. states: states of the jobs of the tasks that are listed. candidate_id: only
-    tasks of this candidate. after: lists the tasks in the order of their numbers, from the first above this one on;
-    None: as above. skip: number of tasks on the pages before. limit: tasks on a page.
+    Tasks that a person promoted come first, then the most urgent task of each campaign in turn, since campaigns
+    measure urgency in different units. campaign_id: only tasks of this campaign. among: ids of the campaigns that
+    may be shown; None: all. claimed_by: only tasks that this person has claimed. in_review: lists no open tasks,
+    but tasks whose answer or correction waits for a second person. sent_back_to: lists no open tasks, but tasks
+    that are done whose correction was sent back to this person. states: states of the jobs of the tasks that are
+    listed. candidate_id: only tasks of this candidate. after: lists the tasks in the order of their numbers, from
+    the first above this one on; None: as above. unless: a condition for tasks that are left out, as from
+    `blind_measurements.not_for`. skip: number of tasks on the pages before. limit: tasks on a page.
     """
     j = t.job.c
     c = t.campaign.c
@@ -222,6 +227,8 @@ def listed(
         may_be_claimed = sa.and_(c.state.not_in(RESTING_STATES), ~_ASKED_ELSEWHERE)
         query = _TASKS.where(j.queue == QUEUE, j.state.in_(states))
         query = query.where(sa.or_(j.state != JobState.QUEUED, may_be_claimed))
+    if unless is not None:
+        query = query.where(~unless)
     if among is not None:
         query = query.where(j.campaign_id.in_(list(among)))
     if campaign_id is not None:
@@ -261,16 +268,6 @@ def asking_for(connection: Connection, evidence_key: str) -> list[LabTask]:
     j = t.job.c
     query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED), j.evidence_key == evidence_key)
     return [_task(row) for row in connection.execute(query.order_by(j.id))]
-
-
-def people_of_other_measurements(connection: Connection, task: LabTask) -> set[str]:
-    """The people who have claimed or answered another measurement of the task's candidate at its rung."""
-    j = t.job.c
-    s = t.submission.c
-    is_beside = sa.and_(j.rung_id == task.rung_id, j.candidate_id == task.candidate_id, j.id != task.id)
-    claimed = sa.select(j.lease_owner).where(is_beside, j.state == JobState.RUNNING)
-    answered = sa.select(s.who).join(t.job, j.id == s.job_id).where(is_beside)
-    return set(connection.execute(sa.union(claimed, answered)).scalars())
 
 
 def of_candidate(connection: Connection, candidate_id: int, limit: int = 20) -> list[LabTask]:
@@ -343,6 +340,9 @@ _TASKS = (
         _RETURNED.c.who.label("sent_back_to"),
         _S.code,
         t.job.c.created_at,
+        t.rung.c.verifier,
+        t.rung.c.verifier_version,
+        t.rung.c.settings_hash,
     )
     .select_from(jobs.JOBS_WITH_NAMES.join(t.lab_task, t.lab_task.c.job_id == t.job.c.id))
     .outerjoin(t.attempt, _IS_ATTEMPT_OF_CLAIM)
@@ -353,5 +353,8 @@ _TASKS = (
 
 
 def _task(row: Any) -> LabTask:
+    columns = dict(row._mapping)
+    computation = Computation(*(columns.pop(name) for name in ("verifier", "verifier_version", "settings_hash")))
     open_quantities = tuple((row.open_quantities or "").split())
-    return LabTask(**{**row._mapping, "state": JobState(row.state), "open_quantities": open_quantities})
+    columns |= {"state": JobState(row.state), "open_quantities": open_quantities, "computation": computation}
+    return LabTask(**columns)

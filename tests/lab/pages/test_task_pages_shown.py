@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.domain.people import Rights
 from sciagent.lab import claims_costs_and_vials, record_and_review_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import TaskReader
 from sciagent.lab.pages.task_pages import TaskPage, read_task
 from sciagent.store.lab import tasks
+from sciagent.store.lab.blind_measurements import Viewer
 from tests.lab import conftest as lab
 from tests.lab.test_record_and_review_answers import entry, task_ids
 
@@ -38,4 +40,4 @@ def page_of(built: Built, task_id: int) -> TaskPage:
     with built.ledger.read() as connection:
         task = tasks.find(connection, task_id)
     assert task is not None
-    return read_task(built.ledger, task, TaskReader(built.ledger))
+    return read_task(built.ledger, task, TaskReader(built.ledger), Viewer("ben", Rights()))

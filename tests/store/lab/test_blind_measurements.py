@@ -1,0 +1,178 @@
+"""Blind means blind, on every page: the answers of others occur nowhere, for whoever may still measure.
+
+The routes come from the application, so that a new one is asked at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import pytest
+
+from sciagent.domain.people import Actor, Role
+from sciagent.errors import TaskStateError
+from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.store.lab import blind_measurements, submissions, tasks
+from sciagent.store.lab.tasks import LabTask
+from sciagent.web.route_rules_and_request_guards import rules_of
+from tests.lab.test_record_and_review_answers import entry
+from tests.support.served_pages import Browser, Serve, Server, every_page
+
+CONTENT = b"300 nm 0.17"
+HIDDEN = ("4.317", "lamp-of-hers", "zelda", "Zelda", "yorick", "Yorick", "trace-17.txt")
+"""The value, the comment, the people and the file of the others."""
+QUERIES = {
+    "/tasks": ("", "?skip=0"),
+    "/campaigns/{campaign}": ("", "?by=time", "?by=lab_slots"),
+    "/campaigns/{campaign}/candidates": ("", "?hits=1", "?find={text}", "?find={key}"),
+    "/api/v1/campaigns/{campaign}/candidates": ("", "?hits=true"),
+    "/api/v1/tasks": tuple(
+        f"?state={state}" for state in ("waiting", "queued", "claimed", "part_answered", "in_review", "answered")
+    ),
+    "/scan": ("", "?code={code}"),
+    "/labels": ("", "?codes={code}"),
+    "/sheet/saved": ("", "?tasks=1-20&failed=1-20"),
+}
+"""{path: queries with which it is asked, too}."""
+
+
+@dataclass
+class BlindCampaign:
+    """A campaign in which one molecule was measured by Zelda, is with Yorick, and waits for a third person."""
+
+    server: Server
+    three: list[LabTask]
+    """The tasks of the molecule, in the order of their replicates."""
+    code: str
+    """Code of its vial."""
+
+
+@pytest.fixture
+def blind(serve: Serve) -> BlindCampaign:
+    server = serve(lab="{ahead: 9, replicates: 3, decide_after: 1, blind: true}", budget="{lab_slots: 20}")
+    with server.ledger.read() as connection:
+        first = tasks.listed(connection)[0]
+        three = sorted(tasks.of_candidate(connection, first.candidate_id), key=lambda task: task.replicate)
+    vial = claims_costs_and_vials.register(server.built, three[0].id, "ben", "free base", "made")
+    zelda = server.person("zelda")
+    said = {"value.homo_lumo_gap": "4.317", "unit.homo_lumo_gap": "eV", "comment": "lamp-of-hers", "seen": "0"}
+    file = {"files": ("trace-17.txt", CONTENT, "text/plain")}
+    assert zelda.post(f"/tasks/{three[0].id}/enter", said | {"key": "k" * 8}, files=file).status_code == 303
+    claims_costs_and_vials.claim(server.built, three[1].id, "yorick")
+    # another campaign takes the value up, and is not blind
+    serve(name="reuses", lab="{ahead: 9}", budget="{lab_slots: 20}")
+    return BlindCampaign(server, three, vial.code)
+
+
+def addresses(blind: BlindCampaign) -> Iterator[str]:
+    """Every address that can be asked for by GET, with each name that the molecule's tasks and values have."""
+    with blind.server.ledger.read() as connection:
+        given = submissions.of_job(connection, blind.three[0].id)
+    first = blind.three[0]
+    fixed = {
+        "key": first.key, "text": first.text, "code": blind.code, "submission": str(given[0].id), "number": "0",
+        "sha256": hashlib.sha256(CONTENT).hexdigest(), "secret": "none",
+    }  # fmt: skip
+    for method, path in sorted(rules_of(every_page(blind.server.ledger))):
+        if method != "GET" or path == "/live":  # a stream of ticks without an end
+            continue
+        for query, campaign, task in product(QUERIES.get(path, ("",)), ("gaps", "reuses"), blind.three):
+            yield (path + query).format_map(fixed | {"campaign": campaign, "task": str(task.id)})
+
+
+def disclosures(blind: BlindCampaign, browser: Browser) -> dict[str, list[str]]:
+    """{address: what of `HIDDEN` its answer says}."""
+    found = {}
+    n_pages = 0
+    for address in sorted(set(addresses(blind))):
+        for accepts in ("text/html", "application/json"):
+            reply = browser.client.get(address, headers={"accept": accepts})
+            assert reply.status_code < 500, (address, reply.text[-300:])
+            n_pages += reply.status_code == 200
+            text = html.unescape(reply.text) + str(reply.headers)
+            said = [each for each in (*HIDDEN, CONTENT.decode()) if each in text]
+            if said:
+                found[address] = said
+    assert n_pages > 60
+    return found
+
+
+def test_whoever_may_still_measure_sees_nothing_of_the_others_on_any_page(blind: BlindCampaign) -> None:
+    ben = blind.server.person("ben")
+    assert disclosures(blind, ben) == {}
+    claims_costs_and_vials.claim(blind.server.built, blind.three[2].id, "ben")
+    assert disclosures(blind, ben) == {}, "nor while it is on the bench"
+    record_and_review_answers.enter(blind.server.built, blind.three[2].id, entry("4.5 eV", who="ben"))
+    assert disclosures(blind, ben) == {}, "nor afterwards, since an answer can be corrected"
+    own = ben.client.get(f"/campaigns/gaps/candidates/{blind.three[0].key}").text
+    assert "4.5 eV" in own and ">hit<" not in own
+    record_and_review_answers.enter(blind.server.built, blind.three[1].id, entry("4.5 eV", who="yorick"))
+    assert "4.317" in ben.client.get(f"/campaigns/gaps/candidates/{blind.three[0].key}").text, "all are made"
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.CHEMIST])
+def test_whoever_measures_nothing_sees_all(blind: BlindCampaign, role: Role) -> None:
+    found = disclosures(blind, blind.server.person("carla", role))
+    said = {each for texts in found.values() for each in texts}
+    assert said == {*HIDDEN, CONTENT.decode()} - {"Yorick", "Zelda"}, "the pages name accounts by their logins"
+    first = blind.three[0]
+    for address in (
+        f"/tasks/{first.id}",
+        f"/campaigns/gaps/candidates/{first.key}",
+        f"/campaigns/reuses/candidates/{first.key}",
+        "/api/v1/campaigns/gaps/candidates",
+    ):
+        assert "4.317" in found[address], address
+
+
+def test_a_chemist_who_may_have_seen_an_answer_measures_none_of_the_others(blind: BlindCampaign) -> None:
+    server = blind.server
+    carla = server.person("carla", Role.CHEMIST)
+    third = blind.three[2].id
+    assert "a chemist of the campaign sees" in carla.client.get(f"/tasks/{third}").text
+    with pytest.raises(TaskStateError, match="for another person: a chemist of the campaign sees"):
+        claims_costs_and_vials.claim(server.built, third, Actor("carla", carla.person_id))
+    with server.ledger.read() as connection:
+        of_campaign = tasks.listed(connection, campaign_id=server.built.row.id)
+    mine, sibling, *_ = [task for task in of_campaign if task.candidate_id != blind.three[0].candidate_id]
+    assert mine.candidate_id == sibling.candidate_id
+    claims_costs_and_vials.claim(server.built, mine.id, Actor("carla", carla.person_id))
+    record_and_review_answers.enter(server.built, sibling.id, entry("4.4444 eV", who="ben"))
+    for address in (f"/tasks/{sibling.id}", f"/campaigns/gaps/candidates/{sibling.key}"):
+        assert "4.4444" not in carla.client.get(address).text, "one who has a part in it is blind, too"
+
+
+def test_nobody_completes_or_corrects_the_blind_answer_of_another(blind: BlindCampaign) -> None:
+    server = blind.server
+    first = blind.three[0].id
+    for person in ("ben", Actor("carla", server.person("carla", Role.CHEMIST).person_id)):
+        with pytest.raises(TaskStateError, match="another person has answered it, who alone completes or corrects it"):
+            record_and_review_answers.enter(server.built, first, entry("4.9 eV", who=person, why="I know better"))
+    ben = server.person("ben")
+    seen = {"seen": "1", "decision": "accept", "meaning": "measured", "password": "x", "why": "no"}
+    for act in ("review", "sign"):
+        reply = ben.post(f"/tasks/{first}/{act}", seen)
+        assert reply.status_code == 403 and "see no answer of the others" in reply.text
+    page = server.person("carla", Role.CHEMIST).client.get(f"/tasks/{first}").text
+    assert "4.317" in page and "Correct the answer" not in page
+    own = entry("4.32 eV", who="zelda", why="a digit")
+    assert record_and_review_answers.enter(server.built, first, own).revision == 1
+
+
+def test_a_ledger_without_blind_rungs_hides_nothing(serve: Serve) -> None:
+    server = serve()
+    ben = server.person("ben")
+    with server.ledger.read() as connection:
+        first = tasks.listed(connection)[0]
+        viewer = blind_measurements.Viewer("ben", server_rights(ben))
+        assert blind_measurements.unseen_answers(connection, viewer, [first.candidate_id]).by_candidate == {}
+        assert blind_measurements.open_blind_rungs(connection) == []
+
+
+def server_rights(browser: Browser) -> blind_measurements.Rights:
+    assert browser.person_id
+    return blind_measurements.Rights(roles={None: Role.LAB})
