@@ -16,14 +16,17 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built, Buil
 from sciagent.campaign.core.create_and_open import open_campaign_for_people, open_within
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structure_text
 from sciagent.domain.answers.candidate_and_value_answers import AnswerModel, StructureText
+from sciagent.domain.candidate_and_its_names_in_files import identifier_text
 from sciagent.domain.cost_and_budget import Budget
 from sciagent.domain.lab_messages_and_codes import LabForm
 from sciagent.domain.omit_unset import omitted_if_unset
+from sciagent.domain.people import Right
 from sciagent.domain.states_and_needs import JobState
 from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab.blind_measurements import Viewer, unseen_answers
-from sciagent.store.lab.tasks import LabTask
+from sciagent.store.lab.task_groups import ListedRung
+from sciagent.store.lab.tasks import LabTask, rungs_with_tasks
 from sciagent.store.results import candidates
 from sciagent.verification.verifier_contract import WorldVerifier
 
@@ -48,6 +51,8 @@ class LabTaskAnswer(StructureText):
     """Number of the task."""
     code: str | None
     """Code of its sample; null without one."""
+    name: str = omitted_if_unset("")
+    """Identifier of the candidate in the files of the campaign; left out if it has none."""
     campaign: str
     """Name of the campaign."""
     rung: str
@@ -73,6 +78,8 @@ class LabTaskAnswer(StructureText):
     """Whether what is known of the candidate is hidden, and each measurement of it is another person's."""
     is_hidden: bool = omitted_if_unset(False)
     """Whether the answers of this blind task are hidden from the person who asks; left out if they are not."""
+    price: float = omitted_if_unset(0.0)
+    """Price of the measurement, in EUR; left out if the campaign states none."""
     slot_at: datetime | None = omitted_if_unset(None)
     """Time (UTC) at which a slot of the week is free for it; left out where it can be claimed now, or is claimed."""
     open_quantities: tuple[str, ...] = omitted_if_unset(())
@@ -232,12 +239,14 @@ class TaskReader:
         """Returns the tasks in their order. viewer: the person for whom they are shown, without what blind tasks hide;
         None for the command line."""
         unseen = unseen_answers(connection, viewer, [task.candidate_id for task in listed])
-        loaded = candidates.load(connection, [task.candidate_id for task in listed])
+        candidate_ids = [task.candidate_id for task in listed]
+        loaded = candidates.load(connection, candidate_ids)
+        names = candidates.names_of(connection, candidate_ids, sorted({task.campaign_id for task in listed}))
         reasons = candidate_standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
         answers = []
         budgets = dict[int, Budget]()
         for task in listed:
-            built, rungs_by_id = self._campaign_of(connection, task)
+            built, rungs_by_id = self._campaign_of(connection, task.campaign_id, task.campaign, task.spec_hash)
             rung = rungs_by_id[task.rung_id]
             candidate = loaded[task.candidate_id]
             # only a budget with a rate per week says when a slot is free
@@ -252,14 +261,48 @@ class TaskReader:
             if task.state is JobState.QUEUED and task.campaign_id in budgets and not task.open_quantities:
                 slot_at = budgets[task.campaign_id].slot_at(rung.declared_cost(candidate) or {})
             answer = _answer(task, rung, form, why, structure_text(candidate), slot_at)
+            answer = answer.model_copy(update={"name": identifier_text(names.get(task.candidate_id, {}))})
             answers.append(_without_answers(answer) if unseen.hides(task) else answer)
         return answers
 
-    def _campaign_of(self, connection: Connection, task: LabTask) -> tuple[Built, dict[int, BuiltRung]]:
-        """Returns the campaign of a task, and its rungs of people by id."""
-        key = (task.campaign_id, task.spec_hash)
+    def rungs(self, connection: Connection, viewer: Viewer) -> list[ListedRung]:
+        """Returns the rungs with tasks on which people act, of the campaigns that a person may see."""
+        listed = []
+        budgets = dict[int, BudgetTracker]()
+        for stored in rungs_with_tasks(connection):
+            if not viewer.rights.may(Right.READ, stored.campaign_id):
+                continue
+            built, rungs_by_id = self._campaign_of(connection, stored.campaign_id, stored.campaign, stored.spec_hash)
+            rung = rungs_by_id.get(stored.id)
+            if rung is None:  # people do not do it
+                continue
+            slot_at = None
+            if rung.spec.lab is not None and built.spec.budget.rates():
+                if stored.campaign_id not in budgets:
+                    budgets[stored.campaign_id] = BudgetTracker(built, connection)
+                slot_at = budgets[stored.campaign_id].slot_at(rung.spec.lab.cost.total())
+            listed.append(
+                ListedRung(
+                    id=stored.id,
+                    campaign_id=stored.campaign_id,
+                    campaign=stored.campaign,
+                    name=stored.name,
+                    properties=tuple(measure.property.name for measure in rung.verifier.measures),
+                    is_blind=stored.is_blind,
+                    needs_approval=rung.spec.lab is not None and rung.spec.lab.approve,
+                    price=0.0 if rung.spec.lab is None else rung.spec.lab.cost.money,
+                    slot_at=slot_at,
+                )
+            )
+        return listed
+
+    def _campaign_of(
+        self, connection: Connection, campaign_id: int, name: str, spec_hash: str
+    ) -> tuple[Built, dict[int, BuiltRung]]:
+        """Returns a campaign, and its rungs of people by id."""
+        key = (campaign_id, spec_hash)
         if key not in self._opened:
-            built = open_within(connection, self._ledger, task.campaign)
+            built = open_within(connection, self._ledger, name)
             self._opened[key] = (built, {rung.id: rung for rung in built.asked})
         return self._opened[key]
 
@@ -297,6 +340,7 @@ def _answer(
         state=state_of(task, needs_approval=rung.spec.lab is not None and rung.spec.lab.approve),
         claimed_by=task.claimed_by,
         blind=rung.spec.lab is not None and rung.spec.lab.blind,
+        price=0.0 if rung.spec.lab is None else rung.spec.lab.cost.money,
         slot_at=slot_at,
         open_quantities=task.open_quantities,
         sent_back=task.sent_back,

@@ -73,6 +73,14 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Found
     return matches[0]
 
 
+def matching_ids(connection: Connection, text: str) -> set[int]:
+    """Returns the ledger ids of the candidates that a text names, at most 20: a notation, the beginning of a key, an
+    InChIKey, a name in an input file, or the text that people read."""
+    name = text.strip()
+    read, _ = _read_notation(None, name)
+    return {match.id for match in _matches(connection, None, name, read)}
+
+
 def _notation(row: CampaignRow | None) -> str:
     """Returns the word for a notation of the campaign's subject, such as SMILES."""
     return subject_of(_kind(row) or MOLECULE_KIND).words.notation

@@ -34,6 +34,7 @@ from sciagent.lab.pages.posted_results import RESULT_PART, PostedResult, ResultI
 from sciagent.lab.pages.typed_form_and_attachments import MAX_FILE_BYTES, MAX_FILES, download, hidden_task, keep_files
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.lab import samples, submissions, tasks
+from sciagent.store.lab.blind_measurements import not_for
 from sciagent.store.lab.samples import Vial
 from sciagent.store.lab.submissions import Submission
 from sciagent.store.results import candidates
@@ -82,7 +83,8 @@ class TaskFilter(BaseModel):
 
 @pages.get("/tasks", RouteRule(Right.READ), LabTaskList)
 def list_tasks(request: Request, asked: Annotated[TaskFilter, Query()]) -> LabTaskList:
-    """Lists tasks, page by page, with the answers of `sciagent lab list --json`."""
+    """Lists tasks, page by page, with the answers of `sciagent lab list --json`. Unclaimed blind tasks that another
+    person has to measure are left out."""
     site = site_of(request)
     who = visitor(request)
     with site.ledger.read() as connection:
@@ -101,6 +103,7 @@ def list_tasks(request: Request, asked: Annotated[TaskFilter, Query()]) -> LabTa
             claimed_by=str(who.who) if asked.claimed_by else None,
             in_review=asked.state == "in_review",
             candidate_id=candidate_id,
+            unless=not_for(connection, who.viewer),
             limit=asked.limit + 1,
             **more,
         )

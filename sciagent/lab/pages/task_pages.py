@@ -1,16 +1,12 @@
-"""The pages of tasks: the list of a person, and one task with the question, what is known, and what was answered.
-
-The list has headings: the person's own tasks, those to review, those to approve, and what is next.
-"""
+"""The page of one task: the question, what is known, what was answered, the form, and what people do with the task."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
-from fastapi import HTTPException, Query
+from fastapi import HTTPException
 from sqlalchemy.engine import Connection
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -18,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
-from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, read_code
+from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED
 from sciagent.domain.people import Right
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.safe_text_and_durations import read_id
@@ -38,7 +34,7 @@ from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
 from sciagent.store.views.report_candidates import rung_answers
-from sciagent.web.route_rules_and_request_guards import Count, Pages, PathText, QueryText, RouteRule, TaskId
+from sciagent.web.route_rules_and_request_guards import Count, Pages, QueryText, RouteRule, TaskId
 from sciagent.web.site_context_and_ticker import (
     address_of,
     in_words,
@@ -51,7 +47,6 @@ from sciagent.web.site_context_and_ticker import (
     visitor,
     wants_json,
 )
-from sciagent.web.visitors_and_passwords import Visitor
 
 REASONS = {
     "synthesis_failed": "the synthesis failed",
@@ -185,140 +180,10 @@ def _known(connection: Connection, task: LabTask, unseen: UnseenAnswers) -> list
     return known_values
 
 
-@dataclass(frozen=True)
-class TaskLists:
-    """The tasks of a page of the list; each stands under one heading."""
-
-    own: Sequence[LabTaskAnswer]
-    """Tasks that the person has claimed, and answered ones whose correction was sent back to the person."""
-    review: Sequence[LabTaskAnswer]
-    """Tasks whose answer waits for a second person."""
-    to_approve: Sequence[LabTaskAnswer]
-    """Tasks that the person may approve."""
-    following: Sequence[LabTaskAnswer]
-    """Tasks that the person can begin with, the most valuable first."""
-    taken: Sequence[LabTaskAnswer]
-    """The other tasks: with other people, or waiting for a chemist who approves them."""
-    more: int
-    """Tasks before the next page; 0 without one."""
-
-    @property
-    def codes(self) -> list[str]:
-        """Returns the codes of the vials of the tasks that the person can measure, for a sheet of labels."""
-        return [task.code for task in (*self.own, *self.following) if task.code]
-
-
-def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, skip: int, size: int) -> TaskLists:
-    """Returns a page of the list. skip: tasks on the pages before; own tasks and those to review stand on the first
-    page. size: tasks of a page."""
-    campaign_ids = who.rights.campaigns(Right.READ)
-    with ledger.read() as connection:
-        claimed = []
-        in_review = []
-        if skip == 0:
-            sent_back = tasks.listed(connection, among=campaign_ids, sent_back_to=str(who.who))
-            claimed = sent_back + tasks.listed(connection, among=campaign_ids, claimed_by=str(who.who))
-            in_review = tasks.listed(connection, among=campaign_ids, in_review=True)
-        page_and_next = tasks.listed(connection, among=campaign_ids, skip=skip, limit=size + 1)
-        ids_above = {task.id for task in (*claimed, *in_review)}
-        others = [task for task in page_and_next[:size] if task.id not in ids_above]
-        own = [task for task in claimed if task.in_review_id is None]
-        own_shown = reader.shown(connection, own, who.viewer)
-        in_review_shown = reader.shown(connection, in_review, who.viewer)
-        others_shown = reader.shown(connection, others, who.viewer)
-    may_approve = {task.id for task in others if who.rights.may(Right.DECIDE, task.campaign_id)}
-    more = skip + size if len(page_and_next) > size else 0
-    to_approve, free, taken = _split(others_shown, may_approve)
-    return TaskLists(
-        own=own_shown, review=in_review_shown, to_approve=to_approve, following=free, taken=taken, more=more
-    )
-
-
-def _split(shown: Sequence[LabTaskAnswer], may_approve: Set[int]) -> tuple[list[LabTaskAnswer], ...]:
-    """Returns the tasks that wait for an approval of the person, the free tasks, and the others. may_approve: ids of
-    the tasks of campaigns in which the person approves."""
-    to_approve = list[LabTaskAnswer]()
-    free = list[LabTaskAnswer]()
-    taken = list[LabTaskAnswer]()
-    for task in shown:
-        if task.state == "queued":
-            free.append(task)
-        elif task.state == "waiting" and task.task in may_approve:
-            to_approve.append(task)
-        else:
-            taken.append(task)
-    return to_approve, free, taken
-
-
-PAGE_TASKS = 25  # tasks of a page of the list
-MAX_SKIPPED = 1_000_000  # tasks on the pages before
 READ = RouteRule(Right.READ, of="task")
 WORK = RouteRule(Right.WORK, of="task")
 DECIDE = RouteRule(Right.DECIDE, of="task")
 pages = Pages()
-
-
-@pages.get("/tasks", RouteRule(Right.READ))
-def task_list(
-    request: Request,
-    skip: Annotated[int, Query(ge=0, le=MAX_SKIPPED)] = 0,
-    saved: Count = 0,
-    review: bool = False,
-    part: bool = False,
-    approved: Count | None = None,
-    left: Count = 0,
-    beyond: bool = False,
-) -> Response:
-    """Shows the list, with a line on what the person has just done.
-
-    saved: number of the task that was answered. review: whether that answer waits for another person. part: whether it
-    left a quantity open. beyond: whether it overdraws the budget. approved, left: numbers of tasks that were approved,
-    and that were left as they are.
-    """
-    return _list(request, skip, saved=saved, review=review, part=part, approved=approved, left=left, beyond=beyond)
-
-
-def _list(request: Request, skip: int = 0, status: int = 200, fault: str | None = None, **done: int | None) -> Response:
-    """Shows the tasks under their headings; see `TaskLists`. done: what the person has just done, as in `task_list`."""
-    site = site_of(request)
-    lists = read_lists(site.ledger, site.shared(TaskReader), visitor(request), skip, PAGE_TASKS)
-    done = {"saved": 0, "review": 0, "part": 0, "approved": None, "left": 0, "beyond": 0} | done
-    return site.page(request, "tasks.html.j2", status, lists=lists, fault=fault, **done)
-
-
-@pages.get("/scan", RouteRule(Right.READ))
-def scan(request: Request, code: QueryText = "") -> Response:
-    """Opens the task of a vial, from a scanner that types, or by hand. The code may be the address on the label. After
-    a fault the list has the cursor in its field, so that a scanner can type again."""
-    try:
-        _, _, last_part = code.strip().rstrip("/").rpartition("/")
-        return _open_vial(request, last_part)
-    except UsageError as error:
-        status, fault = said_of(error)
-        return _list(request, status=status, fault=fault)
-
-
-@pages.get("/s/{code}", RouteRule(Right.READ))
-def vial(request: Request, code: PathText) -> Response:
-    """Opens the task of a vial, from the QR code of its label."""
-    return _open_vial(request, code)
-
-
-def _open_vial(request: Request, code: str) -> Response:
-    """Shows a task of the vial's candidate: one that the person has claimed, else the first that the person may see."""
-    site = site_of(request)
-    who = visitor(request)
-    with site.ledger.read() as connection:
-        sample = samples.find(connection, read_code(code))
-        if sample is None:
-            raise UsageError(f"no vial has the code {code[:20]}")
-        of_candidate = tasks.of_candidate(connection, sample.candidate_id)
-    visible = [task for task in of_candidate if who.rights.may(Right.READ, task.campaign_id)]
-    if not visible:
-        raise UsageError(f"nothing is to be measured on the vial {sample.code}")
-    claimed = [task for task in visible if task.claimed_by == who.who]
-    shown = claimed[0] if claimed else visible[0]
-    return redirect_to(f"/tasks/{shown.id}", vial=sample.code)
 
 
 @pages.get("/tasks/{task}", READ)
@@ -453,30 +318,6 @@ def release(request: Request, task: TaskId) -> Response:
 def approve(request: Request, task: TaskId) -> Response:
     claims_costs_and_vials.approve(_built_of_task(request), task, visitor(request).who)
     return redirect_to(f"/tasks/{task}")
-
-
-@pages.post("/approve", RouteRule(Right.DECIDE))
-def approve_several(request: Request) -> Response:
-    """Approves the tasks that were ticked on the list."""
-    site = site_of(request)
-    who = visitor(request)
-    form = request.state.form
-    ticked = [read_id(str(text)) for text in form.getlist("task")]
-    numbers = {number for number in ticked if number is not None}
-    if not numbers:
-        raise UsageError("no task was ticked; nothing was approved")
-    with site.ledger.read() as connection:
-        found = [(number, tasks.find(connection, number)) for number in sorted(numbers)]
-    several = []
-    opened = dict[str, Built]()
-    for number, task in found:
-        if task is None or not who.rights.may(Right.DECIDE, task.campaign_id):
-            raise HTTPException(403, f"task {number} is none that you may approve; nothing was approved")
-        if task.campaign not in opened:
-            opened[task.campaign] = _built(request, task.campaign)
-        several.append((opened[task.campaign], number))
-    approved = claims_costs_and_vials.approve_all(several, who.who)
-    return redirect_to("/tasks", approved=approved, left=len(several) - approved)
 
 
 def _refuse_hidden(request: Request) -> None:

@@ -20,13 +20,12 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.people import Right, Rights
-from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.domain.states_and_needs import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.job_queue import jobs
 from sciagent.store.lab.submissions import REVIEWED, SENT_BACK
-from sciagent.store.lab.tasks import LabTask
+from sciagent.store.lab.tasks import LabTask, RungWithTasks, rungs_with_tasks
 
 
 @dataclass(frozen=True)
@@ -65,40 +64,9 @@ ALL_SEEN = UnseenAnswers()
 """Nothing is hidden, as at the command line, where whoever types has the whole ledger."""
 
 
-@dataclass(frozen=True)
-class BlindRung:
-    """A blind rung with open tasks."""
-
-    id: int
-    campaign_id: int
-    computation: Computation
-
-
-def open_blind_rungs(connection: Connection) -> list[BlindRung]:
-    """The blind rungs of all campaigns that have open tasks."""
-    r = t.rung.c
-    j = t.job.c
-    has_open_tasks = sa.exists().where(j.rung_id == r.id, j.state.in_(jobs.UNFINISHED))
-    query = (
-        sa.select(r.id, r.campaign_id, r.position, r.verifier, r.verifier_version, r.settings_hash, t.campaign.c.spec)
-        .join(t.campaign, t.campaign.c.id == r.campaign_id)
-        .where(r.tier == Tier.WORLD, has_open_tasks)
-        .order_by(r.id)
-    )
-    rungs = []
-    for row in connection.execute(query):
-        if is_blind(row.spec, row.position):
-            computation = Computation(row.verifier, row.verifier_version, row.settings_hash)
-            rungs.append(BlindRung(row.id, row.campaign_id, computation))
-    return rungs
-
-
-def is_blind(spec: Mapping[str, object], position: int) -> bool:
-    """Whether the rung at a position of a campaign's file is blind."""
-    ladder = spec["ladder"]
-    assert isinstance(ladder, list)  # the file was checked
-    stated = ladder[position].get("lab") or {}
-    return bool(stated.get("blind"))
+def blind_rungs(connection: Connection) -> list[RungWithTasks]:
+    """The blind rungs of all campaigns on whose tasks people act."""
+    return [rung for rung in rungs_with_tasks(connection) if rung.is_blind]
 
 
 def unseen_answers(connection: Connection, viewer: Viewer | None, candidate_ids: Collection[int]) -> UnseenAnswers:
@@ -106,7 +74,7 @@ def unseen_answers(connection: Connection, viewer: Viewer | None, candidate_ids:
     all."""
     if viewer is None or not candidate_ids:
         return ALL_SEEN
-    rungs = {rung.id: rung for rung in open_blind_rungs(connection)}
+    rungs = {rung.id: rung for rung in blind_rungs(connection)}
     if not rungs:
         return ALL_SEEN
     tasks_by_place = _tasks_by_place(connection, list(rungs.values()), candidate_ids)
@@ -132,7 +100,7 @@ class _BlindTask(NamedTuple):
 
 
 def _tasks_by_place(
-    connection: Connection, rungs: Sequence[BlindRung], candidate_ids: Collection[int]
+    connection: Connection, rungs: Sequence[RungWithTasks], candidate_ids: Collection[int]
 ) -> dict[tuple[int, int], list[_BlindTask]]:
     """{(rung id, candidate id): tasks in any state}. The unique key of a job serves as its index."""
     j = t.job.c
@@ -156,7 +124,7 @@ def _own_tasks(connection: Connection, login: str, places: Iterable[Sequence[_Bl
     return claimed | _acted_on(connection, login, [task.id for task in every])
 
 
-def _is_hidden(viewer: Viewer, rung: BlindRung, of_place: Sequence[_BlindTask], *, has_part: bool) -> bool:
+def _is_hidden(viewer: Viewer, rung: RungWithTasks, of_place: Sequence[_BlindTask], *, has_part: bool) -> bool:
     """Whether the answers on one candidate are hidden. has_part: whether the person has claimed or made a
     measurement."""
     unfinished = [task for task in of_place if task.state in jobs.UNFINISHED]
@@ -207,8 +175,12 @@ def why_not_for(connection: Connection, task: LabTask, who: str, *, decides: boo
 
 
 def not_for(connection: Connection, viewer: Viewer) -> sa.ColumnElement[bool]:
-    """A condition that selects the tasks of the table `job` for which `why_not_for` has a reason."""
-    rungs = open_blind_rungs(connection)
+    """A condition that selects the unclaimed tasks of the table `job` for which `why_not_for` has a reason."""
+    return not_for_at(viewer, {rung.id: rung.campaign_id for rung in blind_rungs(connection)})
+
+
+def not_for_at(viewer: Viewer, rungs: Mapping[int, int]) -> sa.ColumnElement[bool]:
+    """Returns the condition of `not_for` for the tasks of these blind rungs. rungs: {rung id: campaign id}."""
     if not rungs:
         return sa.false()
     j = t.job.c
@@ -221,11 +193,11 @@ def not_for(connection: Connection, viewer: Viewer) -> sa.ColumnElement[bool]:
     claims = sa.and_(o.state == JobState.RUNNING, o.lease_owner == viewer.login)
     answers = sa.exists().where(s.job_id == o.id, s.who == viewer.login).correlate(other)
     has_part = sa.exists(sa.select(o.id).where(is_beside, sa.or_(claims, answers)).correlate(t.job))
-    is_by_another = sa.exists().where(s.job_id == j.id, s.kind.not_in((REVIEWED, SENT_BACK)), s.who != viewer.login)
-    decided = [rung.id for rung in rungs if viewer.may(Right.DECIDE, rung.campaign_id)]
+    answered = sa.select(s.id).where(s.job_id == j.id, s.kind.not_in((REVIEWED, SENT_BACK))).correlate(t.job)
+    is_by_another = sa.exists(answered.where(s.who != viewer.login))
+    decided = [rung_id for rung_id, campaign_id in rungs.items() if viewer.may(Right.DECIDE, campaign_id)]
     is_answered = sa.exists().where(s.job_id == o.id).correlate(other)
     is_seen = sa.exists(sa.select(o.id).where(is_beside, is_answered).correlate(t.job))
-    is_own = sa.func.coalesce(j.lease_owner, "") == viewer.login
-    is_blind = j.rung_id.in_([rung.id for rung in rungs])
-    sees_others = sa.and_(j.rung_id.in_(decided), ~is_own, is_seen)
-    return sa.and_(is_blind, sa.or_(has_part, is_by_another, sees_others))
+    is_blind = j.rung_id.in_(list(rungs))
+    sees_others = sa.and_(j.rung_id.in_(decided), is_seen, ~sa.exists(answered.where(s.who == viewer.login)))
+    return sa.and_(j.state == JobState.QUEUED, is_blind, sa.or_(has_part, is_by_another, sees_others))

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.status_and_comparison import LabCounts
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.lab_messages_and_codes import QUEUE
+from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.domain.states_and_needs import AttemptState, CampaignState, JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import insert_or_ignore
@@ -217,16 +218,14 @@ def listed(
     `blind_measurements.not_for`. skip: number of tasks on the pages before. limit: tasks on a page.
     """
     j = t.job.c
-    c = t.campaign.c
     if in_review:
-        query = _TASKS.where(t.lab_task.c.in_review_id.is_not(None))
+        query = TASKS.where(t.lab_task.c.in_review_id.is_not(None))
     elif sent_back_to is not None:
         is_sent_back = t.lab_task.c.sent_back_id.is_not(None)
-        query = _TASKS.where(is_sent_back, _RETURNED.c.who == sent_back_to, j.state == JobState.DONE)
+        query = TASKS.where(is_sent_back, RETURNED.c.who == sent_back_to, j.state == JobState.DONE)
     else:
-        may_be_claimed = sa.and_(c.state.not_in(RESTING_STATES), ~_ASKED_ELSEWHERE)
-        query = _TASKS.where(j.queue == QUEUE, j.state.in_(states))
-        query = query.where(sa.or_(j.state != JobState.QUEUED, may_be_claimed))
+        query = TASKS.where(j.queue == QUEUE, j.state.in_(states))
+        query = query.where(sa.or_(j.state != JobState.QUEUED, MAY_BE_CLAIMED))
     if unless is not None:
         query = query.where(~unless)
     if among is not None:
@@ -240,11 +239,17 @@ def listed(
     if after is not None:
         # the table `lab_task` has the tasks of people alone, in the order of its key
         query = query.where(t.lab_task.c.job_id > after).order_by(t.lab_task.c.job_id).limit(limit)
-        return [_task(row) for row in connection.execute(query).all()]
+        return [task_of_row(row) for row in connection.execute(query).all()]
+    query = query.order_by(*worth_order()).offset(skip).limit(limit)
+    return [task_of_row(row) for row in connection.execute(query).all()]
+
+
+def worth_order() -> list[sa.ColumnElement[Any]]:
+    """The order of tasks by their worth: promoted ones first, then the most urgent one of each campaign in turn."""
+    j = t.job.c
     rank_in_campaign = sa.func.row_number().over(partition_by=j.campaign_id, order_by=(j.priority.desc(), j.id))
     promoted_first = sa.case((j.priority >= jobs.PREFERRED, 0), else_=1)
-    query = query.order_by(promoted_first, rank_in_campaign, j.campaign_id).offset(skip).limit(limit)
-    return [_task(row) for row in connection.execute(query).all()]
+    return [promoted_first, rank_in_campaign, j.campaign_id]
 
 
 def _asked_elsewhere() -> sa.ColumnElement[bool]:
@@ -260,28 +265,75 @@ def _asked_elsewhere() -> sa.ColumnElement[bool]:
     return sa.exists(query.where(is_open, asks_the_same, goes_first).correlate(t.job))
 
 
-_ASKED_ELSEWHERE = _asked_elsewhere()
+MAY_BE_CLAIMED = sa.and_(t.campaign.c.state.not_in(RESTING_STATES), ~_asked_elsewhere())
+"""Selects the tasks of campaigns that do not rest, unless another campaign's task for the same goes first."""
+
+
+class RungWithTasks(NamedTuple):
+    """A rung with tasks on which people act: open ones, and ones whose correction is reviewed."""
+
+    id: int
+    campaign_id: int
+    campaign: str
+    """Name of the campaign."""
+    spec_hash: str
+    """Hash of the campaign's file."""
+    name: str
+    position: int
+    computation: Computation
+    is_blind: bool
+
+
+def rungs_with_tasks(connection: Connection) -> list[RungWithTasks]:
+    """The rungs of all campaigns on whose tasks people act, in the order of their ids."""
+    r = t.rung.c
+    j = t.job.c
+    c = t.campaign.c
+    task = t.lab_task.c
+    has_open_tasks = sa.exists().where(j.rung_id == r.id, j.state.in_(jobs.UNFINISHED))
+    of_task = sa.select(j.rung_id).join(t.lab_task, task.job_id == j.id)
+    acted_on = [of_task.where(task.in_review_id.is_not(None)), of_task.where(task.sent_back_id.is_not(None))]
+    query = (
+        sa.select(r.id, r.campaign_id, c.name.label("campaign"), c.spec_hash, r.name, r.position, c.spec)
+        .add_columns(r.verifier, r.verifier_version, r.settings_hash)
+        .join(t.campaign, c.id == r.campaign_id)
+        .where(r.tier == Tier.WORLD, sa.or_(has_open_tasks, *(r.id.in_(ids) for ids in acted_on)))
+        .order_by(r.id)
+    )
+    rungs = []
+    for row in connection.execute(query):
+        stated = row.spec["ladder"][row.position].get("lab") or {}
+        computation = Computation(row.verifier, row.verifier_version, row.settings_hash)
+        about = (row.id, row.campaign_id, row.campaign, row.spec_hash, row.name, row.position)
+        rungs.append(RungWithTasks(*about, computation, is_blind=bool(stated.get("blind"))))
+    return rungs
 
 
 def asking_for(connection: Connection, evidence_key: str) -> list[LabTask]:
     """Open tasks, of any campaign, that ask for evidence with this key, oldest first."""
     j = t.job.c
-    query = _TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED), j.evidence_key == evidence_key)
-    return [_task(row) for row in connection.execute(query.order_by(j.id))]
+    query = TASKS.where(j.queue == QUEUE, j.state.in_(jobs.UNFINISHED), j.evidence_key == evidence_key)
+    return [task_of_row(row) for row in connection.execute(query.order_by(j.id))]
 
 
 def of_candidate(connection: Connection, candidate_id: int, limit: int = 20) -> list[LabTask]:
     """The tasks of a candidate in all campaigns, open ones first, then the newest."""
     j = t.job.c
     open_first = sa.case((j.state.in_(jobs.UNFINISHED), 0), else_=1)
-    query = _TASKS.where(j.candidate_id == candidate_id, j.queue == QUEUE)
-    return [_task(row) for row in connection.execute(query.order_by(open_first, j.id.desc()).limit(limit))]
+    query = TASKS.where(j.candidate_id == candidate_id, j.queue == QUEUE)
+    return [task_of_row(row) for row in connection.execute(query.order_by(open_first, j.id.desc()).limit(limit))]
 
 
 def find(connection: Connection, task_id: int) -> LabTask | None:
     """The task in any state; None if there is no such task."""
-    row = connection.execute(_TASKS.where(t.job.c.id == task_id, t.job.c.queue == QUEUE)).first()
-    return None if row is None else _task(row)
+    row = connection.execute(TASKS.where(t.job.c.id == task_id, t.job.c.queue == QUEUE)).first()
+    return None if row is None else task_of_row(row)
+
+
+def selected(connection: Connection, task_ids: Sequence[int], condition: sa.ColumnElement[bool]) -> set[int]:
+    """The ids of those of the tasks that fulfil a condition on the table `job`."""
+    query = sa.select(t.job.c.id).where(t.job.c.id.in_(list(task_ids)), condition)
+    return set(connection.execute(query).scalars())
 
 
 def claim_of_task(connection: Connection, task_id: int) -> Claim | None:
@@ -307,11 +359,11 @@ def write_change(connection: Connection, task_id: int, **values: object) -> None
 _A = t.attempt.c
 _S = t.sample.c
 _SENDING_BACK = t.submission.alias("sending_back")
-_RETURNED = t.submission.alias("returned")
+RETURNED = t.submission.alias("returned")
 """The answer that was sent back."""
 # an attempt of an earlier claim has a lower fence
 _IS_ATTEMPT_OF_CLAIM = sa.and_(_A.job_id == t.job.c.id, _A.fence == t.job.c.fence, _A.state == AttemptState.RUNNING)
-_TASKS = (
+TASKS = (
     sa.select(
         t.job.c.id,
         t.job.c.campaign_id,
@@ -337,7 +389,7 @@ _TASKS = (
         t.lab_task.c.open_quantities,
         _SENDING_BACK.c.why.label("sent_back"),
         _SENDING_BACK.c.who.label("sent_back_by"),
-        _RETURNED.c.who.label("sent_back_to"),
+        RETURNED.c.who.label("sent_back_to"),
         _S.code,
         t.job.c.created_at,
         t.rung.c.verifier,
@@ -348,11 +400,12 @@ _TASKS = (
     .outerjoin(t.attempt, _IS_ATTEMPT_OF_CLAIM)
     .outerjoin(t.sample, _S.id == t.lab_task.c.sample_id)
     .outerjoin(_SENDING_BACK, _SENDING_BACK.c.id == t.lab_task.c.sent_back_id)
-    .outerjoin(_RETURNED, _RETURNED.c.id == _SENDING_BACK.c.of_id)
+    .outerjoin(RETURNED, RETURNED.c.id == _SENDING_BACK.c.of_id)
 )
 
 
-def _task(row: Any) -> LabTask:
+def task_of_row(row: Any) -> LabTask:
+    """The task of a row of `TASKS`."""
     columns = dict(row._mapping)
     computation = Computation(*(columns.pop(name) for name in ("verifier", "verifier_version", "settings_hash")))
     open_quantities = tuple((row.open_quantities or "").split())

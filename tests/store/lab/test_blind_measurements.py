@@ -170,7 +170,7 @@ def test_a_ledger_without_blind_rungs_hides_nothing(serve: Serve) -> None:
         first = tasks.listed(connection)[0]
         viewer = blind_measurements.Viewer("ben", server_rights(ben))
         assert blind_measurements.unseen_answers(connection, viewer, [first.candidate_id]).by_candidate == {}
-        assert blind_measurements.open_blind_rungs(connection) == []
+        assert blind_measurements.blind_rungs(connection) == []
 
 
 def server_rights(browser: Browser) -> blind_measurements.Rights:
