@@ -21,7 +21,7 @@ from starlette.responses import Response
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.people import amend_pause_stop_and_resume, hold_release_veto_and_promote
-from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
+from sciagent.campaign.people.find_candidate import FoundCandidate, matching_ids, resolve
 from sciagent.cockpit import api_of_campaigns_and_candidates
 from sciagent.domain.answers.candidate_and_value_answers import BestCandidate
 from sciagent.domain.answers.explanation import Explanation
@@ -44,7 +44,12 @@ from sciagent.store.lab.blind_measurements import Viewer, unseen_answers
 from sciagent.store.results.candidates import ids_of
 from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_recent_failures
-from sciagent.store.views.report_candidates import campaign_members, candidates_in_order, hits_best_first
+from sciagent.store.views.report_candidates import (
+    RankedCandidate,
+    campaign_members,
+    candidates_in_order,
+    hits_best_first,
+)
 from sciagent.web.app import Feature
 from sciagent.web.route_rules_and_request_guards import (
     LARGEST,
@@ -166,12 +171,17 @@ class Figures:
         if kept.lock.acquire(blocking=must_wait):
             try:
                 if kept.figures is before:  # else another thread has just counted
-                    kept.figures = self._count(campaign, tick)
+                    kept.figures = self._not_before(kept.figures, self._count(campaign, tick))
             finally:
                 kept.lock.release()
         if kept.figures is None:  # the thread that counted has failed
             return self._count(campaign, tick)
         return kept.figures
+
+    def _not_before(self, before: CampaignFigures | None, figures: CampaignFigures) -> CampaignFigures:
+        """Returns figures with a time that is not before that of the earlier ones, which may have been confirmed while
+        these were counted."""
+        return figures if before is None or before.at <= figures.at else replace(figures, at=before.at)
 
     def _confirmed(self, kept: _Kept, figures: CampaignFigures) -> CampaignFigures:
         """Returns the figures with the present time, which is kept, so that the time on the page never goes back."""
@@ -244,6 +254,16 @@ def tiles_of(figures: CampaignFigures) -> list[str]:
     return [*shown, "wall_minutes"][:2]
 
 
+def cost_cells(spending: Spending) -> dict[str, dict[str, str]]:
+    """Returns {resource: {rung, `proposer` or `in all`: amount}}, with equal digits in each column."""
+    cells = {}
+    for resource in spending.resources:
+        booked = [spending.cost(rung, resource) for rung in spending.rungs]
+        texts = wording.column_of_amounts(resource, [*booked, spending.total(resource)])
+        cells[resource] = dict(zip([*spending.rungs, "in all"], texts, strict=True))
+    return cells
+
+
 def limits_in_words(status: CampaignCounts) -> list[str]:
     """Returns what is used of each limit of the whole budget, such as `240 of 1 000 EUR`."""
     limits = []
@@ -280,6 +300,7 @@ def shown_figures(figures: CampaignFigures, axis: str) -> list[ShownFigure]:
     return shown
 
 
+MAX_FIND = 200  # characters of a search that the page repeats
 PAGE = 24  # campaigns, candidates or tasks on a page
 STEER: dict[str, Callable[[Built, FoundCandidate, str, str], hold_release_veto_and_promote.SteeringResult]] = {
     "hold": hold_release_veto_and_promote.hold,
@@ -353,6 +374,7 @@ def campaign_page(request: Request, campaign: CampaignName, by: QueryText = "") 
     known = [axis.name for axis in axes]
     chosen = by if by in known else next(iter(known), "")
     shown |= {"axes": axes, "by": chosen, "shown_figures": shown_figures(figures, chosen)}
+    shown["costs"] = cost_cells(figures.spending)
     shown |= {"tiles": tiles_of(figures), "limits": limits_in_words(figures.status)}
     shown |= {name: getattr(wording, name) for name in ("amount_below_name", "resource_words", "used_of_limit")}
     return site.page(request, "campaign.html.j2", **shown)
@@ -374,10 +396,15 @@ def candidate_list(
     site = site_of(request)
     row = campaign_of(request)
     with site.ledger.read() as connection:
+        found_words = ""
         if find.strip():
-            named = resolve(connection, row, find)
-            return redirect_to(f"/campaigns/{campaign}/candidates/{named.key}")
-        if hits:
+            found = _found(connection, row, find)
+            if isinstance(found, str):
+                return redirect_to(f"/campaigns/{campaign}/candidates/{found}")
+            listed = found.candidates
+            found_words = found.words
+            next_after = -1
+        elif hits:
             skip = max(after, 0)
             listed = hits_best_first(connection, row, skip, PAGE + 1)
             next_after = skip + PAGE
@@ -392,8 +419,33 @@ def candidate_list(
     notation = notation_of(row.spec["subject"])
     more = next_after if len(listed) > PAGE else None
     return site.page(
-        request, "candidates.html.j2", row=row, notation=notation, candidates=page, more=more, hits=hits, after=after
-    )
+        request, "candidates.html.j2", row=row, notation=notation, candidates=page, more=more, hits=hits, after=after,
+        find=find.strip()[:MAX_FIND], found_words=found_words,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FoundCandidates:
+    """What a search found that does not lead to one candidate."""
+
+    candidates: list[RankedCandidate]
+    words: str
+    """What the page says of the search."""
+
+
+def _found(connection: Connection, row: CampaignRow, text: str) -> str | FoundCandidates:
+    """Returns the key of the one candidate that a text names, or what was found instead."""
+    try:
+        return resolve(connection, row, text).key
+    except UsageError:
+        ids = matching_ids(connection, text)
+    members = list(campaign_members(connection, row, sorted(ids)).values())
+    if members:
+        return FoundCandidates(members, f"{len(members)} candidates have this name.")
+    notation = notation_of(row.spec["subject"])
+    if ids:
+        return FoundCandidates([], "It is known, but is no candidate of this campaign.")
+    return FoundCandidates([], f"No candidate of this campaign has this name, {notation}, InChIKey or key.")
 
 
 @pages.get("/campaigns/{campaign}/candidates/{key}", READ)

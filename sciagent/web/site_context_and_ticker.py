@@ -13,7 +13,7 @@ import contextlib
 import re
 import threading
 from collections.abc import AsyncIterator, Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -21,7 +21,7 @@ import jinja2
 import sqlalchemy as sa
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -178,6 +178,8 @@ class WebSite:
         self._templates.filters |= {
             "day": _day,
             "moment": _moment,
+            "clock": _clock,
+            "moments": _with_moments,
             "drawing": drawing,
             "sentence": sentence,
             "number": _number,
@@ -308,12 +310,42 @@ def notation_of(kind: str) -> str:
     return subject_of(kind).words.notation
 
 
-def _day(at: datetime | None) -> str:
-    return "" if at is None else f"{at:%Y-%m-%d}"
+def _day(at: datetime | None) -> Markup:
+    """Returns a day; a script shows that of the person's own time zone."""
+    return Markup() if at is None else _time(at, "%Y-%m-%d", "day")
 
 
-def _moment(at: datetime | None) -> str:
-    return "" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"
+def _moment(at: datetime | None) -> Markup:
+    """Returns a time to the minute, in UTC; a script shows it in the person's own time zone."""
+    return Markup() if at is None else _time(at, "%Y-%m-%d %H:%M UTC", "minute")
+
+
+def _clock(at: datetime) -> Markup:
+    """Returns the time of a day to the second, as `_moment` does."""
+    return _time(at, "%H:%M:%S UTC", "second")
+
+
+def _time(at: datetime, form: str, shows: str) -> Markup:
+    """Returns the element of a time. form: of the text without scripts. shows: `day`, `minute` or `second`."""
+    utc = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    address = f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+    return Markup('<time datetime="{}" data-shows="{}">{}</time>').format(address, shows, utc.strftime(form))
+
+
+_MOMENT_IN_TEXT = re.compile(r"\b(\d{4}-\d\d-\d\d \d\d:\d\d) UTC\b")
+
+
+def _with_moments(text: str) -> Markup:
+    """Returns a text of the program in which each time is the element of `_moment`."""
+    parts = _MOMENT_IN_TEXT.split(text)
+    shown = []
+    for place, part in enumerate(parts):
+        is_time = place % 2 == 1
+        try:
+            shown.append(_moment(datetime.fromisoformat(part)) if is_time else escape(part))
+        except ValueError:  # a person may have written of the 99th of a month
+            shown.append(escape(f"{part} UTC"))
+    return Markup().join(shown)
 
 
 def _number(value: object) -> str:

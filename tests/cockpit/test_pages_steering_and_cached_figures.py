@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 import pytest
+import sqlalchemy as sa
 
 from sciagent.domain.people import Role
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.lab import record_and_review_answers
 from sciagent.report.status_best_trace import status
 from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.database import tables as t
 from sciagent.store.lab import tasks
 from sciagent.store.people import audit
+from sciagent.store.views.report_candidates import candidates_in_order
 from tests.lab.conftest import drive
 from tests.lab.pages.test_task_pages import shown
 from tests.lab.test_record_and_review_answers import entry, place, task_ids
@@ -50,7 +54,7 @@ def test_a_candidate_shows_its_evidence_with_revisions(serve: Serve) -> None:
     text = shown(viewer, "/campaigns/gaps/candidates/Oc1ccccc1")
     assert "4.31 eV" in text and "4.41 eV" in text and "replaced" in text and "read again" in text and "A hit" in text
     page = viewer.client.get("/campaigns/gaps/candidates/Oc1ccccc1").text
-    assert page.count('<th scope="row">lab</th>') == page.count(f'<a href="/tasks/{first}">') == 2
+    assert page.count('<th scope="row">lab</th>') == page.count(f'<a class="target" href="/tasks/{first}">') == 2
     assert "homo_lumo_gap" not in text
     assert viewer.get("/campaigns/gaps/candidates/CCCCCC").status_code == 400
     listed = shown(viewer, "/campaigns/gaps/candidates?hits=1")
@@ -171,4 +175,38 @@ def test_a_candidate_is_found_by_its_text(serve: Serve) -> None:
     key = reply.headers["location"].rpartition("/")[2]
     assert reply.status_code == 303 and len(key) == 64
     assert "Oc1ccccc1" in shown(viewer, reply.headers["location"])
-    assert viewer.get("/campaigns/gaps/candidates?find=nothing").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("nothing", "No candidate of this campaign has this name, SMILES, InChIKey or key."),
+        ("c1ccccc1C#N", "No candidate of this campaign has this name, SMILES, InChIKey or key."),
+        ("CCCCO", "It is known, but is no candidate of this campaign."),
+        ("LIB-7", "2 candidates have this name."),
+    ],
+)
+def test_a_search_that_leads_to_no_page_says_so_without_commands(serve: Serve, text: str, words: str) -> None:
+    server = serve()
+    serve(name="other", smiles=("CCCCO",))
+    with server.ledger.begin() as connection:
+        members = candidates_in_order(connection, server.built.row, -1, 2)
+        for member in members:
+            row = {"candidate_id": member.id, "campaign_id": server.built.row.id, "row_hash": "0" * 16}
+            connection.execute(sa.insert(t.candidate_name).values(**row, field="ID", text="LIB-7"))
+    viewer = server.person("vera", Role.VIEWER)
+    page = shown(viewer, f"/campaigns/gaps/candidates?find={quote(text)}")
+    assert words in page and "sciagent add" not in page and "--" not in page
+    assert page.count("LIB-7") == (2 if text == "LIB-7" else 0)
+
+
+def test_evidence_of_another_campaign_names_the_campaign(serve: Serve) -> None:
+    server = serve()
+    serve(name="other", quantities="homo_lumo_gap, melting_point")
+    task_id = task_ids(server.built)[0]
+    record_and_review_answers.enter(server.built, task_id, entry("4.31 eV"))
+    with server.ledger.read() as connection:
+        task = tasks.find(connection, task_id)
+    assert task is not None
+    text = server.person("vera", Role.VIEWER).client.get(f"/campaigns/other/candidates/{task.key}").text
+    assert '<th scope="row">gaps, another rung</th>' in text and '<th scope="row"></th>' not in text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -50,6 +52,9 @@ def test_the_time_of_the_figures_never_goes_back(make: Make) -> None:
     young = figures.of("gaps", 2)  # too young to be counted again
     assert young.tick == 1 and first.at < confirmed.at <= young.at
     assert young.counted_at == first.counted_at
+    late = replace(first, at=first.at - timedelta(seconds=1))  # counted while the others were confirmed
+    assert figures._not_before(confirmed, late).at == confirmed.at
+    assert figures._not_before(late, first) is figures._not_before(None, first) is first
 
 
 def test_slow_figures_are_counted_by_one_and_not_at_each_tick(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

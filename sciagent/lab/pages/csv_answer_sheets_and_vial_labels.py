@@ -29,6 +29,7 @@ from starlette.responses import Response
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structure_text, subject_of
+from sciagent.domain.candidate_and_its_names_in_files import identifier_text
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, read_code
 from sciagent.domain.people import Actor, Right, Rights
 from sciagent.domain.safe_text_and_durations import cut, read_id
@@ -515,8 +516,9 @@ Codes = Annotated[str, Query(max_length=20 * MAX_LABELS)]
 
 
 @pages.get("/labels", RouteRule(Right.READ))
-def labels(request: Request, codes: Codes = "") -> Response:
-    """Shows the labels of vials as a page to print. codes: with commas between them."""
+def labels(request: Request, codes: Codes = "", paper: Literal["label", "sheet"] = "label") -> Response:
+    """Shows the labels of vials as a page to print. codes: with commas between them. paper: `label` prints each label
+    on a page of its own size, for a label printer; `sheet` prints them together."""
     site = site_of(request)
     who = visitor(request)
     shown = []
@@ -527,6 +529,9 @@ def labels(request: Request, codes: Codes = "") -> Response:
             if sample is None:
                 raise UsageError(f"no vial has the code {code[:20]}")
             of_candidate = tasks.of_candidate(connection, sample.candidate_id)
+            of_vial = next((task.id for task in of_candidate if task.code == sample.code), None)
+            campaign_ids = [task.campaign_id for task in of_candidate]
+            names = candidates.names_of(connection, [sample.candidate_id], campaign_ids)
             if not any(who.rights.may(Right.READ, task.campaign_id) for task in of_candidate):
                 raise UsageError(f"the vial {sample.code} is of a campaign that you may not see")
             candidate = candidates.load(connection, [sample.candidate_id])[sample.candidate_id]
@@ -535,9 +540,9 @@ def labels(request: Request, codes: Codes = "") -> Response:
             alerts = samples.alerts(connection, sample.candidate_id, subject_of(candidate.kind).screen or "")
             shown.append({
                 "vial": sample, "structure": structure, "qr": qr(address), "formula": candidate.formula,
-                "alerts": alerts,
+                "alerts": alerts, "task": of_vial, "name": identifier_text(names.get(sample.candidate_id, {})),
             })  # fmt: skip
-    return site.page(request, "labels.html.j2", labels=shown)
+    return site.page(request, "labels.html.j2", labels=shown, paper=paper, codes=codes)
 
 
 def qr(text: str) -> Markup:

@@ -8,8 +8,9 @@ Diagnostics are facts that a verifier states beside its values, such as points o
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -217,6 +218,29 @@ def amount_below_name(resource: str, booked: float) -> str:
     if unit in ("1", "h"):
         return f"{bare_amount(resource, booked)}{after_number(unit)}"
     return amount(resource, booked)
+
+
+def column_of_amounts(resource: str, booked: Sequence[float]) -> list[str]:
+    """Returns amounts of a resource as they stand in one column below its name: in one unit, with equal decimals, so
+    that they can be compared. An amount of zero is a dash."""
+    largest = max(booked, default=0.0)
+    unit, factor = resource_unit(resource, largest)
+    ledger_unit = RESOURCE_UNITS.get(resource)
+    if ledger_unit in ("1", "h"):
+        after = after_number(ledger_unit)
+    else:
+        after = f" {unit}"
+    is_whole = all(each == round(each) for each in booked) and factor == 1
+    decimals = 0
+    if largest > 0 and not is_whole:
+        decimals = max(0, 2 - math.floor(math.log10(largest / factor)))
+    cells = []
+    for each in booked:
+        text = f"{each / factor:,.{decimals}f}".replace(",", _THIN)
+        if each and not float(text.replace(_THIN, "")):
+            text = f"<{10.0**-decimals:.{decimals}f}"
+        cells.append(f"{text}{after}" if each else "–")
+    return cells
 
 
 def used_of_limit(resource: str, used: float, limit: float) -> str:

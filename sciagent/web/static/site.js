@@ -124,6 +124,23 @@ function askPassword(then) {
   dialog.showModal();
 }
 
+// --- times: the server writes UTC, which stays without scripts
+const pad = (number) => String(number).padStart(2, "0");
+function localTimes(root) {
+  for (const element of root.querySelectorAll("time[data-shows]")) {
+    const at = new Date(element.dateTime), shows = element.dataset.shows;
+    if (Number.isNaN(at.getTime())) continue;
+    const day = [at.getFullYear(), pad(at.getMonth() + 1), pad(at.getDate())].join("-"), minute = pad(at.getHours()) + ":" + pad(at.getMinutes());
+    element.title = element.textContent;
+    element.textContent = shows === "day" ? day : shows === "minute" ? day + " " + minute : minute + ":" + pad(at.getSeconds());
+  }
+}
+// Whether a page that was fetched is older than the one that is shown, since answers may overtake each other.
+function isOlder(page) {
+  const [fresh, shown] = [page, document].map((each) => each.querySelector("#as-of time"));
+  return fresh && shown && fresh.dateTime < shown.dateTime;
+}
+
 // --- live parts: after a tick of the server the page is fetched again, and its live parts are put in place
 function follow() {
   if (!document.querySelector("[data-live]")) return;
@@ -143,6 +160,8 @@ async function renew() {
   const response = await fetch(location.href, { headers: { Accept: "text/html", "X-Background": "yes" } }).catch(() => null);
   if (!response || !response.ok || response.redirected) return;
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  if (isOlder(page)) return;
+  localTimes(page);
   for (const part of document.querySelectorAll("[data-live]")) {
     const fresh = page.getElementById(part.id);
     if (fresh && fresh.innerHTML !== part.innerHTML && !part.contains(document.activeElement) && !part.querySelector("input:checked")) part.replaceWith(fresh);
@@ -150,6 +169,7 @@ async function renew() {
   }
 }
 
+localTimes(document);
 for (const form of document.querySelectorAll("form[data-task]")) watch(form);
 for (const button of document.querySelectorAll("[data-print]")) { button.hidden = false; button.addEventListener("click", () => print()); }
 if (login) follow();

@@ -193,7 +193,9 @@ def test_a_task_is_given_back_or_not_obtained(serve: Serve) -> None:
 def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> None:
     server = serve()
     anna, [first, second, _] = server.person("anna"), task_ids(server.built)
-    reply = anna.post(f"/tasks/{first}/sample", {"form": "HCl, 1 H2O", "source": "made", "purity": "98.5 %"})
+    reply = anna.post(
+        f"/tasks/{first}/sample", {"form": "HCl, 1 H2O", "source": "made", "purity": "98.5 %", "place": "shelf 3"}
+    )
     code = reply.headers["location"].partition("codes=")[2]
     wrong = claims_costs_and_vials.register(server.built, second, "ben", "free base", "bought")
     for path in (f"/s/{code}", f"/scan?code={code}"):
@@ -210,6 +212,9 @@ def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> Non
     assert anna.post(f"/tasks/{first}/enter", answered("4.31", sample=code.lower())).status_code == 303
     label = anna.client.get(reply.headers["location"]).text
     assert "⚠" not in label, "phenol matches no safety rule"
+    assert f"task {first}</strong>" in label and "shelf 3" in label and 'class="labels label"' in label
+    sheet = anna.client.get(f"{reply.headers['location']}&paper=sheet").text
+    assert 'class="labels sheet"' in sheet and f'href="/labels?codes={code}">For a label printer' in sheet
     assert f'href="/s/{code}"' in label, "the way back to the task"
     assert code in label and "98.5 %" in label and 'class="qr"><svg' in label.replace("\n", "")
 
@@ -328,8 +333,8 @@ def test_a_reviewer_decides_on_what_the_page_showed_or_is_told_what_changed(serv
     assert count(server, t.submission) == 2, "nothing was recorded"
     text = html.unescape(reply.text)
     assert "was changed since you read it" in text and "What was measured" not in text
-    assert re.search(r"You read: anna entered on [^<]*<strong>\s*homo lumo gap 4.31 eV", text)
-    assert re.search(r"Now: anna entered on [^<]*<strong>\s*homo lumo gap 5.90 eV", text)
+    assert re.search(r"You read: anna entered on <time[^>]*>[^<]*</time>: <strong>\s*homo lumo gap 4.31 eV", text)
+    assert re.search(r"Now: anna entered on <time[^>]*>[^<]*</time>: <strong>\s*homo lumo gap 5.90 eV", text)
     now = re.findall(r'name="seen" value="(\d+)"', text)[0]
     assert int(now) == last_answer(server, first)
     assert ben.post(f"/tasks/{first}/review", {"decision": decision, "why": "x", "seen": now}).status_code == 303
@@ -411,6 +416,7 @@ def test_two_experts_grade_a_molecule_without_seeing_each_other(make: Make, tmp_
     assert "Other tasks" not in shown(anna, f"/tasks/{one.id}"), "the answer of the other expert stands there"
     assert "can we make it in a week?" in shown(anna, f"/tasks/{one.id}")
     assert "What is known so far" not in shown(anna, f"/tasks/{one.id}")
+    assert "Register a vial" not in shown(anna, f"/tasks/{one.id}"), "nothing is weighed in for a judgement"
     assert anna.post(f"/tasks/{one.id}/enter", answered({"grade.expert_grade": "maybe"})).status_code == 400
     assert anna.post(f"/tasks/{one.id}/enter", answered({"grade.expert_grade": "yes"})).status_code == 303
     assert "for another person" in html.unescape(anna.post(f"/tasks/{two.id}/claim").text)

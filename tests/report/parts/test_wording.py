@@ -74,5 +74,15 @@ def test_amounts_have_names_and_money_its_unit() -> None:
         "0.166 of 60 core-minutes",
         "38 s of 2 h",
     ]
+    assert wording.column_of_amounts("core_seconds", [9.94, 0.634, 0.0242, 0.001, 0.0]) == [
+        "9.94 core-seconds",
+        "0.63 core-seconds",
+        "0.02 core-seconds",
+        "<0.01 core-seconds",
+        "–",
+    ]
+    assert wording.column_of_amounts("money", [240.0, 12.5]) == ["240 EUR", "12 EUR"]
+    assert wording.column_of_amounts("lab_slots", [2.0, 14.0]) == ["2", "14"]
+    assert wording.column_of_amounts("person_hours", [1.5, 12.0]) == ["1.5 h", "12.0 h"]
     assert wording.number(999.9) == "1\u202f000"
     assert (wording.number(0.1234), wording.number(999.4), wording.number(3120.4)) == ("0.123", "999", "3\u202f120")
