@@ -49,7 +49,7 @@ def test_an_answer_is_evidence_and_the_next_task_of_the_person_follows(serve: Se
     server = serve()
     anna, [first, second, _] = server.person("anna"), task_ids(server.built)
     listed = shown(anna, "/tasks")
-    assert "Next, the most valuable first Each because: next in order homo lumo gap Oc1ccccc1 Task 1" in listed
+    assert "Next, the most valuable first Why: next in order homo lumo gap Oc1ccccc1 Task 1" in listed
     assert "exhaustive:" not in listed, "the reason without the name of the scheduler"
     assert properties()[GAP].description in shown(anna, f"/tasks/{first}")
     anna.post(f"/tasks/{second}/claim")
