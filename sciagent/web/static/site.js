@@ -125,14 +125,14 @@ function askPassword(then) {
 }
 
 // --- times: the server writes UTC, which stays without scripts
-const pad = (number) => String(number).padStart(2, "0");
+const twoDigits = (number) => String(number).padStart(2, "0");
 function localTimes(root) {
   for (const element of root.querySelectorAll("time[data-shows]")) {
     const at = new Date(element.dateTime), shows = element.dataset.shows;
     if (Number.isNaN(at.getTime())) continue;
-    const day = [at.getFullYear(), pad(at.getMonth() + 1), pad(at.getDate())].join("-"), minute = pad(at.getHours()) + ":" + pad(at.getMinutes());
+    const day = [at.getFullYear(), twoDigits(at.getMonth() + 1), twoDigits(at.getDate())].join("-"), minute = twoDigits(at.getHours()) + ":" + twoDigits(at.getMinutes());
     element.title = element.textContent;
-    element.textContent = shows === "day" ? day : shows === "minute" ? day + " " + minute : minute + ":" + pad(at.getSeconds());
+    element.textContent = shows === "day" ? day : shows === "minute" ? day + " " + minute : minute + ":" + twoDigits(at.getSeconds());
   }
 }
 // Whether a page that was fetched is older than the one that is shown, since answers may overtake each other.
