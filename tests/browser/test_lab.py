@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -347,10 +348,14 @@ def test_no_typed_digit_is_lost(anna: Page, served: LabServer) -> None:
 
 
 def test_the_window_shows_an_answer_of_another_browser(browser: Browser, served: LabServer) -> None:
-    context = context_of(browser, served, "carla", viewport={"width": 1280, "height": 900})
+    window = {"width": 1280, "height": 900}
+    context = context_of(browser, served, "carla", viewport=window, timezone_id="Asia/Tokyo")
     page, first = watched(context), task_ids(served.built)[0]
     page.goto("/campaigns/gaps")
     expect(page.locator("#answered")).to_have_text("0")
+    as_of = page.locator("#as-of time")
+    utc = datetime.fromisoformat(as_of.get_attribute("datetime") or "")
+    expect(as_of).to_have_text(f"{utc + timedelta(hours=9):%H:%M:%S}")
     waited = []
     for n, task_id in enumerate(task_ids(served.built)[:3], 1):
         record_and_review_answers.enter(served.built, task_id, entry("4.31 eV"))
@@ -358,6 +363,7 @@ def test_the_window_shows_an_answer_of_another_browser(browser: Browser, served:
         expect(page.locator("#answered")).to_have_text(str(n), timeout=30_000)
         expect(page.locator("#hits")).to_have_text(str(n), timeout=30_000)
         waited.append(time.monotonic() - began)
+    assert datetime.fromisoformat(as_of.get_attribute("datetime") or "") > utc
     assert min(waited) < 3, waited  # the quickest, since other tests may take the processor for some seconds
     picture(page, "lab_window")
     with served.ledger.read() as connection:

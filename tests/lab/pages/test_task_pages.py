@@ -421,7 +421,11 @@ def test_two_experts_grade_a_molecule_without_seeing_each_other(make: Make, tmp_
     assert anna.post(f"/tasks/{one.id}/enter", answered({"grade.expert_grade": "yes"})).status_code == 303
     assert "for another person" in html.unescape(anna.post(f"/tasks/{two.id}/claim").text)
     assert "yes" not in shown(ben, f"/tasks/{two.id}").partition("What was entered")[2]
+    link = f"/campaigns/review/candidates/{one.key}"
+    assert f'href="{link}"' in ben.client.get(f"/tasks/{two.id}").text
+    assert "anna" not in shown(ben, link) and "expert grade" not in shown(ben, link).partition("Evidence")[2]
     assert ben.post(f"/tasks/{two.id}/enter", answered({"grade.expert_grade": "hardly"})).status_code == 303
+    assert "anna" in shown(ben, link)
     assert place(built, one.id) == ("settled", "pass", True), "their mean is 0.625"
 
 

@@ -26,7 +26,7 @@ CONTENT = b"300 nm 0.17"
 HIDDEN = ("4.317", "lamp-of-hers", "zelda", "Zelda", "yorick", "Yorick", "trace-17.txt")
 """The value, the comment, the people and the file of the others."""
 QUERIES = {
-    "/tasks": ("", "?skip=0"),
+    "/tasks": ("", "?find={code}", "?find={text}", "?group=others", "?group=review", "?group=not_yours&sort=price"),
     "/campaigns/{campaign}": ("", "?by=time", "?by=lab_slots"),
     "/campaigns/{campaign}/candidates": ("", "?hits=1", "?find={text}", "?find={key}"),
     "/api/v1/campaigns/{campaign}/candidates": ("", "?hits=true"),
