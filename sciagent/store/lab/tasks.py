@@ -262,7 +262,12 @@ def _asked_elsewhere() -> sa.ColumnElement[bool]:
     is_open = sa.and_(o.queue == QUEUE, o.state.in_(jobs.UNFINISHED))
     asks_the_same = sa.and_(o.evidence_key == j.evidence_key, o.id != j.id)
     query = sa.select(sa.literal(1)).select_from(other.join(campaign, campaign.c.id == o.campaign_id))
-    return sa.exists(query.where(is_open, asks_the_same, goes_first).correlate(t.job))
+    # few tasks ask for the same as another one, and only for these each open task is compared
+    each = t.job.alias("each").c
+    open_tasks = sa.select(each.evidence_key).where(each.queue == QUEUE, each.state.in_(jobs.UNFINISHED))
+    asked_twice = open_tasks.group_by(each.evidence_key).having(sa.func.count() > 1)
+    has_earlier = sa.exists(query.where(is_open, asks_the_same, goes_first).correlate(t.job))
+    return sa.and_(j.evidence_key.in_(asked_twice), has_earlier)
 
 
 MAY_BE_CLAIMED = sa.and_(t.campaign.c.state.not_in(RESTING_STATES), ~_asked_elsewhere())
