@@ -629,7 +629,7 @@ CREATE TABLE rung (
 	settings_hash VARCHAR(64) NOT NULL, 
 	request JSON, 
 	control BOOLEAN DEFAULT 0 NOT NULL, 
-	decides JSON, 
+	decides JSON DEFAULT '{}' NOT NULL, 
 	CONSTRAINT pk_rung PRIMARY KEY (id), 
 	CONSTRAINT uq_rung_campaign_id_name UNIQUE (campaign_id, name), 
 	CONSTRAINT uq_rung_campaign_id_position UNIQUE (campaign_id, position), 

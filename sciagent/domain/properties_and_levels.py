@@ -106,12 +106,44 @@ class Level:
         return text
 
     @property
+    def is_experiment(self) -> bool:
+        """Whether values of this level are measured: it has neither a basis set nor a computed geometry."""
+        return not self.basis and not self.geometry
+
+    @property
     def hash(self) -> str:
         """SHA-256 of the fields."""
         parts = asdict(self)
         if not self.conditions:  # an unset part enters no hash
             del parts["conditions"]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+BARE_PHASES = ("", "gas")
+"""Phases that name no surroundings. A value of such a level is compared with those of any phase."""
+
+
+def phases_agree(first: str, second: str) -> bool:
+    """Returns whether values in the two phases are of one quantity: unless both name surroundings that differ, such as
+    water and hexane."""
+    first = first.strip().casefold()
+    second = second.strip().casefold()
+    return first == second or first in BARE_PHASES or second in BARE_PHASES
+
+
+def comparable_phase(phases: Iterable[str], wanted: str) -> str | None:
+    """Returns the one of the phases whose values are compared with those in the phase `wanted`.
+
+    It is the same phase, else one without surroundings, else the only other one that agrees; None if none agrees or if
+    several different ones do.
+    """
+    agreeing = sorted(phase for phase in set(phases) if phases_agree(phase, wanted))
+    name = wanted.strip().casefold()
+    same = [phase for phase in agreeing if phase.strip().casefold() == name]
+    bare = [phase for phase in agreeing if phase.strip().casefold() in BARE_PHASES]
+    if same or bare:
+        return (same or bare)[0]
+    return agreeing[0] if len(agreeing) == 1 else None
 
 
 @dataclass(frozen=True)

@@ -331,7 +331,7 @@ def _campaign(
     member = campaign_members(connection, row, [candidate_id])[candidate_id]
     ladder = campaigns.rungs(connection, row.id)
     people = directives.directives_on(connection, row.id, candidate_id)
-    deciding = deciding_measurements(row, from_files)
+    deciding = deciding_measurements(row, ladder, from_files)
     rungs = rung_stories(connection, row, ladder, candidate_id, evidence, deciding)
     scheduler = row.spec["scheduler"]["kind"]
     outlook = None

@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from sciagent.domain.properties_and_levels import BUILT_IN, HOMO, Kind, Level, PropertyRegistry, properties
+from sciagent.domain.properties_and_levels import (
+    BUILT_IN,
+    HOMO,
+    Kind,
+    Level,
+    PropertyRegistry,
+    comparable_phase,
+    phases_agree,
+    properties,
+)
 from sciagent.errors import UnknownNameError
 
 
@@ -61,3 +70,22 @@ def test_levels_differ_in_every_part_and_their_hash_is_pinned() -> None:
     assert len({x.hash for x in (full, *others)}) == 5
     assert full.label == "PBE0/def2-SVP(water)//GFN2-xTB" and Level("GFN2-xTB", phase="gas").label == "GFN2-xTB"
     assert full.hash == "815545278e02a4617b2c6f6bbbd26864c077838442dc132feaa3441e5dae7346"
+
+
+@pytest.mark.parametrize(
+    ("phases", "wanted", "compared"),
+    [
+        (["water"], "water", "water"),
+        (["Water "], "water", "Water "),
+        (["hexane"], "water", None),
+        (["hexane", ""], "water", ""),
+        (["hexane", "gas", "water"], "water", "water"),
+        (["hexane"], "gas", "hexane"),
+        (["hexane", "water"], "", None),
+        (["hexane", "", "water"], "gas", ""),
+        ([], "water", None),
+    ],
+)
+def test_values_in_another_solvent_are_not_compared(phases: list[str], wanted: str, compared: str | None) -> None:
+    assert comparable_phase(phases, wanted) == compared
+    assert compared is None or phases_agree(compared, wanted)

@@ -20,6 +20,7 @@ class MemoryBench:
         self.operations: dict[str, str] = {}
         self.past: list[Past] = []
         self.notes: list[str] = []
+        self.held = set[str]()  # keys of candidates that a person holds
         self.handed: list[ProposalIn] = []
         self.propose([ProposalIn(text, operation="seed") for text in smiles])
 
@@ -57,10 +58,11 @@ class MemoryBench:
         return candidate.key
 
     def best(self, n: int) -> list[KnownCandidate]:
-        rows = [
-            KnownCandidate(key, m.smiles, worth(m.heavy_atoms / 100), 1, seq=seq, operation=self.operations[key])
-            for seq, (key, m) in enumerate(self.molecules.items())
-        ]
+        rows = []
+        for seq, (key, m) in enumerate(self.molecules.items()):
+            operation = self.operations[key]
+            w = worth(m.heavy_atoms / 100)
+            rows.append(KnownCandidate(key, m.smiles, w, 1, seq=seq, operation=operation, is_held=key in self.held))
         return sorted(rows, key=lambda row: (-row.worth.expected_utility, row.seq))[:n]
 
     def missed_gate(self, candidate: Candidate) -> str | None:

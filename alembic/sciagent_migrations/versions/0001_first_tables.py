@@ -437,7 +437,7 @@ def tables() -> None:
         needed("settings_hash", KEY),
         optional("request", JSON),
         needed("control", sa.Boolean(), default=sa.false()),
-        optional("decides", JSON),
+        needed("decides", JSON, default="{}"),
         unique=(("campaign_id", "name"), ("campaign_id", "position")),
     )
 

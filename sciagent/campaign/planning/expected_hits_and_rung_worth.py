@@ -154,10 +154,13 @@ def _rung_assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema)
     below = enumerate(spec.ladder[: spec.terminal_position])
     if any(rung.window_gates() for position, rung in below if position in schema.paid):
         yield "Gates of paid rungs are not counted: they spare what they drop, and may drop a hit."
-    yield from _goal_assumptions(spec, schema)
+    yield from _goal_assumptions(plan, spec, schema)
 
 
-def _goal_assumptions(spec: CampaignSpec, schema: ObservationSchema) -> Iterator[str]:
+def _goal_assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema) -> Iterator[str]:
+    deciding = [rung.rung for rung in plan.rungs if rung.verdict == "is needed"]
+    if deciding and spec.goal.kind == "hits":
+        yield f"A candidate that misses at {' or '.join(deciding)} gets no later run."
     if len(planned_objectives(schema)) > 1:
         yield "The objectives are independent of each other and equally hard to meet."
     if schema.aims.kind != "hits":

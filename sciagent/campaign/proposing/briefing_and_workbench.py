@@ -26,8 +26,9 @@ from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry,
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.display_units import chosen_unit_of, in_chosen_units, window_text
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
-from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
+from sciagent.domain.proposer_interfaces import HELD_WORDS, ProposalIn, ProposalOut
 from sciagent.domain.quantities import value_text
+from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Worth
 from sciagent.errors import InvalidCandidateError
 from sciagent.store.campaign_state import campaigns, candidate_standings
@@ -146,7 +147,8 @@ def _best_lines(connection: Connection, built: Built, part: CandidatePart) -> li
     results = measured_lines(connection, built, [row["candidate_id"] for row in top])
     lines = []
     for place, row in enumerate(top, start=1):
-        parts = [f"{row['text']}: {Worth.from_columns(row)}", *results[row["candidate_id"]]]
+        held = f", {HELD_WORDS}" if row["standing"] == Standing.HELD else ""
+        parts = [f"{row['text']}: {Worth.from_columns(row)}{held}", *results[row["candidate_id"]]]
         lines.append(f"#{place} {'; '.join(parts)}")
     return lines
 

@@ -183,7 +183,9 @@ rung = table(
     # for remote workers: settings with the paths of their files, and the present limits
     optional(Json, "request"),
     needed(sa.Boolean, "control", server_default=sa.false()),  # it decides nothing and is never rewarded
-    optional(Json, "decides"),  # properties of objectives that no higher rung measures
+    needed(
+        Json, "decides", server_default="{}"
+    ),  # {property: phase of the values} of the objectives that no higher rung measures
 )
 
 trajectory = table(

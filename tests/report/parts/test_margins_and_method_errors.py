@@ -65,7 +65,7 @@ class Imported(Answer):
 class Rung:
     def __init__(self, name: str, *decides: str) -> None:
         self.name = name
-        self.decides = decides
+        self.decides = dict.fromkeys(decides, "water")
 
 
 def of_solvation(value: float, unit: str, level: Level = ALPB, errors: MethodErrors | None = None) -> Any:
@@ -124,7 +124,9 @@ def test_the_chance_of_true_values_within_the_limits_is_that_of_drawn_errors() -
         assert of_solvation(-2.4 * KCAL, unit).p_inside == pytest.approx(expected, abs=0.01)
 
 
-def chance_beside_measurement(computed: Quantity, measured: Quantity | None, mode: str = "flag") -> Certainty:
+def chance_beside_measurement(
+    computed: Quantity, measured: Quantity | None, mode: str = "flag", phase: str = ""
+) -> Certainty:
     """Certainty of a hydration energy, in kcal/mol between -6 and -2, beside an imported experimental value."""
     row: Any = Row("solvation_free_energy", [-6 * KCAL, -2 * KCAL])
     row.spec["measured"] = mode
@@ -133,7 +135,7 @@ def chance_beside_measurement(computed: Quantity, measured: Quantity | None, mod
     answers: Any = [Answer(Measured("solvation_free_energy", ALPB, computed))]
     imported: Any = []
     if measured is not None:
-        imported = [Imported(Measured("solvation_free_energy", Level("experiment"), measured))]
+        imported = [Imported(Measured("solvation_free_energy", Level("experiment", phase=phase), measured))]
     errors = MethodErrors({}, {"alpb": XTB_SOLVATION})
     return certainty(row, (Rung("alpb", "solvation_free_energy"),), answers, errors, 0, imported)  # type: ignore[arg-type]
 
@@ -156,6 +158,28 @@ def test_the_chance_within_the_limits_comes_from_the_candidates_own_measured_val
     assert margin.margin == pytest.approx(2.0 if mode == "flag" else -0.5), (
         "the distance is that of the value that decides"
     )
+
+
+@pytest.mark.parametrize("mode", ["flag", "decide"])
+def test_a_value_measured_in_another_solvent_says_nothing(mode: str) -> None:
+    """The rung that decides computes in water."""
+    computed = kcal(-4.0, 0.2)
+    alone = chance_beside_measurement(computed, None, mode)
+    assert chance_beside_measurement(computed, kcal(-1.5, 0.2), mode, "hexane") == alone
+    for phase in ("water", "gas", ""):
+        assert chance_beside_measurement(computed, kcal(-1.5, 0.2), mode, phase).measured == ("solvation_free_energy",)
+
+
+def test_one_measured_value_far_outside_is_enough_before_other_rungs_have_answered() -> None:
+    row: Any = Row("solvation_free_energy", [-6 * KCAL, -2 * KCAL])
+    row.spec["objectives"].append({"property": "dipole", "accept": [1.0, None]})
+    row.units = {"solvation_free_energy": "kcal/mol"}
+    row.limits = {"solvation_free_energy": (-6.0, -2.0), "dipole": (1.0,)}
+    ladder: Any = (Rung("alpb", "solvation_free_energy"), Rung("dft", "dipole"))
+    for value, words in ((1.0, "< 1 % by the measured solvation_free_energy"), (-4.0, "")):
+        measured = Measured("solvation_free_energy", Level("experiment"), kcal(value, 0.2))
+        imported: Any = [Imported(measured)]
+        assert certainty(row, ladder, [], MethodErrors({}, {}), 0, imported).words == words
 
 
 def test_a_measured_value_without_an_uncertainty_leaves_the_chance_unknown() -> None:
@@ -360,6 +384,8 @@ def test_measured_values_at_hand_count(own_ledger: Ledger, tmp_path: Path) -> No
     import_dipoles(made, Level("calorimetry", phase="gas"), (0.1, -0.3, 0.2, 0.2, 0.3))
     [twice] = figures().values()
     assert twice == found, "a candidate that two methods measured counts once"
+    import_dipoles(made, Level("experiment", phase="hexane"), (5.0,) * 5)
+    assert list(figures().values()) == [twice], "a value in hexane says nothing of the error of one in water"
     with made.ledger.read() as connection:
         first = next(c for c in best(connection, made.row, 12) if c.smiles == "CO")
     [margin] = first.margins
