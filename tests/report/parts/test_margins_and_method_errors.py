@@ -176,7 +176,7 @@ def test_one_measured_value_far_outside_is_enough_before_other_rungs_have_answer
     row.units = {"solvation_free_energy": "kcal/mol"}
     row.limits = {"solvation_free_energy": (-6.0, -2.0), "dipole": (1.0,)}
     ladder: Any = (Rung("alpb", "solvation_free_energy"), Rung("dft", "dipole"))
-    for value, words in ((1.0, "< 1 % by the measured solvation_free_energy"), (-4.0, "")):
+    for value, words in ((-1.4, "< 1 % by the measured solvation_free_energy"), (-4.0, "")):
         measured = Measured("solvation_free_energy", Level("experiment"), kcal(value, 0.2))
         imported: Any = [Imported(measured)]
         assert certainty(row, ladder, [], MethodErrors({}, {}), 0, imported).words == words
