@@ -277,13 +277,14 @@ def _level(label: str, rung: RungRow | None, name: str) -> str:
 
 
 def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, float | None] | None:
-    """Returns the rung's gate on the property, in the campaign's unit. At the terminal rung, the objective's limits
-    stand in for a missing gate. Returns None without either."""
+    """Returns the limits by which a rung judges a property, in the campaign's unit: those of the objective at the rung
+    that decides it, else the rung's gate. Returns None without either."""
     spec = row.shown_spec
-    edges = spec["ladder"][rung.position]["gate"].get(name)
-    if edges is None and rung.name == spec["terminal"]:
-        accepted = {objective["property"]: objective["accept"] for objective in spec["objectives"]}
-        edges = accepted.get(name)
+    accepted = {objective["property"]: objective["accept"] for objective in spec["objectives"]}
+    decides = name in rung.decides or rung.name == spec["terminal"]
+    edges = accepted.get(name) if decides else None
+    if edges is None:
+        edges = spec["ladder"][rung.position]["gate"].get(name)
     return None if edges is None else (edges[0], edges[1])
 
 
