@@ -121,29 +121,41 @@ class Level:
 
 BARE_PHASES = ("", "gas")
 """Phases that name no surroundings. A value of such a level is compared with those of any phase."""
+PHASE_NAMES = {
+    "1-octanol": "octanol", "1,4-dioxane": "dioxane", "ch2cl2": "dichloromethane", "ch3cn": "acetonitrile",
+    "chcl3": "chloroform", "cs2": "carbon disulfide", "dcm": "dichloromethane", "dmf": "dimethylformamide",
+    "dmso": "dimethyl sulfoxide", "et2o": "diethyl ether", "ether": "diethyl ether", "ethylacetate": "ethyl acetate",
+    "etoh": "ethanol", "furane": "furan", "h2o": "water", "mecn": "acetonitrile", "meoh": "methanol",
+    "n-hexane": "hexane", "n-octanol": "octanol", "n,n-dimethylformamide": "dimethylformamide", "phme": "toluene",
+    "thf": "tetrahydrofuran", "vacuum": "gas",
+}  # fmt: skip
+"""Usual names of a phase in place of its other ones."""
+
+
+def phase_named(text: str) -> str:
+    """Returns the usual name of a phase, in small letters: `acetonitrile` for `MeCN`."""
+    name = " ".join(text.casefold().split())
+    return PHASE_NAMES.get(name, name)
 
 
 def phases_agree(first: str, second: str) -> bool:
     """Returns whether values in the two phases are of one quantity: unless both name surroundings that differ, such as
     water and hexane."""
-    first = first.strip().casefold()
-    second = second.strip().casefold()
-    return first == second or first in BARE_PHASES or second in BARE_PHASES
+    names = {phase_named(first), phase_named(second)}
+    return len(names) == 1 or not names.isdisjoint(BARE_PHASES)
 
 
 def comparable_phase(phases: Iterable[str], wanted: str) -> str | None:
-    """Returns the one of the phases whose values are compared with those in the phase `wanted`.
+    """Returns the one of the phases, by usual names, whose values are compared with those in the phase `wanted`.
 
     It is the same phase, else one without surroundings, else the only other one that agrees; None if none agrees or if
     several different ones do.
     """
-    agreeing = sorted(phase for phase in set(phases) if phases_agree(phase, wanted))
-    name = wanted.strip().casefold()
-    same = [phase for phase in agreeing if phase.strip().casefold() == name]
-    bare = [phase for phase in agreeing if phase.strip().casefold() in BARE_PHASES]
-    if same or bare:
-        return (same or bare)[0]
-    return agreeing[0] if len(agreeing) == 1 else None
+    agreeing = {phase for phase in phases if phases_agree(phase, wanted)}
+    for first in (phase_named(wanted), *BARE_PHASES):
+        if first in agreeing:
+            return first
+    return agreeing.pop() if len(agreeing) == 1 else None
 
 
 @dataclass(frozen=True)

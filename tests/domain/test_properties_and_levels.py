@@ -14,6 +14,7 @@ from sciagent.domain.properties_and_levels import (
     Level,
     PropertyRegistry,
     comparable_phase,
+    phase_named,
     phases_agree,
     properties,
 )
@@ -59,6 +60,15 @@ def test_of_two_definitions_the_first_stands(change: dict[str, Any], said: str) 
     assert [str(clash) for clash in registry.clashes] == [said]
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("MeCN", "acetonitrile"), (" Ethyl  Acetate", "ethyl acetate"), ("DCM", "dichloromethane"), ("", "")],
+)
+def test_a_phase_has_one_name(text: str, name: str) -> None:
+    assert phase_named(text) == name
+    assert phases_agree(text, name) and phase_named(name) == name
+
+
 def test_levels_differ_in_every_part_and_their_hash_is_pinned() -> None:
     full = Level("PBE0", "def2-SVP", "water", "GFN2-xTB")
     others = [
@@ -76,7 +86,6 @@ def test_levels_differ_in_every_part_and_their_hash_is_pinned() -> None:
     ("phases", "wanted", "compared"),
     [
         (["water"], "water", "water"),
-        (["Water "], "water", "Water "),
         (["hexane"], "water", None),
         (["hexane", ""], "water", ""),
         (["hexane", "gas", "water"], "water", "water"),

@@ -20,6 +20,7 @@ class MemoryBench:
         self.operations: dict[str, str] = {}
         self.past: list[Past] = []
         self.notes: list[str] = []
+        self.vetoed = set[str]()
         self.held = set[str]()  # keys of candidates that a person holds
         self.handed: list[ProposalIn] = []
         self.propose([ProposalIn(text, operation="seed") for text in smiles])
@@ -67,6 +68,9 @@ class MemoryBench:
 
     def missed_gate(self, candidate: Candidate) -> str | None:
         return None
+
+    def barred(self, candidate: Candidate) -> str | None:
+        return "vetoed by ann: smells" if candidate.key in self.vetoed else None
 
     def known(self, candidate: Candidate) -> bool:
         return candidate.key in self.molecules

@@ -41,6 +41,9 @@ def inspect(run: ToolContext, candidate: str) -> Observation:
     found = find(candidate, run)
     known = run.bench.known(found)
     stands = "known here" if known else "not proposed yet"
+    barred = run.bench.barred(found)
+    if barred:
+        stands += f", {barred}"
     lines = [f"{found.text} [{found.key[:8]}] {run.subject.described(found)}, {stands}"]
     if known:
         lines += [short(line, 160) for line in run.bench.results_of(found.key)[:MAX_RESULTS]]

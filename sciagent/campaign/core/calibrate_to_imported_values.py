@@ -20,6 +20,7 @@ from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.rung_calibration_on_measurements import FEWEST, Fit, FitKind, fitted
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.results import pooled_replicates
+from sciagent.store.views import progress_and_comparisons
 from sciagent.store.views.property_value_pages import ImportedLevel, imported_levels
 from sciagent.verification.function_verifiers import FUNCTION
 from sciagent.verification.verifier_registry import provider
@@ -81,9 +82,17 @@ def _fit(connection: Connection, ladder: Sequence[RungSpec], wanted: WantedCalib
     measured = [imported.values[id_] for id_ in computed]
     try:
         fit = fitted(name, FitKind(wanted.stated.kind), level, list(computed.values()), measured)
+        fit = replace(fit, charges=_charges(connection, list(computed)))
         return replace(fit, is_used=True) if wanted.stated.force else fit
     except ValueError as error:
         raise UsageError(f"calibrate: {name} of {rung.rung}: {error}; use kind: offset, or no calibration") from None
+
+
+def _charges(connection: Connection, ids: Sequence[int]) -> str:
+    """Returns the class of charge of candidates, as in `Fit.charges`."""
+    charges = progress_and_comparisons.charges(connection, ids)
+    classes = {"neutral" if charge == 0 else "ion" for charge in charges.values()}
+    return classes.pop() if len(classes) == 1 else "any"
 
 
 def _values_of_rung(connection: Connection, rung: RungSpec, name: str, ids: Sequence[int]) -> dict[int, Quantity]:

@@ -22,7 +22,7 @@ from sciagent.domain.cost_and_budget import RESOURCE_UNITS, Cost
 from sciagent.domain.display_units import Column
 from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
-from sciagent.domain.properties_and_levels import Level, Property, properties
+from sciagent.domain.properties_and_levels import Level, Property, phase_named, properties
 from sciagent.domain.quantities import Censoring, Quantity, check_possible, to_canonical
 from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
 from sciagent.inputs.saved_tables import TableRow, read_table
@@ -102,7 +102,8 @@ def import_file(
 
     A candidate with two rows gets two replicates. Values that are in the ledger already are not written again, even if
     they came from a file of another name, or together with values of other columns. If the ledger has another value for
-    the same molecule, property and level, from whichever file, UsageError is raised.
+    the same molecule, property and level, from whichever file, UsageError is raised. The phase of the level is recorded
+    by its usual name, `acetonitrile` for `MeCN`.
 
     subject: kind of candidate that a row is about. structure: the column with the structures; None: the column that the
     subject usually has. revise: reason for which a differing value supersedes the old value. replicate: whether a value
@@ -115,6 +116,7 @@ def import_file(
     Raises InputFileError, with the first faults, and writes nothing if a row is faulty and skip_bad is False.
     """
     report = ImportReport()
+    level = replace(level, phase=phase_named(level.phase))
     rules = _reading(subject, standardise, ph)
     structure = structure or subject_of(subject).words.column
     _check_columns(columns)

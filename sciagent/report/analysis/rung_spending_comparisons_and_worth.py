@@ -19,6 +19,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.status_and_comparison import LadderWorth, RungWorth
 from sciagent.domain.display_units import Units, chosen_unit_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import pooled
+from sciagent.domain.properties_and_levels import phases_agree
 from sciagent.domain.quantities import Quantity
 from sciagent.report.parts import campaign_charts
 from sciagent.report.parts.best_candidate_cards_and_table import properties_of_spec
@@ -158,8 +159,8 @@ def compared_with_imports(connection: Connection, row: CampaignRow, ladder: Sequ
 def _compare(
     connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, name: str
 ) -> Iterator[Compared]:
-    """Yields a comparison for each pair of levels and each class of charge, with replicates pooled. lower: None for
-    imported values."""
+    """Yields a comparison for each pair of levels and each class of charge, with replicates pooled. Values in two
+    solvents are not compared. lower: None for imported values."""
     unit = chosen_unit_of(name, row.units)
     pairs_by_levels = defaultdict[tuple[int, int], list[tuple[int, Pair | None]]](list)  # None: a value is censored
     for x, y, hit in progress_and_comparisons.replicate_pairs(connection, row, lower, upper, name):
@@ -169,8 +170,11 @@ def _compare(
             y_and_uncertainty = _calibrated(_pooled(y), upper, name, unit)
             pair = Pair(*x_and_uncertainty, *y_and_uncertainty, hit)
         pairs_by_levels[x.level_id, y.level_id].append((x.candidate_id, pair))
-    labels = progress_and_comparisons.level_labels(connection, list(chain.from_iterable(pairs_by_levels)))
+    levels = progress_and_comparisons.levels(connection, set(chain.from_iterable(pairs_by_levels)))
+    labels = {id_: level.label for id_, level in levels.items()}
     for (x_level_id, y_level_id), pairs in pairs_by_levels.items():
+        if not phases_agree(levels[x_level_id].phase, levels[y_level_id].phase):
+            continue
         by_class = _by_charge(connection, pairs)
         for charge, of_class in by_class.items():
             is_named = len(by_class) > 1 or charge is ChargeClass.ION

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from sciagent.domain.answers.candidate_and_value_answers import SameCompound
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung, file_of, pooled_measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
-from sciagent.domain.properties_and_levels import phases_agree, properties
+from sciagent.domain.properties_and_levels import comparable_phase, phase_named, phases_agree, properties
 from sciagent.domain.quantities import Quantity, to_canonical
 from sciagent.report.parts.margins_and_method_errors import Certainty, certainty, method_errors
 from sciagent.report.parts.rung_and_judge_agreement import PROPERTIES_ON_METHOD_SCALE
@@ -110,7 +110,7 @@ class CandidateStories:
         of_tautomers: Sequence[tuple[str, Sequence[EvidenceAnswer]]],
     ) -> CandidateStory:
         row = self._row
-        pooled = pooled_by_rung(self._taken_up(candidate, answers), self._fits, row.limits)
+        pooled = pooled_by_rung(self._taken_up(candidate, answers), self._fits, row.limits, candidate.charge)
         return CandidateStory(
             candidate,
             answers,
@@ -192,10 +192,9 @@ def contradiction(
     limits = _limits(row) if hit else _missed_limits(row, candidate)
     where_it_lies = _outside if hit else _inside
     texts = []
-    for measured in pooled_measured(answer.measured for answer in imported):
+    values = pooled_measured(answer.measured for answer in imported)
+    for measured in _in_comparable_phase(values, phases):
         if measured.property not in limits or _is_of_another_scale(measured):
-            continue
-        if not phases_agree(measured.level.phase, phases.get(measured.property, "")):
             continue
         quantity = to_canonical(measured.quantity, properties()[measured.property])
         where = where_it_lies(quantity, limits[measured.property])
@@ -206,6 +205,24 @@ def contradiction(
             value = stated_value(measured)
             texts.append(f"{measured.property} = {value} ({origin}) lies {where}")
     return "; ".join(texts) or None
+
+
+def _in_comparable_phase(values: Sequence[Measured], phases: Mapping[str, str]) -> Iterator[Measured]:
+    """Yields the values without those that were measured in another phase than that of the rung.
+
+    phases: of the rungs' values, by property. See `comparable_phase`.
+    """
+    measured_in: dict[str, set[str]] = {}
+    for value in values:
+        if value.level.is_experiment:
+            measured_in.setdefault(value.property, set()).add(phase_named(value.level.phase))
+    for value in values:
+        phase = phases.get(value.property, "")
+        if not value.level.is_experiment:
+            if phases_agree(value.level.phase, phase):
+                yield value
+        elif phase_named(value.level.phase) == comparable_phase(measured_in[value.property], phase):
+            yield value
 
 
 def _limits(row: CampaignRow) -> dict[str, Window]:

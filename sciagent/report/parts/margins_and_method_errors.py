@@ -31,7 +31,7 @@ from sciagent.domain.display_units import chosen_unit_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung, pooled
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
-from sciagent.domain.properties_and_levels import Property, comparable_phase, properties
+from sciagent.domain.properties_and_levels import Property, comparable_phase, phase_named, properties
 from sciagent.domain.quantities import Censoring, Quantity, from_canonical, spread_in_canonical_unit, to_canonical
 from sciagent.domain.rung_calibration_on_measurements import Fit, Fits
 from sciagent.domain.worth import EXACT, KnownError, LimitedValue, p_limits
@@ -93,8 +93,10 @@ class MethodErrors:
         own = self.measured.get((rung, prop.name, charge))
         benchmark = None
         reason = ""
+        if fit and fit.charges not in (ChargeClass.ANY, charge):
+            return ErrorOrReason(None, f"{NOT_KNOWN} for {charge.many}")
         if fit:
-            own = _leave_one_out_error(fit, prop)
+            own = _leave_one_out_error(fit, prop, measured)
         elif prop.name in self.derived:
             benchmark, reason = self._of_parts(measured, charge, values)
         else:
@@ -394,7 +396,7 @@ def _from_measured(
         level = levels[imported.level_id]
         if level.is_experiment:
             by_phase = errors.setdefault((imported.candidate_id, levels[of_rung.level_id].phase), {})
-            by_phase.setdefault(level.phase, []).append(_mean(of_rung) - _mean(imported))
+            by_phase.setdefault(phase_named(level.phase), []).append(_mean(of_rung) - _mean(imported))
     errors_by_candidate: dict[int, list[float]] = {}
     for (id_, computed_phase), by_phase in errors.items():
         phase = comparable_phase(by_phase, computed_phase)
@@ -446,21 +448,25 @@ def interval_of_mean_absolute_error(absolute: float, n: int) -> tuple[float, flo
     return absolute * math.sqrt(freedom / largest), absolute * math.sqrt(freedom / smallest)
 
 
-def _leave_one_out_error(fit: Fit, prop: Property) -> MethodFigures:
-    """Returns the leave-one-out error of a calibration, in the canonical unit."""
-    low, high = interval_of_mean_absolute_error(fit.mean_absolute_error, fit.n)
+def _leave_one_out_error(fit: Fit, prop: Property, measured: Measured) -> MethodFigures:
+    """Returns the leave-one-out error of a calibration, widened for a value far from the fitted ones, in the canonical
+    unit. measured: the calibrated value."""
+    computed = (to_canonical(measured.quantity, prop).value - fit.intercept) / fit.slope
+    widening = fit.widening(computed)
+    absolute = widening * fit.mean_absolute_error
+    low, high = interval_of_mean_absolute_error(absolute, fit.n)
     return MethodFigures(
         n=fit.n,
         mean_error=0.0,
-        mean_absolute_error=fit.mean_absolute_error,
+        mean_absolute_error=absolute,
         unit=prop.unit,
         chemistry="the candidates of the fit, each left out in turn",
         reference=fit.measured_level,
         source=MEASURED,
-        root_mean_square=fit.root_mean_square_error,
+        root_mean_square=widening * fit.root_mean_square_error,
         low=low,
         high=high,
-        charge=ChargeClass.ANY,
+        charge=fit.charges,
     )
 
 

@@ -437,6 +437,8 @@ calibration = table(
     needed(Integer, "n"),
     needed(sa.Double, "slope", "intercept", "mean_absolute_error", "root_mean_square_error", "error_without"),
     needed(sa.Boolean, "is_used", server_default=sa.true()),
+    needed(sa.Double, "center", "squared_deviations"),  # of the computed values
+    needed(String(10), "charges"),  # class of charge of the molecules: neutral, ion or any
     needed(Id, "watermark"),
     needed(UtcDateTime, "at"),
     Index("ix_calibration_campaign", "campaign_id", "id"),

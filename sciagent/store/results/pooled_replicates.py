@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, pooled_measured, pooled_quantity
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
-from sciagent.domain.properties_and_levels import Level, comparable_phase, properties
+from sciagent.domain.properties_and_levels import Level, comparable_phase, phase_named, properties
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated_quantities
 from sciagent.store.database import tables as t
@@ -87,7 +87,7 @@ def experimental_values(
         level = Level(**spec)
         if level.is_experiment:
             quantity = Quantity(value, properties()[name].unit, uncertainty, CENSORING_BY_TEXT[censoring])
-            replicates.setdefault((candidate_id, name), {}).setdefault(level.phase, []).append(quantity)
+            replicates.setdefault((candidate_id, name), {}).setdefault(phase_named(level.phase), []).append(quantity)
     pooled: dict[int, PooledValues] = {}
     for (candidate_id, name), by_phase in replicates.items():
         phase = comparable_phase(by_phase, phases[name])

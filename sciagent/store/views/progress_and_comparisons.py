@@ -478,12 +478,6 @@ def charges(connection: Connection, ids: Sequence[int]) -> dict[int, int]:
     }
 
 
-def level_labels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
-    """{level id: label}."""
-    query = sa.select(t.level.c.id, t.level.c.label).where(t.level.c.id.in_(ids))
-    return {id_: label for id_, label in connection.execute(query)}
-
-
 def shared_candidates(connection: Connection, first: CampaignRow, second: CampaignRow) -> SharedCandidates:
     """The candidates and hits that two campaigns share, and the first of the shared hits."""
     a = t.campaign_candidate.alias("a")

@@ -17,7 +17,7 @@ from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_t
 from sciagent.domain.display_units import Units, as_imported, beside_limits, in_chosen_unit
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, pooled_measured, pooled_quantity
 from sciagent.domain.objectives import Window, decisive
-from sciagent.domain.properties_and_levels import comparable_phase, properties
+from sciagent.domain.properties_and_levels import comparable_phase, phase_named, properties
 from sciagent.domain.quantities import Quantity, to_canonical
 from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated
 from sciagent.domain.states_and_needs import Standing
@@ -326,18 +326,22 @@ def imported_answers(
 
 
 def pooled_by_rung(
-    answers: Iterable[EvidenceAnswer], fits: Mapping[str, Fits], limits: Mapping[str, tuple[float, ...]]
+    answers: Iterable[EvidenceAnswer],
+    fits: Mapping[str, Fits],
+    limits: Mapping[str, tuple[float, ...]],
+    charge: int | None = None,
 ) -> list[EvidenceAnswer]:
     """One answer per rung, with the values of its replicates pooled and calibrated.
 
     answers: of one candidate, in ladder order. fits: calibrations by label of the rung, from `calibrations_by_rung`.
-    limits: of the campaign, by property; the texts of the values tell them from these.
+    limits: of the campaign, by property; the texts of the values tell them from these. charge: of the candidate.
     """
     pooled_answers = []
     for rung, grouped_answers in groupby(answers, key=lambda answer: answer.rung):
         replicates = list(grouped_answers)
         pooled_values = pooled_measured(replicate.measured for replicate in replicates)
-        measured = tuple(beside_limits(value, limits) for value in calibrated(pooled_values, fits.get(rung, {})))
+        values = calibrated(pooled_values, fits.get(rung, {}), charge)
+        measured = tuple(beside_limits(value, limits) for value in values)
         pooled_answers.append(replicates[0]._replace(measured=measured))
     return pooled_answers
 
@@ -392,7 +396,7 @@ def experimental_values(
         for measured in answer.measured:
             if measured.property in limits and measured.level.is_experiment:
                 by_phase = by_name.setdefault(measured.property, {})
-                by_phase.setdefault(measured.level.phase, []).append((answer, measured))
+                by_phase.setdefault(phase_named(measured.level.phase), []).append((answer, measured))
     phases = deciding_phases(ladder)
     origins: dict[str, MeasuredAt] = {}
     pooled_values: dict[str, Quantity] = {}
