@@ -19,8 +19,8 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.status_and_comparison import LadderWorth, RungWorth
 from sciagent.domain.display_units import Units, chosen_unit_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import pooled
-from sciagent.domain.properties_and_levels import phases_agree
-from sciagent.domain.quantities import Quantity
+from sciagent.domain.properties_and_levels import phases_agree, properties
+from sciagent.domain.quantities import Quantity, from_canonical
 from sciagent.report.parts import campaign_charts
 from sciagent.report.parts.best_candidate_cards_and_table import properties_of_spec
 from sciagent.report.parts.campaign_figures import ordered_resources, terminal_of
@@ -127,6 +127,9 @@ class Compared:
     figures: RankAgreement
     shared_scale: bool
     """Whether values at the two levels can be subtracted."""
+    left_out_error: float | None
+    """Mean absolute leave-one-out error of the fit, in `unit`, of imported values against a calibrated rung; else None.
+    The figures are then of the molecules to which the rung was fitted."""
     chart: str
     """SVG."""
 
@@ -239,6 +242,7 @@ def _comparison(
         censored=censored,
         figures=agreement(np.array([pair.x for pair in pairs]), np.array([pair.y for pair in pairs]), shared),
         shared_scale=shared,
+        left_out_error=_left_out_error(upper, name, unit) if lower is None else None,
         chart=campaign_charts.scatter(
             pairs,
             x_label=f"{x_label}, {molecules}" if molecules else x_label,
@@ -250,6 +254,15 @@ def _comparison(
             shared=shared,
         ),
     )
+
+
+def _left_out_error(rung: RungRow, name: str, unit: str) -> float | None:
+    """Returns the mean absolute leave-one-out error of a rung's calibration, in `unit`; None without one."""
+    if name not in rung.fits:
+        return None
+    prop = properties()[name]
+    of_fit = Quantity(rung.fits[name].mean_absolute_error, prop.unit)
+    return None if prop.conversion(unit) is not None else from_canonical(of_fit, prop, unit).value
 
 
 def _pooled(replicates: Replicates) -> tuple[float, float | None]:
