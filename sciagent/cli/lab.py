@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader, TaskState
-    from sciagent.lab.record_and_review_answers import Recorded
+    from sciagent.lab.record_answers import Recorded
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.lab.tasks import LabTask
 
@@ -178,7 +178,7 @@ def enter(
 
     A quantity that is not named stays as it was recorded, or open: the task is then yours until it is complete.
     """
-    from sciagent.lab import record_and_review_answers
+    from sciagent.lab import record_answers
 
     opened = open_ledger(ledger)
     reader, lab_task = _reader_and_task(opened, task)
@@ -203,8 +203,8 @@ def enter(
     if below and above:
         raise UsageError("--below and --above exclude each other")
     key = uuid.uuid4().hex if key is None else key[:MAX_KEY]
-    entry = record_and_review_answers.LabEntry(said, as_who or user(), key=key, why=why or None, sample=sample)
-    recorded = record_and_review_answers.enter(built, task, entry)
+    entry = record_answers.LabEntry(said, as_who or user(), key=key, why=why or None, sample=sample)
+    recorded = record_answers.enter(built, task, entry)
     _put_recorded(recorded, json, built.row.hosted, lab_task.campaign)
 
 
@@ -224,7 +224,7 @@ def review(
 
     With --approve a task that is waiting goes on the list (`lab: {approve: true}`).
     """
-    from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+    from sciagent.lab import claims_costs_and_vials, review_and_sign_answers
     from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabClaimed
     from sciagent.store.campaign_state import directives
     from sciagent.store.lab import tasks
@@ -244,10 +244,10 @@ def review(
         return
     built = reader.built(lab_task.campaign)
     if accept is not None:
-        recorded = record_and_review_answers.accept(built, task, who, accept)
+        recorded = review_and_sign_answers.accept(built, task, who, accept)
         _put_recorded(recorded, json, built.row.hosted, lab_task.campaign)
         return
-    record_and_review_answers.send_back(built, task, who, directives.checked_reason(send_back))
+    review_and_sign_answers.send_back(built, task, who, directives.checked_reason(send_back))
     with opened.read() as connection:
         task_now = tasks.find(connection, task) or lab_task
     state: TaskState = "claimed" if task_now.claimed_by else "answered"
@@ -256,13 +256,13 @@ def review(
 
 
 def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
-    from sciagent.lab import record_and_review_answers
+    from sciagent.lab import review_and_sign_answers, typed_answers
     from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabWaiting
 
     with ledger.read() as connection:
-        waiting = record_and_review_answers.waiting_answer(connection, task)
+        waiting = review_and_sign_answers.waiting_answer(connection, task)
     assert waiting.at is not None  # it was read from the ledger
-    text = record_and_review_answers.answer_in_words(waiting.said)
+    text = typed_answers.answer_in_words(waiting.said)
     answer = LabWaiting(task=task.id, answer=waiting.id, who=waiting.who, at=waiting.at, text=text, why=waiting.why)
     line = f"{waiting.who} entered on {waiting.at:%Y-%m-%d %H:%M} UTC for task {task.id}: {text}"
     if waiting.why:
@@ -272,7 +272,7 @@ def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
 
 
 def _put_recorded(recorded: Recorded, json: bool, hosted: bool, campaign: str) -> None:
-    from sciagent.lab.record_and_review_answers import entered
+    from sciagent.lab.record_answers import entered
 
     answer = entered(recorded)
     what = f"revision {recorded.revision}" if recorded.revision else "answer"

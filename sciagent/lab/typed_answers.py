@@ -1,5 +1,6 @@
 """Reads texts that people typed as an answer (`typed_answer`), a quantity (`typed`) or the mean of readings
-(`mean_of`). `with_earlier` adds the quantities of an earlier answer that a later one does not name.
+(`mean_of`). `with_earlier` adds the quantities of an earlier answer that a later one does not name, and
+`answer_in_words` says in one line what the texts say.
 
 `read_number` is the only function that reads their numbers: forms, sheets, instruments and the command line call it. A
 decimal comma, a unit that does not fit, or a number that is not finite is refused, and the message says what would be
@@ -212,6 +213,22 @@ def _with_signs(texts: Mapping[str, Any]) -> dict[str, Any]:
         has_sign = text.lstrip().startswith(("<", ">"))
         signed_values[name] = text if has_sign else f"{sign}{text}"
     return {**texts, "values": signed_values, "limit": ""}
+
+
+def answer_in_words(typed_texts: Mapping[str, Any]) -> str:
+    """Returns what a submission says, in one line. typed_texts: its texts as they were typed."""
+    parts = []
+    if typed_texts.get("not_obtained"):
+        parts = [f"not obtained: {typed_texts['not_obtained'].replace('_', ' ')}"]
+    parts += [f"{name}: {grade}" for name, grade in typed_texts.get("grades", {}).items()]
+    uncertainties = typed_texts.get("uncertainties", {})
+    for name, value in typed_texts.get("values", {}).items():
+        uncertainty = f" ± {uncertainties[name]}" if uncertainties.get(name) else ""
+        parts.append(f"{name} {value}{uncertainty}")
+    for name, reason in typed_texts.get("reasons", {}).items():
+        parts.append(f"{name} not obtained: {reason.replace('_', ' ')}")
+    comment = f" “{typed_texts['comment']}”" if typed_texts.get("comment") else ""
+    return ", ".join(parts) + comment
 
 
 def mean_of(name: str, text: str) -> tuple[str, str, int]:

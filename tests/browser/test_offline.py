@@ -24,7 +24,7 @@ from tests.browser.lab_server import LabServer, context_of, faults_of, password,
 from tests.browser.test_lab import GAP, PICTURES, VALUE, values, watched
 from tests.browser.test_unsent import log_in, queue, save, without_sending
 from tests.integration import test_serve
-from tests.lab.test_record_and_review_answers import task_ids
+from tests.lab.test_record_answers import task_ids
 
 pytestmark = pytest.mark.long
 TABLET: ViewportSize = {"width": 1024, "height": 768}

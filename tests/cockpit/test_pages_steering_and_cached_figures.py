@@ -8,22 +8,22 @@ import pytest
 
 from sciagent.domain.people import Role
 from sciagent.domain.states_and_needs import CampaignState
-from sciagent.lab import record_and_review_answers
+from sciagent.lab import record_answers
 from sciagent.report.status_best_trace import status
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.lab import tasks
 from sciagent.store.people import audit
 from tests.lab.conftest import drive
 from tests.lab.pages.test_task_pages import shown
-from tests.lab.test_record_and_review_answers import entry, place, task_ids
+from tests.lab.test_record_answers import entry, place, task_ids
 from tests.support.served_pages import HOST, Browser, Serve
 
 
 def test_a_campaign_shows_the_numbers_of_its_status(serve: Serve) -> None:
     server = serve()
     [first, second, _] = task_ids(server.built)
-    record_and_review_answers.enter(server.built, first, entry("4.31 eV"))
-    record_and_review_answers.enter(server.built, second, entry("5.9 eV"))
+    record_answers.enter(server.built, first, entry("4.31 eV"))
+    record_answers.enter(server.built, second, entry("5.9 eV"))
     with server.ledger.read() as connection:
         told = status(connection, campaigns.get(connection, "gaps"))
     viewer = server.person("vera", Role.VIEWER)
@@ -44,8 +44,8 @@ def test_a_campaign_shows_the_numbers_of_its_status(serve: Serve) -> None:
 def test_a_candidate_shows_its_evidence_with_revisions(serve: Serve) -> None:
     server = serve()
     first = task_ids(server.built)[0]
-    record_and_review_answers.enter(server.built, first, entry("4.31 eV"))
-    record_and_review_answers.enter(server.built, first, entry("4.41 eV", who="ben", why="read again"))
+    record_answers.enter(server.built, first, entry("4.31 eV"))
+    record_answers.enter(server.built, first, entry("4.41 eV", who="ben", why="read again"))
     viewer = server.person("vera", Role.VIEWER)
     text = shown(viewer, "/campaigns/gaps/candidates/Oc1ccccc1")
     assert "4.31 eV" in text and "4.41 eV" in text and "replaced" in text and "read again" in text and "A hit" in text
@@ -60,8 +60,8 @@ def test_a_candidate_shows_its_evidence_with_revisions(serve: Serve) -> None:
 def test_hits_have_their_curve_against_what_people_cost(serve: Serve) -> None:
     server = serve(lab="{ahead: 3, cost: {lab_slots: 1, person_hours: 1.5, money: 40}}", name="priced")
     [first, second, _] = task_ids(server.built)
-    record_and_review_answers.enter(server.built, first, entry("4.31 eV"))
-    record_and_review_answers.enter(server.built, second, entry("4.4 eV"))
+    record_answers.enter(server.built, first, entry("4.31 eV"))
+    record_answers.enter(server.built, second, entry("4.4 eV"))
     viewer = server.person("vera", Role.VIEWER)
     text = shown(viewer, "/campaigns/priced")
     assert "Hits 2" in text and "Money 80 EUR" in text and "Person-hours 3 h" in text

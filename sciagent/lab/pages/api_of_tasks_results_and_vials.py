@@ -17,7 +17,7 @@ from sciagent.domain.people import Right
 from sciagent.domain.safe_text_and_durations import storable
 from sciagent.domain.states_and_needs import JobState
 from sciagent.errors import TaskStateError, UsageError
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_answers, typed_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import (
     LabAnswerFile,
     LabClaimed,
@@ -158,7 +158,7 @@ def _given(submission: Submission) -> LabGivenAnswer:
         who=submission.who,
         at=submission.at,
         revision=submission.revision,
-        text=record_and_review_answers.answer_in_words(submission.said),
+        text=typed_answers.answer_in_words(submission.said),
         why=submission.why,
         files=tuple(files),
     )
@@ -259,7 +259,7 @@ def post_result(
     with site.ledger.read() as connection:
         [shown] = site.shared(TaskReader).shown(connection, [task_of(request)])
     _, texts = answer_and_texts(result, shown.asks)
-    entry = record_and_review_answers.LabEntry(
+    entry = record_answers.LabEntry(
         texts,
         visitor(request).who,
         key=key.strip('"'),
@@ -269,8 +269,8 @@ def post_result(
         seen=result.seen,
     )
     built = open_campaign_for_people(site.ledger, task_of(request).campaign)
-    done = record_and_review_answers.enter(built, task, entry)
-    return record_and_review_answers.entered(done)
+    done = record_answers.enter(built, task, entry)
+    return record_answers.entered(done)
 
 
 @pages.get(

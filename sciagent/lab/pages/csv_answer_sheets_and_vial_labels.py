@@ -34,10 +34,10 @@ from sciagent.domain.people import Actor, Right, Rights
 from sciagent.domain.safe_text_and_durations import cut, read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.inputs.saved_tables import TableRow, open_table
-from sciagent.lab import record_and_review_answers
+from sciagent.lab import record_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
 from sciagent.lab.pages.typed_form_and_attachments import TypedForm
-from sciagent.lab.record_and_review_answers import LabEntry, Recorded
+from sciagent.lab.record_answers import LabEntry, Recorded
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
@@ -425,7 +425,7 @@ def try_sheet(
                     campaigns[task.campaign] = reader.built(task.campaign)
                 built = campaigns[task.campaign]
                 entry = _entry(row, typed_texts, who)
-                done = record_and_review_answers.would_record(connection, built, task.task, entry)
+                done = record_answers.would_record(connection, built, task.task, entry)
             except SciagentError as error:
                 row.fault = error.text if isinstance(error, UsageError) else str(error)
                 row.fault_in = row.fault_in or _column_of(row.fault, sheet.columns)
@@ -449,7 +449,7 @@ def record_rows(entries: Sequence[tuple[Built, int, LabEntry]]) -> RecordedSheet
     saved = RecordedSheet()
     for built, task_id, entry in entries:
         try:
-            done = record_and_review_answers.enter(built, task_id, entry)
+            done = record_answers.enter(built, task_id, entry)
         except SciagentError:  # the page of the task says what happened since the trial run
             saved.failed.append(task_id)
             continue

@@ -24,7 +24,7 @@ from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.safe_text_and_durations import read_id
 from sciagent.domain.states_and_needs import JobState
 from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_answers, review_and_sign_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
 from sciagent.lab.pages.typed_form_and_attachments import LIMITS, TypedForm, keep_files
 from sciagent.lab.typed_answers import named_in, read_number
@@ -362,7 +362,7 @@ def enter(request: Request, task: TaskId) -> Response:
     try:
         typed_texts = form.answer_texts(page.task.asks)
         _refuse_emptied(page, form, typed_texts)
-        entry = record_and_review_answers.LabEntry(
+        entry = record_answers.LabEntry(
             typed_texts,
             visitor(request).who,
             key=form.of("key")[:64] or uuid.uuid4().hex,
@@ -371,7 +371,7 @@ def enter(request: Request, task: TaskId) -> Response:
             files=keep_files(site.ledger, request.state.form),
             seen=_seen(form),
         )
-        done = record_and_review_answers.enter(_built(request, page.task.campaign), task, entry)
+        done = record_answers.enter(_built(request, page.task.campaign), task, entry)
     except (UsageError, EvidenceConflictError) as error:
         conflict = isinstance(error, AnsweredMeanwhileError)
         status, text = said_of(error)
@@ -473,9 +473,9 @@ def review(request: Request, task: TaskId) -> Response:
     seen = _seen(form) or 0  # no submission has the id 0, so without an id nothing is recorded
     try:
         if form.of("decision") == "accept":
-            record_and_review_answers.accept(built, task, who, seen)
+            review_and_sign_answers.accept(built, task, who, seen)
         else:
-            record_and_review_answers.send_back(built, task, who, _reason(request), seen)
+            review_and_sign_answers.send_back(built, task, who, _reason(request), seen)
     except AnswerChangedError as error:
         status, fault = said_of(error)
         return _page(request, TypedForm({}), status, changed=in_words(fault), seen=seen)
@@ -488,7 +488,7 @@ async def sign(request: Request, task: TaskId) -> Response:
     fields = texts(request)
     person = visitor(request).person
     assert person is not None  # the rule of the route saw to it
-    chosen = [meaning for meaning in record_and_review_answers.MEANINGS if meaning == fields.get("meaning")]
+    chosen = [meaning for meaning in review_and_sign_answers.MEANINGS if meaning == fields.get("meaning")]
     if not chosen:
         raise UsageError("say what the signature means")
     password = fields.get("password", "")
@@ -497,10 +497,10 @@ async def sign(request: Request, task: TaskId) -> Response:
     return await run_in_threadpool(_signed, request, task, person.name, chosen[0])
 
 
-def _signed(request: Request, task: int, name: str, meaning: record_and_review_answers.Meaning) -> Response:
+def _signed(request: Request, task: int, name: str, meaning: review_and_sign_answers.Meaning) -> Response:
     """Writes a signature. name: as it is printed below it."""
     seen = _seen(TypedForm(texts(request))) or 0  # no submission has the id 0, so without an id nothing is signed
-    record_and_review_answers.sign(_built_of_task(request), task, visitor(request).who, name, meaning, seen)
+    review_and_sign_answers.sign(_built_of_task(request), task, visitor(request).who, name, meaning, seen)
     return redirect_to(f"/tasks/{task}")
 
 

@@ -14,7 +14,7 @@ from sciagent.domain.people import Role
 from sciagent.lab import claims_costs_and_vials
 from sciagent.store.database import tables as t
 from tests.lab.pages.test_task_pages import count
-from tests.lab.test_record_and_review_answers import place, task_ids
+from tests.lab.test_record_answers import place, task_ids
 from tests.support.served_pages import Browser, Serve
 
 GAP = "homo_lumo_gap"

@@ -14,14 +14,14 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.people import Role
 from sciagent.domain.properties_and_levels import properties
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, review_and_sign_answers
 from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.lab import submissions, tasks
 from sciagent.store.people import audit
 from tests.lab.conftest import CAMPAIGN, Make, drive
-from tests.lab.test_record_and_review_answers import place, task_ids
+from tests.lab.test_record_answers import place, task_ids
 from tests.support.served_pages import Browser, Serve, Server, every_page
 
 GAP = "homo_lumo_gap"
@@ -534,7 +534,7 @@ def test_what_was_sent_back_is_marked_on_the_list_and_stands_in_the_form(serve: 
     first = task_ids(server.built)[0]
     readings = {f"readings.{GAP}": "4.30 4.32", f"unit.{GAP}": "eV", "instrument": "UV 2", "measured_on": "2026-11-03"}
     assert anna.post(f"/tasks/{first}/enter", readings | {"seen": "0"}).status_code == 303
-    record_and_review_answers.send_back(server.built, first, "ben", "which lamp?")
+    review_and_sign_answers.send_back(server.built, first, "ben", "which lamp?")
     listed = anna.client.get("/tasks").text
     assert "sent back</span>" in listed and "by ben: which lamp?" in listed
     page = anna.client.get(f"/tasks/{first}").text

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_answers, review_and_sign_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import TaskReader
 from sciagent.lab.pages.task_pages import TaskPage, read_task
 from sciagent.store.lab import tasks
 from tests.lab import conftest as lab
-from tests.lab.test_record_and_review_answers import entry, task_ids
+from tests.lab.test_record_answers import entry, task_ids
 
 make = lab.make
 
@@ -21,10 +21,10 @@ def test_a_page_has_what_is_known_and_what_was_answered(make: lab.Make) -> None:
     assert page.labels == {"homo_lumo_gap": "homo lumo gap"} and page.last_id == 0 and page.last_answer is None
     assert {each.rung for each in page.known} == {"molecule_safety", "checks"}, "not the rung that is asked"
     assert [each.code for each in page.vials] == [vial.code]
-    record_and_review_answers.enter(built, first, entry("4.31 eV"))
+    record_answers.enter(built, first, entry("4.31 eV"))
     page = page_of(built, first)
     assert page.waiting is not None and page.waiting.who == "anna" and page.last_id == page.waiting.id
-    record_and_review_answers.send_back(built, first, "ben", "which lamp?")
+    review_and_sign_answers.send_back(built, first, "ben", "which lamp?")
     page = page_of(built, first)
     assert (
         page.waiting is None

@@ -9,12 +9,12 @@ import pytest
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Quantity
-from sciagent.lab import record_and_review_answers
+from sciagent.lab import record_answers
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
 from sciagent.store.results import evidence, pooled_replicates
 from tests.lab.conftest import Make, make  # noqa: F401
-from tests.lab.test_record_and_review_answers import entry
+from tests.lab.test_record_answers import entry
 from tests.support.reported import Maker
 from tests.support.rows import new_evidence
 
@@ -53,7 +53,7 @@ def test_two_replicates_are_one_answer_with_their_mean(make: Make) -> None:  # n
         of_candidate = sorted(tasks.of_candidate(connection, candidate_id), key=lambda task: task.replicate)
         assert pooled_replicates.pooled_answers(connection, [candidate_id], computation) == {}
     for task, gap in zip(of_candidate, ("4.3 eV", "4.5 eV"), strict=True):
-        record_and_review_answers.enter(built, task.id, entry(gap))
+        record_answers.enter(built, task.id, entry(gap))
     with built.ledger.read() as connection:
         answer = pooled_replicates.pooled_answers(connection, [candidate_id], computation)[candidate_id]
         assert pooled_replicates.ids_with_replicates(connection, [candidate_id], computation) == {candidate_id}

@@ -3,8 +3,8 @@ transaction.
 
 `enter` records an answer or a correction, which counts in every campaign that asks for the same. An answer that leaves
 quantities open becomes evidence, too, but no verdict follows from it, and its task stays open; what completes it is a
-revision of that evidence. Where the rung asks for a review, a second person has to `accept` the answer or to
-`send_back` it. `sign` signs what is recorded.
+revision of that evidence. Where the rung asks for a review, the answer waits for a second person
+(`review_and_sign_answers`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
@@ -23,14 +23,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Evi
 from sciagent.domain.lab_messages_and_codes import LabAnswer, read_code
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, JobState
-from sciagent.errors import (
-    AnswerChangedError,
-    AnsweredMeanwhileError,
-    EvidenceConflictError,
-    SciagentError,
-    TaskStateError,
-    UsageError,
-)
+from sciagent.errors import AnsweredMeanwhileError, EvidenceConflictError, SciagentError, TaskStateError, UsageError
 from sciagent.lab.claims_costs_and_vials import (
     claim_finished,
     claim_of,
@@ -51,7 +44,6 @@ from sciagent.store.job_queue.leases import JobEnd
 from sciagent.store.lab import samples, submissions, tasks
 from sciagent.store.lab.submissions import REVIEWED, SENT_BACK, NewSubmission, Submission
 from sciagent.store.lab.tasks import LabTask
-from sciagent.store.people import audit
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from sciagent.verification.verifier_contract import WorldVerifier
@@ -568,116 +560,3 @@ def _act(new: NewSubmission, act_of_author: str) -> str:
 def _measured_by(new: NewSubmission) -> str:
     """Returns who measured; a reviewer's submission names that person among its texts."""
     return str(new.said["measured_by"]) if new.kind == REVIEWED else str(new.who)
-
-
-Meaning = Literal["measured", "reviewed", "approved"]
-MEANINGS: tuple[Meaning, ...] = get_args(Meaning)
-"""The meanings that a signature can have."""
-
-
-def accept(built: Built, task_id: int, who: str, seen: int) -> Recorded:
-    """Makes evidence of the answer that waits. seen: id of the submission that the reviewer read.
-
-    Raises UsageError if none waits, or the same person entered it; AnswerChangedError if another answer waits than the
-    one that the reviewer read."""
-    with locked(built, task_id) as (connection, task, rung):
-        waiting = _reviewable_answer(connection, task, who, seen)
-        read = read_answer(connection, rung, task, typed_answer(waiting.said))
-        typed_texts = {**waiting.said, "measured_by": waiting.who}
-        new = NewSubmission(
-            key=uuid.uuid4().hex,
-            job_id=task.id,
-            fence=waiting.fence,
-            kind=REVIEWED,
-            who=who,
-            said=typed_texts,
-            of_id=waiting.id,
-            sample_id=waiting.sample_id,
-            files=waiting.files,
-            why=waiting.why,
-        )
-        tasks.write_change(connection, task.id, in_review_id=None)
-        return record(connection, built, task, rung, read, new)
-
-
-def send_back(built: Built, task_id: int, who: str, why: str, seen: int | None = None) -> None:
-    """Gives an answer that waits back to the person who entered it. seen: as for `accept`; None: not compared. Raises
-    the errors of `accept`."""
-    with locked(built, task_id) as (connection, task, _):
-        waiting = _reviewable_answer(connection, task, who, seen)
-        new = NewSubmission(
-            key=uuid.uuid4().hex,
-            job_id=task.id,
-            fence=waiting.fence,
-            kind=SENT_BACK,
-            who=who,
-            said={},
-            revision=waiting.revision,
-            of_id=waiting.id,
-            why=why,
-        )
-        submission_id = submissions.write(connection, new, task.campaign_id, "sent back")
-        tasks.write_change(connection, task.id, in_review_id=None, sent_back_id=submission_id)
-
-
-def sign(built: Built, task_id: int, who: str, name: str, meaning: Meaning, seen: int) -> None:
-    """Signs the last submission of a task; the entry of the audit trail has the printed name, the meaning, and the hash
-    of the submission. seen: id of the submission that the person read.
-
-    The caller has asked for the password. Raises UsageError if another submission came since."""
-    with locked(built, task_id) as (connection, task, _):
-        answers = [each for each in submissions.of_job(connection, task_id) if each.kind != SENT_BACK]
-        if not answers or answers[-1].id != seen:
-            raise UsageError(f"task {task_id} was changed since you read it; read it again before you sign")
-        about: dict[str, object] = {
-            "task": task_id,
-            "name": name,
-            "meaning": meaning,
-            "submission_sha256": audit.submission_digest(connection, seen),
-        }
-        audit.append(connection, who, "signed", "submission", seen, campaign_id=task.campaign_id, **about)
-
-
-def answer_in_words(typed_texts: Mapping[str, Any]) -> str:
-    """Returns what a submission says, in one line. typed_texts: its texts as they were typed."""
-    parts = []
-    if typed_texts.get("not_obtained"):
-        parts = [f"not obtained: {typed_texts['not_obtained'].replace('_', ' ')}"]
-    parts += [f"{name}: {grade}" for name, grade in typed_texts.get("grades", {}).items()]
-    uncertainties = typed_texts.get("uncertainties", {})
-    for name, value in typed_texts.get("values", {}).items():
-        uncertainty = f" ± {uncertainties[name]}" if uncertainties.get(name) else ""
-        parts.append(f"{name} {value}{uncertainty}")
-    for name, reason in typed_texts.get("reasons", {}).items():
-        parts.append(f"{name} not obtained: {reason.replace('_', ' ')}")
-    comment = f" “{typed_texts['comment']}”" if typed_texts.get("comment") else ""
-    return ", ".join(parts) + comment
-
-
-def waiting_answer(connection: Connection, task: LabTask) -> Submission:
-    """Returns the answer that waits for a second person. Raises UsageError if none waits."""
-    if task.in_review_id is None:
-        raise UsageError(f"no answer of task {task.id} waits for a review")
-    return submissions.by_id(connection, task.in_review_id)
-
-
-def _reviewable_answer(connection: Connection, task: LabTask, who: str, seen: int | None) -> Submission:
-    """Returns the answer that a reviewer may decide about. Raises the errors of `accept`."""
-    waiting = waiting_answer(connection, task)
-    if waiting.who == who:
-        raise UsageError(f"you entered the answer of task {task.id}; another person reviews it")
-    if seen is not None and waiting.id != seen:
-        raise AnswerChangedError(_change(connection, task, waiting, seen))
-    return waiting
-
-
-def _change(connection: Connection, task: LabTask, waiting: Submission, seen: int) -> str:
-    """Returns what changed since a reviewer read an answer: the old one, the new one, and who entered each."""
-    waiting_text = f'"{answer_in_words(waiting.said)}" by {waiting.who}'
-    by_id = {submission.id: submission for submission in submissions.of_job(connection, task.id)}
-    if seen not in by_id:
-        which = f"the answer of task {task.id} that waits is {waiting_text}"
-        return f"{which}; read it before you decide. Nothing was recorded"
-    read_text = f'"{answer_in_words(by_id[seen].said)}" by {by_id[seen].who}'
-    what = f"the answer of task {task.id} was changed since you read it"
-    return f"{what}, from {read_text} to {waiting_text}. Nothing was recorded"
