@@ -281,6 +281,8 @@ def _put_recorded(recorded: Recorded, json: bool, hosted: bool, campaign: str) -
         line += " before; nothing is new"
     if recorded.open_quantities:
         line += f"; the task stays yours, since these are still open: {', '.join(recorded.open_quantities)}"
+    for sentence in recorded.converted:
+        line += f"; {sentence}"
     if recorded.overdrawn:
         line += f"; {recorded.overdrawn}"
     if recorded.in_review:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cache
 from importlib.metadata import EntryPoint
 
-from sciagent.domain.units import Conversion, factor_between
+from sciagent.domain.units import AMOUNT_CONCENTRATION, MASS_CONCENTRATIONS, Conversion, factor_between
 from sciagent.errors import UnitError, UnknownNameError, UsageError
 
 GROUP = "sciagent.properties"
@@ -52,6 +52,12 @@ class Property:
     def unit(self) -> str:
         """The canonical unit."""
         return self.units[0]
+
+    @property
+    def typed_units(self) -> tuple[str, ...]:
+        """Units that may be typed where the molar mass of the candidate is known: `units`, and for a property that is
+        given in mol/L masses by volume, too."""
+        return (*self.units, *MASS_CONCENTRATIONS) if AMOUNT_CONCENTRATION in self.units else self.units
 
     def conversion(self, unit: str) -> Conversion | None:
         """Returns the registered conversion from `unit`, or None where a factor converts it."""

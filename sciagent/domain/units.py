@@ -110,6 +110,13 @@ def unit_words(unit: str) -> str:
     return re.sub(r"\bu(?=(?:mol|g|L|s|m)\b)", "µ", unit)  # `umol` becomes `µmol`
 
 
+MASS_CONCENTRATIONS = ("g/L", "mg/mL", "mg/L", "ug/mL", "ug/L", "ng/mL")
+"""Units of mass by volume. A property that is an amount by volume, or its logarithm, may be typed in them where the
+molar mass is known."""
+AMOUNT_CONCENTRATION = "mol/L"
+"""The unit into which a mass by volume is converted."""
+
+
 @lru_cache(maxsize=1024)
 def factor_between(unit: str, canonical: str) -> float:
     """Returns the factor that converts a value in `unit` to `canonical`.

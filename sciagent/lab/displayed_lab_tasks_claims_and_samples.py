@@ -209,6 +209,9 @@ class LabEntered(AnswerModel):
     """Message on the limit of the budget that the measurement exceeds; left out if it exceeds none."""
     open_quantities: tuple[str, ...] = omitted_if_unset(())
     """Names of the quantities that are still open; left out if the answer is complete."""
+    converted: tuple[str, ...] = omitted_if_unset(())
+    """Sentences on masses by volume, such as mg/L, that were converted into amounts, with the molar mass; left out
+    without any."""
 
 
 class TaskReader:

@@ -19,6 +19,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.core.record_results_and_place import Settling, is_verdict_due, settle, settle_again
+from sciagent.chemistry.mass_concentrations import conversions
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, EvidenceKey, Finding
 from sciagent.domain.lab_messages_and_codes import LabAnswer, read_code
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
@@ -149,6 +150,8 @@ class Recorded:
     """Message on the limit of the budget that the measurement exceeds; empty if it exceeds none."""
     open_quantities: tuple[str, ...] = ()
     """Names of the quantities that are still open; empty for an answer that is complete."""
+    converted: tuple[str, ...] = ()
+    """Sentences on the masses by volume that were converted into amounts by volume; see `conversions`."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,8 @@ class ReadAnswer:
     finding: Finding
     open_quantities: tuple[str, ...]
     """Names of the quantities without a value, a grade or a reason."""
+    converted: tuple[str, ...]
+    """Sentences on masses by volume; see `conversions`."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +239,7 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
         recorded = _await_review(connection, task, revised, new)
     else:
         recorded = record(connection, built, task, rung, read, new)
-    return replace(recorded, overdrawn=overdrawn)
+    return replace(recorded, overdrawn=overdrawn, converted=read.converted)
 
 
 def would_record(connection: Connection, built: Built, task_id: int, entry: LabEntry) -> Recorded:
@@ -252,7 +257,13 @@ def would_record(connection: Connection, built: Built, task_id: int, entry: LabE
     _, read = _read_beside(connection, task, rung, entry, _revised(connection, task, rung))
     in_review = rung.spec.lab is not None and rung.spec.lab.review
     return Recorded(
-        task.id, task.state, evidence_key="", revision=0, in_review=in_review, open_quantities=read.open_quantities
+        task.id,
+        task.state,
+        evidence_key="",
+        revision=0,
+        in_review=in_review,
+        open_quantities=read.open_quantities,
+        converted=read.converted,
     )
 
 
@@ -442,7 +453,9 @@ def read_answer(connection: Connection, rung: BuiltRung, task: LabTask, answer: 
     verifier = rung.verifier
     assert isinstance(verifier, WorldVerifier)  # the registry checks it
     candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
-    return ReadAnswer(verifier.read(candidate, answer), verifier.form(candidate).open_quantities(answer))
+    finding = verifier.read(candidate, answer)
+    open_quantities = verifier.form(candidate).open_quantities(answer)
+    return ReadAnswer(finding, open_quantities, converted=conversions(answer.values, candidate))
 
 
 def _await_review(connection: Connection, task: LabTask, revised: Revised | None, new: NewSubmission) -> Recorded:
@@ -482,12 +495,19 @@ def _known_answer(connection: Connection, task: LabTask, entry: LabEntry, before
             f"the key {entry.key} was used for another answer, which is recorded; this one is not. "
             "Load the task again to see the first one, and correct it there"
         )
-    if before.evidence_id is None:
-        return Recorded(task.id, task.state, evidence_key="", revision=before.revision, was_known=True, in_review=True)
-    evidence_key = submissions.evidence_key(connection, before.evidence_id)
-    return Recorded(
-        task.id, task.state, evidence_key, before.revision, was_known=True, open_quantities=task.open_quantities
+    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
+    known = Recorded(
+        task.id,
+        task.state,
+        evidence_key="",
+        revision=before.revision,
+        was_known=True,
+        converted=conversions(typed_answer(before.said).values, candidate),
     )
+    if before.evidence_id is None:
+        return replace(known, in_review=True)
+    evidence_key = submissions.evidence_key(connection, before.evidence_id)
+    return replace(known, evidence_key=evidence_key, open_quantities=task.open_quantities)
 
 
 def entered(recorded: Recorded) -> LabEntered:
@@ -504,6 +524,7 @@ def entered(recorded: Recorded) -> LabEntered:
         revision=recorded.revision,
         overdrawn=recorded.overdrawn,
         open_quantities=recorded.open_quantities,
+        converted=recorded.converted,
     )
 
 

@@ -50,6 +50,18 @@ UNIT_SPELLINGS = {
     "nM": "nmol/L",
     "%": "%",
     "ε": "L/mol/cm",
+    "mol/l": "mol/L",
+    "mmol/l": "mmol/L",
+    "umol/l": "umol/L",
+    "nmol/l": "nmol/L",
+    "g/l": "g/L",
+    "mg/l": "mg/L",
+    "ug/l": "ug/L",
+    "mg/ml": "mg/mL",
+    "ug/ml": "ug/mL",
+    "ng/ml": "ng/mL",
+    "Å²": "angstrom**2",
+    "Å³": "angstrom**3",
 }
 MEANINGS = {"standard": 1.0, "interval_95": 1 / 1.959964, "tolerance": 1 / math.sqrt(3)}
 """{what ± means: factor to one standard uncertainty}; a tolerance is a uniform distribution (JCGM 100, 4.3.7)."""
@@ -331,20 +343,20 @@ def _hint(name: str, plain: str, what: str) -> str:
 def _unit(name: str, text: str, prop: Property) -> str:
     """Returns the unit of a number. text: the unit as it was typed. Raises UsageError or UnitError if it does not
     fit."""
-    unit = text if text in prop.units else UNIT_SPELLINGS.get(text, text)
+    unit = text if text in prop.typed_units else UNIT_SPELLINGS.get(text, text)
     if not unit and "1" in prop.units:
         return "1"
     if not unit:
         raise UsageError(f"{name}: the number has no unit; one of: {_listed(prop)}")
-    if unit not in prop.units:
+    if unit not in prop.typed_units:
         is_known = any(unit in other.units for other in properties().values())  # of another kind of quantity
-        nearest = "" if is_known else did_you_mean(unit, prop.units)
+        nearest = "" if is_known else did_you_mean(unit, prop.typed_units)
         raise UnitError(f'{name} is not given in "{cut(text, 40)}"{nearest}; it takes: {_listed(prop)}')
     return unit
 
 
 def _listed(prop: Property) -> str:
-    return ", ".join(map(unit_words, prop.units))
+    return ", ".join(map(unit_words, prop.typed_units))
 
 
 def _uncertainty(name: str, text: str | None) -> float | None:

@@ -95,7 +95,7 @@ REFUSED: list[tuple[str, str, str]] = [
     ("pka", "-0.85-0.85", "is no number with a unit"),
     ("solubility", "12.3(5) mM", "is not given in"),
     ("solubility", "3", "the number has no unit; one of: mol/L"),
-    ("solubility", "3 mg/L", 'is not given in "mg/L"'),
+    ("mass_solubility", "3 mmol/L", 'is not given in "mmol/L"'),
     ("melting_point", "25 F", 'is not given in "F"'),
     ("pka", "7.4 pH", "is not given in"),
     ("density", "", "is no number with a unit"),
@@ -170,7 +170,7 @@ def test_an_uncertainty_is_a_finite_number(spread: str) -> None:
 
 def test_the_unit_of_another_quantity_has_no_nearest_one() -> None:
     with pytest.raises(UsageError) as error:
-        typed("solubility", "3 mg/L")
+        typed("mass_solubility", "3 mmol/L")
     assert "did you mean" not in str(error.value), "the number of another unit would be wrong"
 
 

@@ -81,7 +81,7 @@ class SheetRow:
     """{column: its address in the file, such as `B7`}; the empty name stands for the whole row."""
     result: str = ""
     """`evidence` with the quantities that are still open, `for review`, or `known` for an answer that was recorded
-    before; empty for a row with a fault."""
+    before; then the masses by volume that are converted. Empty for a row with a fault."""
     is_beyond: bool = False
     """Whether the measurement overdraws the budget."""
 
@@ -462,9 +462,10 @@ def _result(done: Recorded) -> str:
     """Returns the result of a row; see `SheetRow`."""
     if done.was_known:
         return "known"
-    if done.in_review:
-        return "for review"
-    return f"evidence; still open: {', '.join(done.open_quantities)}" if done.open_quantities else "evidence"
+    parts = ["for review" if done.in_review else "evidence", *done.converted]
+    if done.open_quantities and not done.in_review:
+        parts.insert(1, f"still open: {', '.join(done.open_quantities)}")
+    return "; ".join(parts)
 
 
 def _column_of(fault: str, columns: Sequence[str]) -> str:

@@ -18,6 +18,8 @@ from starlette.responses import JSONResponse, Response
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
+from sciagent.chemistry.mass_concentrations import conversions
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, read_code
 from sciagent.domain.people import Right
 from sciagent.domain.properties_and_levels import properties
@@ -27,7 +29,7 @@ from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, Evidence
 from sciagent.lab import claims_costs_and_vials, record_answers, review_and_sign_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
 from sciagent.lab.pages.typed_form_and_attachments import LIMITS, TypedForm, keep_files
-from sciagent.lab.typed_answers import named_in, read_number
+from sciagent.lab.typed_answers import named_in, read_number, typed_answer
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, submissions, tasks
@@ -36,6 +38,7 @@ from sciagent.store.lab.submissions import Submission
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
+from sciagent.store.results import candidates
 from sciagent.store.views.report_candidates import rung_answers
 from sciagent.web.route_rules_and_request_guards import Count, Pages, PathText, QueryText, RouteRule, TaskId
 from sciagent.web.site_context_and_ticker import (
@@ -102,6 +105,8 @@ class TaskPage:
     """The answer that waits for a second person; None if none waits."""
     others: Sequence[LabTask]
     """Tasks of the same molecule by other methods, or in other campaigns."""
+    converted: Mapping[int, Sequence[str]]
+    """{id of an answer: sentences on its masses by volume}; see `conversions`."""
 
     @property
     def last_id(self) -> int:
@@ -134,6 +139,7 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
         acts = audit.of_object(connection, "submission", [submission.id for submission in answers])
         answers_by_id = {submission.id: submission for submission in answers}
         vials = samples.of_candidate(connection, task.candidate_id, MAX_VIALS)
+        candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
         known = []
         others = []
         if not shown.blind:
@@ -151,7 +157,15 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
         vials=vials,
         waiting=None if task.in_review_id is None else answers_by_id.get(task.in_review_id),
         others=others,
+        converted={submission.id: _conversions(submission, candidate) for submission in answers},
     )
+
+
+def _conversions(submission: Submission, candidate: Candidate) -> tuple[str, ...]:
+    """Returns sentences on the masses by volume of an answer, into which amounts they were converted."""
+    if submission.kind == submissions.SENT_BACK:
+        return ()
+    return conversions(typed_answer(submission.said).values, candidate)
 
 
 def _known(connection: Connection, task: LabTask) -> list[Known]:

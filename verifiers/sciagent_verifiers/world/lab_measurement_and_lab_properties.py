@@ -12,12 +12,13 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from sciagent.chemistry.mass_concentrations import to_canonical_by_mass, units_for
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.lab_messages_and_codes import AskedQuantity, LabAnswer, LabForm
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.properties_and_levels import DENSITY, Level, Property, PropertyAtLevel, at, properties
-from sciagent.domain.quantities import check_possible, to_canonical
+from sciagent.domain.quantities import check_possible
 from sciagent.domain.units import CELSIUS_TO_KELVIN, Conversion, logarithm_of, wavelength_of
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.verification.verifier_contract import ANY_KIND, Finding, ReferenceFile, Settings, WorldVerifier
@@ -82,7 +83,7 @@ class LabMeasurement(WorldVerifier[Candidate]):
 
     def form(self, candidate: Candidate) -> LabForm:
         settings = self.settings
-        asks = tuple(AskedQuantity(prop, prop.units) for prop in self._quantities)
+        asks = tuple(AskedQuantity(prop, units_for(candidate, prop)) for prop in self._quantities)
         protocol = settings.protocol.name if settings.protocol else ""
         return LabForm(asks, settings.method, conditions=settings.conditions, protocol=protocol)
 
@@ -101,7 +102,7 @@ class LabMeasurement(WorldVerifier[Candidate]):
             return Finding(candidate.key, Outcome.NOT_OBTAINED, reason=first_reason, detail=detail)
         measured = []
         for name, quantity in answer.values.items():
-            converted = to_canonical(quantity, asked[name])
+            converted = to_canonical_by_mass(quantity, asked[name], candidate)
             check_possible(converted, asked[name])
             measured.append(Measured(name, self.level, converted))
         return Finding(candidate.key, Outcome.OK, tuple(measured), detail=detail, unobtained=unobtained)
