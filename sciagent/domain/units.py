@@ -107,7 +107,8 @@ def unit_words(unit: str) -> str:
         return "no unit"
     if unit == "degC":
         return "°C"
-    return re.sub(r"\bu(?=(?:mol|g|L|s|m)\b)", "µ", unit)  # `umol` becomes `µmol`
+    spelled = unit.replace("angstrom**2", "Å²").replace("angstrom**3", "Å³").replace("cm^-1", "cm⁻¹")
+    return re.sub(r"\bu(?=(?:mol|g|L|s|m)\b)", "µ", spelled)  # `umol` becomes `µmol`
 
 
 MASS_CONCENTRATIONS = ("g/L", "mg/mL", "mg/L", "ug/mL", "ug/L", "ng/mL")

@@ -17,7 +17,7 @@ from sciagent.campaign.core.create_and_open import open_campaign_for_people, ope
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structure_text
 from sciagent.domain.answers.candidate_and_value_answers import AnswerModel, StructureText
 from sciagent.domain.cost_and_budget import Budget
-from sciagent.domain.lab_messages_and_codes import LabForm
+from sciagent.domain.lab_messages_and_codes import AskedQuantity, LabForm
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.states_and_needs import JobState
 from sciagent.store.campaign_state import candidate_standings
@@ -35,9 +35,11 @@ class LabAsked(AnswerModel):
     property: str
     """Name of the property."""
     units: tuple[str, ...]
-    """Units in which it may be entered."""
+    """Units in which it may be entered; forms and sheets begin with the first."""
     grades: tuple[str, ...] = ()
     """Words for the answer, from the worst to the best; empty for a number."""
+    unit: str | None = omitted_if_unset(None)
+    """The unit that the campaign states for entering it; left out if it states none."""
 
 
 class LabTaskAnswer(StructureText):
@@ -259,6 +261,18 @@ class TaskReader:
         return self._opened[key]
 
 
+def _asked(asked: AskedQuantity, rung: BuiltRung) -> LabAsked:
+    """Returns a quantity as a task asks for it; the unit that the campaign states for it comes first."""
+    name = asked.property.name
+    stated = None if rung.spec.lab is None else rung.spec.lab.units.get(name)
+    units = asked.units
+    if stated in units:
+        units = (stated, *(unit for unit in units if unit != stated))
+    else:  # such as a mass by volume of a candidate without a molar mass
+        stated = None
+    return LabAsked(property=name, units=units, grades=asked.grades, unit=stated)
+
+
 def _answer(
     task: LabTask, rung: BuiltRung, form: LabForm, why: str, structure: StructureText, slot_at: datetime | None
 ) -> LabTaskAnswer:
@@ -276,9 +290,7 @@ def _answer(
         kind=structure.kind,
         text=structure.text,
         drawn_from=structure.drawn_from,
-        asks=tuple(
-            LabAsked(property=asked.property.name, units=asked.units, grades=asked.grades) for asked in form.asks
-        ),
+        asks=tuple(_asked(asked, rung) for asked in form.asks),
         method=method,
         question=form.question,
         why=why,

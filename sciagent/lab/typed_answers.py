@@ -62,6 +62,7 @@ UNIT_SPELLINGS = {
     "ng/ml": "ng/mL",
     "Å²": "angstrom**2",
     "Å³": "angstrom**3",
+    "cm⁻¹": "cm^-1",
 }
 MEANINGS = {"standard": 1.0, "interval_95": 1 / 1.959964, "tolerance": 1 / math.sqrt(3)}
 """{what ± means: factor to one standard uncertainty}; a tolerance is a uniform distribution (JCGM 100, 4.3.7)."""

@@ -220,22 +220,24 @@ def _template_rows(request: Request) -> list[list[str | int]]:
         among = who.rights.campaigns(Right.WORK)
         own = tasks.listed(connection, among=among, claimed_by=str(who.who), limit=MAX_ROWS)
         shown = reader.shown(connection, own or tasks.listed(connection, among=among, limit=NEXT_TASKS))
-    units: dict[str, str] = {}
-    for task in shown:
-        for question in task.asks:
-            units[question.property] = question.units[0]
+    units_by_task = [_first_units(task) for task in shown]
+    properties_asked = dict.fromkeys(name for units in units_by_task for name in units)
     value_parts: Sequence[str] = VALUE_PARTS
     if any(len(task.asks) > 1 for task in shown):
         value_parts = (*VALUE_PARTS, "reason")  # a quantity of several may have no value
-    columns = list(product(units, value_parts))  # (property, part)
+    columns = list(product(properties_asked, value_parts))  # (property, part)
     names = [f"{part}.{name}" for name, part in columns]
     rows: list[list[str | int]] = [[*FIXED_COLUMNS, *names, *TEXT_COLUMNS]]
-    for task in shown:
-        asked = {each.property for each in task.asks}
-        cells = [units[name] if part == "unit" and name in asked else "" for name, part in columns]
+    for task, units in zip(shown, units_by_task, strict=True):
+        cells = [units.get(name, "") if part == "unit" else "" for name, part in columns]
         empty_texts = [""] * len(TEXT_COLUMNS)
         rows.append([task.task, task.code or "", task.text, *cells, *empty_texts])
     return rows
+
+
+def _first_units(task: LabTaskAnswer) -> dict[str, str]:
+    """Returns {quantity that a task asks for: the unit that forms begin with, empty for a plain number}."""
+    return {asked.property: "" if asked.units[0] == "1" else asked.units[0] for asked in task.asks}
 
 
 @pages.get("/sheet", RouteRule(Right.WORK))

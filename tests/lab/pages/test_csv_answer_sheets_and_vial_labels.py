@@ -47,6 +47,16 @@ def test_the_templates_have_the_same_rows(serve: Serve) -> None:
     assert [[str(cell or "") for cell in row] for row in sheet.iter_rows(values_only=True)] == rows
 
 
+def test_the_template_begins_with_the_units_of_the_campaign(serve: Serve) -> None:
+    server = serve(
+        quantities=f"{GAP}, melting_point, logp", lab="{ahead: 3, units: {melting_point: degC, homo_lumo_gap: meV}}"
+    )
+    text = server.person("anna").client.get("/sheet.csv").text.removeprefix("\ufeff")
+    for row in csv.DictReader(io.StringIO(text)):
+        units = {name: row[f"unit.{name}"] for name in (GAP, "melting_point", "logp")}
+        assert units == {GAP: "meV", "melting_point": "degC", "logp": ""}
+
+
 def test_a_filled_workbook_is_tried_and_recorded_once(serve: Serve) -> None:
     server = serve()
     anna, [first, second, _] = server.person("anna"), task_ids(server.built)

@@ -9,6 +9,7 @@ from sciagent.lab.pages.task_pages import TaskPage, read_task
 from sciagent.store.lab import tasks
 from tests.lab import conftest as lab
 from tests.lab.test_record_answers import entry, task_ids
+from tests.support.served_pages import Serve
 
 make = lab.make
 
@@ -39,3 +40,17 @@ def page_of(built: Built, task_id: int) -> TaskPage:
         task = tasks.find(connection, task_id)
     assert task is not None
     return read_task(built.ledger, task, TaskReader(built.ledger))
+
+
+def test_the_form_begins_with_the_unit_of_the_campaign_and_keeps_the_one_that_was_chosen(serve: Serve) -> None:
+    server = serve(quantities="homo_lumo_gap, melting_point", lab="{ahead: 3, units: {melting_point: degC}}")
+    anna, first = server.person("anna"), task_ids(server.built)[0]
+    begun = anna.client.get(f"/tasks/{first}").text
+    assert '<option value="degC" selected>°C</option><option value="K">K</option>' in begun
+    assert '<option value="eV">eV</option>' in begun, "without a word of the campaign nothing is chosen"
+    asks = anna.get(f"/api/v1/tasks/{first}").json()["asks"]
+    assert [each.get("unit") for each in asks] == [None, "degC"] and asks[1]["units"] == ["degC", "K"]
+    chosen = anna.post(f"/tasks/{first}/enter", {"value.melting_point": "a", "unit.melting_point": "K"})
+    assert chosen.status_code == 400 and '<option value="K" selected>K</option>' in chosen.text
+    bare = anna.post(f"/tasks/{first}/enter", {"value.melting_point": "57"})
+    assert bare.status_code == 400 and "melting point: the number has no unit; one of: K, °C" in bare.text
