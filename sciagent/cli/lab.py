@@ -169,6 +169,9 @@ def enter(
     ),
     why: str = typer.Option("", "--why", help="Of a correction: the reason, which is kept with your name."),
     sample: str | None = typer.Option(None, "--sample", help="Code of the vial; that of another compound is refused."),
+    sure: bool = typer.Option(
+        False, "--sure", help="The values are right, however improbable; without it such values are asked about."
+    ),
     key: str | None = typer.Option(None, "--key", help="A text of your own; a second sending with it changes nothing."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
@@ -179,6 +182,7 @@ def enter(
     A quantity that is not named stays as it was recorded, or open: the task is then yours until it is complete.
     """
     from sciagent.lab import record_answers
+    from sciagent.lab.improbable_values import WHATEVER
 
     opened = open_ledger(ledger)
     reader, lab_task = _reader_and_task(opened, task)
@@ -203,7 +207,10 @@ def enter(
     if below and above:
         raise UsageError("--below and --above exclude each other")
     key = uuid.uuid4().hex if key is None else key[:MAX_KEY]
-    entry = record_answers.LabEntry(said, as_who or user(), key=key, why=why or None, sample=sample)
+    confirmed = WHATEVER if sure else ""
+    entry = record_answers.LabEntry(
+        said, as_who or user(), key=key, why=why or None, sample=sample, confirmed=confirmed
+    )
     recorded = record_answers.enter(built, task, entry)
     _put_recorded(recorded, json, built.row.hosted, lab_task.campaign)
 

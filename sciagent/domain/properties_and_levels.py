@@ -47,6 +47,9 @@ class Property:
     """Largest physically plausible value, in the canonical unit; None without a limit."""
     conversions: tuple[Conversion, ...] = ()
     """Conversions for the units that no factor converts to the canonical unit."""
+    usual: tuple[float, float] | None = None
+    """Range in which nearly all values lie, in the canonical unit; who types another one is asked whether it is right.
+    None: nobody is asked."""
 
     @property
     def unit(self) -> str:

@@ -24,7 +24,14 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Evi
 from sciagent.domain.lab_messages_and_codes import LabAnswer, read_code
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, JobState
-from sciagent.errors import AnsweredMeanwhileError, EvidenceConflictError, SciagentError, TaskStateError, UsageError
+from sciagent.errors import (
+    AnsweredMeanwhileError,
+    EvidenceConflictError,
+    ImprobableValuesError,
+    SciagentError,
+    TaskStateError,
+    UsageError,
+)
 from sciagent.lab.claims_costs_and_vials import (
     claim_finished,
     claim_of,
@@ -35,6 +42,7 @@ from sciagent.lab.claims_costs_and_vials import (
     usable_vial,
 )
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabEntered, TaskState
+from sciagent.lab.improbable_values import WHATEVER, digest_of, odd_things
 from sciagent.lab.typed_answers import KEPT, typed_answer, with_earlier
 from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.database.engine import db_now
@@ -128,6 +136,8 @@ class LabEntry:
     """Name, sha256, size and media type of each file that is added. Those of earlier answers stay attached."""
     seen: int | None = None
     """Id of the last submission that the person saw, 0 for none; None: not compared."""
+    confirmed: str = ""
+    """`digest_of` the improbable things of which the person says that they are right; WHATEVER for all of them."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +162,8 @@ class Recorded:
     """Names of the quantities that are still open; empty for an answer that is complete."""
     converted: tuple[str, ...] = ()
     """Sentences on the masses by volume that were converted into amounts by volume; see `conversions`."""
+    odd: tuple[str, ...] = ()
+    """Sentences on what is improbable; of an answer that would be recorded, those that are to be confirmed."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +175,10 @@ class ReadAnswer:
     """Names of the quantities without a value, a grade or a reason."""
     converted: tuple[str, ...]
     """Sentences on masses by volume; see `conversions`."""
+    answer: LabAnswer
+    """The answer as it was typed."""
+    unchanged: tuple[str, ...] = ()
+    """Names of the quantities of which the recorded answer says the same."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +189,13 @@ class Revised:
     revision: int
     typed_texts: Mapping[str, Any]
     """Texts of the submission that it was made from; empty for an imported value."""
+
+    def recorded(self, asked: Sequence[str]) -> list[str]:
+        """Returns the names of the quantities of which the recorded answer says something. asked: as for `changed`."""
+        if not self.typed_texts:
+            return []
+        earlier = typed_answer(self.typed_texts)
+        return [name for name in asked if _statement(earlier, name) is not None]
 
     def changed(self, answer: LabAnswer, asked: Sequence[str]) -> list[str]:
         """Returns the names of the quantities that are recorded, and of which an answer says something else. asked:
@@ -221,6 +244,11 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
     _refuse_unless_open_for(connection, task, rung, entry.who)
     revised = _revised(connection, task, rung)
     typed_texts, read = _read_beside(connection, task, rung, entry, revised)
+    odd = _odd_things(connection, built, task, read, typed_texts)
+    if odd and entry.confirmed not in (WHATEVER, digest_of(odd)):
+        raise ImprobableValuesError(odd)
+    if odd:
+        typed_texts = {**typed_texts, CONFIRMED: list(odd)}
     earlier_files = _attached_files(connection, task)
     if earlier_files:
         typed_texts = {**typed_texts, KEPT_FILES: len(earlier_files)}
@@ -254,7 +282,7 @@ def would_record(connection: Connection, built: Built, task_id: int, entry: LabE
         refuse_unless_free(connection, task, rung, entry.who)
     else:
         _refuse_unless_open_for(connection, task, rung, entry.who)
-    _, read = _read_beside(connection, task, rung, entry, _revised(connection, task, rung))
+    typed_texts, read = _read_beside(connection, task, rung, entry, _revised(connection, task, rung))
     in_review = rung.spec.lab is not None and rung.spec.lab.review
     return Recorded(
         task.id,
@@ -264,6 +292,7 @@ def would_record(connection: Connection, built: Built, task_id: int, entry: LabE
         in_review=in_review,
         open_quantities=read.open_quantities,
         converted=read.converted,
+        odd=_odd_things(connection, built, task, read, typed_texts),
     )
 
 
@@ -298,11 +327,26 @@ def _read_beside(
     answer = typed_answer(typed_texts)
     read = read_answer(connection, rung, task, answer)
     _refuse_silent_change(task, entry, revised, read, answer, asked)
+    if revised is not None:
+        changed = revised.changed(answer, asked)
+        recorded = revised.recorded(asked)
+        read = replace(read, unchanged=tuple(name for name in recorded if name not in changed))
     return typed_texts, read
+
+
+def _odd_things(
+    connection: Connection, built: Built, task: LabTask, read: ReadAnswer, typed_texts: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Returns a sentence on each improbable thing that an answer adds or changes; see `odd_things`."""
+    typed = {name: quantity for name, quantity in read.answer.values.items() if name not in read.unchanged}
+    added = [value for value in read.finding.measured if value.property in typed]
+    return odd_things(connection, built, task, added, typed, measured_on=typed_texts.get("measured_on", ""))
 
 
 KEPT_FILES = "kept_files"
 """The entry of a submission's texts with the number of its first files, which an earlier answer brought."""
+CONFIRMED = "confirmed"
+"""The entry of a submission's texts with the improbable things of which the person has said that they are right."""
 
 
 def _refuse_silent_change(
@@ -455,7 +499,7 @@ def read_answer(connection: Connection, rung: BuiltRung, task: LabTask, answer: 
     candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
     finding = verifier.read(candidate, answer)
     open_quantities = verifier.form(candidate).open_quantities(answer)
-    return ReadAnswer(finding, open_quantities, converted=conversions(answer.values, candidate))
+    return ReadAnswer(finding, open_quantities, converted=conversions(answer.values, candidate), answer=answer)
 
 
 def _await_review(connection: Connection, task: LabTask, revised: Revised | None, new: NewSubmission) -> Recorded:
@@ -535,7 +579,7 @@ def _own_texts(typed_texts: Mapping[str, Any]) -> dict[str, Any]:
     for part, entry in typed_texts.items():
         if isinstance(entry, Mapping):
             entry = {name: text for name, text in entry.items() if name not in kept}
-        if entry and part not in (KEPT, KEPT_FILES):
+        if entry and part not in (KEPT, KEPT_FILES, CONFIRMED):
             own[part] = entry
     return own
 

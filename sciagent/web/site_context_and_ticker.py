@@ -37,6 +37,7 @@ from sciagent.errors import (
     AnswerChangedError,
     AnsweredMeanwhileError,
     EvidenceConflictError,
+    ImprobableValuesError,
     LedgerAwayError,
     SciagentError,
     UsageError,
@@ -341,6 +342,8 @@ def said_of(error: Exception) -> tuple[int, str]:
         return error.status, error.text
     if isinstance(error, CONFLICTS):
         return 409, str(error)
+    if isinstance(error, ImprobableValuesError):
+        return 409, error.text
     if isinstance(error, LedgerAwayError):
         return 503, "the ledger does not answer; nothing was recorded. Try again in a moment"
     if isinstance(error, SciagentError):

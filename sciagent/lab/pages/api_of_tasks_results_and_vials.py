@@ -30,6 +30,7 @@ from sciagent.lab.displayed_lab_tasks_claims_and_samples import (
     TaskReader,
     TaskState,
 )
+from sciagent.lab.improbable_values import WHATEVER
 from sciagent.lab.pages.posted_results import RESULT_PART, PostedResult, ResultIn, answer_and_texts, posted_result
 from sciagent.lab.pages.typed_form_and_attachments import MAX_FILE_BYTES, MAX_FILES, download, keep_files
 from sciagent.store.campaign_state import campaigns, directives
@@ -267,6 +268,7 @@ def post_result(
         sample=result.sample or None,
         files=keep_files(site.ledger, posted.form),
         seen=result.seen,
+        confirmed=WHATEVER if result.confirmed else "",
     )
     built = open_campaign_for_people(site.ledger, task_of(request).campaign)
     done = record_answers.enter(built, task, entry)

@@ -23,7 +23,7 @@ import segno
 from fastapi import Query
 from markupsafe import Markup
 from sqlalchemy.engine import Connection
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -36,6 +36,7 @@ from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.inputs.saved_tables import TableRow, open_table
 from sciagent.lab import record_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
+from sciagent.lab.improbable_values import WHATEVER
 from sciagent.lab.pages.typed_form_and_attachments import TypedForm
 from sciagent.lab.record_answers import LabEntry, Recorded
 from sciagent.lab.typed_answers import typed_answer
@@ -84,6 +85,8 @@ class SheetRow:
     before; then the masses by volume that are converted. Empty for a row with a fault."""
     is_beyond: bool = False
     """Whether the measurement overdraws the budget."""
+    odd: Sequence[str] = ()
+    """Sentences on what is improbable in it; it is recorded only if the person says so."""
 
     @property
     def place(self) -> str:
@@ -114,6 +117,11 @@ class AnswerSheet:
     @property
     def good(self) -> list[SheetRow]:
         return [row for row in self.rows if not row.fault]
+
+    @property
+    def odd(self) -> list[SheetRow]:
+        """The rows without a fault that are improbable."""
+        return [row for row in self.good if row.odd]
 
     @property
     def bad(self) -> list[SheetRow]:
@@ -263,16 +271,7 @@ def sheet(request: Request) -> Response:
     site = site_of(request)
     who = visitor(request)
     form = request.state.form
-    given = form.get("file")
-    name = "sheet"
-    content = str(form.get("text", "")).encode()
-    if isinstance(given, UploadFile) and given.filename:
-        name = cut(PurePath(given.filename.replace("\\", "/")).name, 80)
-        content = given.file.read(MAX_BYTES + 1)
-    try:
-        answers = read_sheet(content, name)
-    except UsageError as error:
-        answers = AnswerSheet(columns=(), rows=[], fault=str(error))
+    answers = _given_sheet(form)
     if answers.fault:
         return _page(request, answers, status=400)
     wish = form.get("write")
@@ -284,28 +283,52 @@ def sheet(request: Request) -> Response:
         return _downloaded(text.encode(), "text/csv; charset=utf-8", "faults.csv")
     if wish == "faults" or not entries:
         return _page(request, answers, status=400)
-    saved = record_rows(entries)
-    left = [task_id for row in answers.bad if (task_id := read_id(row.task)) is not None]
+    left_out = [] if form.get("odd") == "yes" else _task_ids(answers.odd)
+    saved = record_rows([entry for entry in entries if entry[1] not in left_out])
     return redirect_to(
         "/sheet/saved",
         tasks=_ranges(saved.recorded) or None,
-        failed=_ranges([*saved.failed, *left]) or None,
+        failed=_ranges([*saved.failed, *_task_ids(answers.bad)]) or None,
+        odd=_ranges(left_out) or None,
         beyond=1 if saved.is_beyond else None,
     )
 
 
+def _given_sheet(form: FormData) -> AnswerSheet:
+    """Returns the sheet in a form, from its file or from its text; one that cannot be read has a fault."""
+    given = form.get("file")
+    name = "sheet"
+    content = str(form.get("text", "")).encode()
+    if isinstance(given, UploadFile) and given.filename:
+        name = cut(PurePath(given.filename.replace("\\", "/")).name, 80)
+        content = given.file.read(MAX_BYTES + 1)
+    try:
+        return read_sheet(content, name)
+    except UsageError as error:
+        return AnswerSheet(columns=(), rows=[], fault=str(error))
+
+
+def _task_ids(rows: Iterable[SheetRow]) -> list[int]:
+    """Returns the numbers of the tasks that rows name."""
+    return [task_id for row in rows if (task_id := read_id(row.task)) is not None]
+
+
 @pages.get("/sheet/saved", RouteRule(Right.WORK))
-def saved_sheet(request: Request, tasks: Numbers = "", failed: Numbers = "", beyond: bool = False) -> Response:
-    """Shows what a sheet did: the tasks that it answered, and what each waits for now. tasks, failed: numbers of tasks,
-    such as `3-7,12`."""
+def saved_sheet(
+    request: Request, tasks: Numbers = "", failed: Numbers = "", odd: Numbers = "", beyond: bool = False
+) -> Response:
+    """Shows what a sheet did: the tasks that it answered, and what each waits for now. tasks, failed, odd: numbers of
+    tasks, such as `3-7,12`; those of `odd` were left out, since the person did not say that they are right."""
     site = site_of(request)
     who = visitor(request)
     with site.ledger.read() as connection:
-        found = _tasks_by_number(connection, [*_numbers(tasks), *_numbers(failed)], who.rights)
+        numbers = [*_numbers(tasks), *_numbers(failed), *_numbers(odd)]
+        found = _tasks_by_number(connection, numbers, who.rights)
         shown = {task.task: task for task in site.shared(TaskReader).shown(connection, list(found.values()))}
     recorded = [shown[number] for number in _numbers(tasks) if number in shown]
     left = [shown[number] for number in _numbers(failed) if number in shown]
-    return site.page(request, "saved_sheet.html.j2", recorded=recorded, left=left, beyond=beyond)
+    left_out = [shown[number] for number in _numbers(odd) if number in shown]
+    return site.page(request, "saved_sheet.html.j2", recorded=recorded, left=left, left_out=left_out, beyond=beyond)
 
 
 def _ranges(numbers: Iterable[int]) -> str:
@@ -433,6 +456,7 @@ def try_sheet(
                 row.fault_in = row.fault_in or _column_of(row.fault, sheet.columns)
                 continue
             row.result = _result(done)
+            row.odd = done.odd
             row.is_beyond = task.slot_at is not None
             ready.append((built, task.task, entry))
     return ready
@@ -443,7 +467,8 @@ def _entry(row: SheetRow, typed_texts: Mapping[str, object], who: Actor) -> LabE
     key = hashlib.sha256(f"{who}\n{sorted(row.cells.items())}".encode()).hexdigest()
     why = row.cells.get("why") or None
     sample = row.cells.get("code") or None
-    return LabEntry(typed_texts, who, key=key, why=why, sample=sample)
+    # a row that is improbable is recorded only if the person has ticked it
+    return LabEntry(typed_texts, who, key=key, why=why, sample=sample, confirmed=WHATEVER)
 
 
 def record_rows(entries: Sequence[tuple[Built, int, LabEntry]]) -> RecordedSheet:

@@ -25,9 +25,16 @@ from sciagent.domain.people import Right
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.safe_text_and_durations import read_id
 from sciagent.domain.states_and_needs import JobState
-from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
+from sciagent.errors import (
+    AnswerChangedError,
+    AnsweredMeanwhileError,
+    EvidenceConflictError,
+    ImprobableValuesError,
+    UsageError,
+)
 from sciagent.lab import claims_costs_and_vials, record_answers, review_and_sign_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
+from sciagent.lab.improbable_values import digest_of
 from sciagent.lab.pages.typed_form_and_attachments import LIMITS, TypedForm, keep_files
 from sciagent.lab.typed_answers import named_in, read_number, typed_answer
 from sciagent.store.campaign_state import campaigns, directives
@@ -345,10 +352,12 @@ def _page(
     conflict: bool = False,
     changed: str = "",
     seen: int = 0,
+    odd: Sequence[str] = (),
 ) -> Response:
     """Shows a task. Without a fault, and for quantities that a person who met a conflict has left empty, the form
     begins with the last answer. conflict: somebody answered while the person was typing. changed: the difference
-    between the submission `seen`, which a reviewer read, and the one that waits."""
+    between the submission `seen`, which a reviewer read, and the one that waits. odd: the fault is that these things
+    are improbable, and the person says whether they are right."""
     site = site_of(request)
     task = task_of(request)
     page = read_task(site.ledger, task, site.shared(TaskReader))
@@ -363,7 +372,7 @@ def _page(
     return site.page(
         request, "task.html.j2", status, page=page, task=page.task, form=form, fault=in_words(fault or ""), saved=saved,
         may=may, review=review, part=part, beyond=beyond, conflict=conflict, others=others, changed=changed, **words,
-        read=answers_by_id.get(seen), field_at_fault=field_at_fault,
+        read=answers_by_id.get(seen), field_at_fault=field_at_fault, odd=odd, confirmed=digest_of(odd),
     )  # fmt: skip
 
 
@@ -384,16 +393,19 @@ def enter(request: Request, task: TaskId) -> Response:
             sample=form.of("sample") or None,
             files=keep_files(site.ledger, request.state.form),
             seen=_seen(form),
+            confirmed=form.of("confirmed"),
         )
         done = record_answers.enter(_built(request, page.task.campaign), task, entry)
     except (UsageError, EvidenceConflictError) as error:
         conflict = isinstance(error, AnsweredMeanwhileError)
+        odd = error.odd if isinstance(error, ImprobableValuesError) else ()
         status, text = said_of(error)
         if wants_json(request):
-            return JSONResponse({"detail": sentence(in_words(text)), "conflict": conflict}, status)
+            refused = {"detail": sentence(in_words(text)), "conflict": conflict, "confirmed": digest_of(odd)}
+            return JSONResponse(refused, status)
         if isinstance(error, EvidenceConflictError):  # another answer has the key; this one gets a new key
             form = TypedForm({name: field for name, field in form.fields.items() if name != "key"})
-        return _page(request, form, status, text, conflict=conflict)
+        return _page(request, form, status, text, conflict=conflict, odd=odd)
     beyond = 1 if done.overdrawn else None
     review = 1 if done.in_review else None
     part = 1 if done.open_quantities else None

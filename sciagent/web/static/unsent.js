@@ -6,7 +6,8 @@ const QUEUE = "queue:" + login, NEXT_TRY = [2, 4, 8, 15, 30];  // seconds
 const RETRIED = [408, 425, 429, 502, 503, 504];  // a reply that says nothing of the answer itself
 let waiting = null, tries = 0, sending = false, leaving = false;
 
-// An entry: {id, task, url, fields, missed: sendings without a reply, refused: the server's words, conflict: somebody else answered}
+// An entry: {id, task, url, fields, missed: sendings without a reply, refused: the server's words, conflict: somebody else answered,
+// confirmed: what the field of this name holds when the person says that an improbable answer is right}
 const unsent = () => kept(QUEUE, []);
 const entryOf = (task) => unsent().find((entry) => entry.task === task);
 const taskForm = () => document.querySelector("form[data-task]");
@@ -96,7 +97,7 @@ async function verdictOn(url, data) {
   if (RETRIED.includes(response.status) || (response.ok && !(answer && answer.next))) return { kind: "no reply" };
   if (response.ok) return { kind: "recorded", next: answer.next };
   const words = (answer && answer.detail) || "the server refused it (" + response.status + ")";
-  return { kind: "refused", words, conflict: Boolean(answer && answer.conflict) };
+  return { kind: "refused", words, conflict: Boolean(answer && answer.conflict), confirmed: (answer && answer.confirmed) || "" };
 }
 
 // A newer session of the same login has a newer token.
@@ -131,7 +132,7 @@ async function sendFiles(form) {
   if (verdict.kind === "locked") { showLock(); return; }
   if (verdict.kind === "another login") { say("Somebody else has logged in on this device. Your answer was not sent."); return; }
   if (verdict.conflict) { plain(form); return; }
-  if (verdict.kind === "refused") { showFault(form, verdict.words); return; }
+  if (verdict.kind === "refused") { showFault(form, verdict.words, { task: form.dataset.task, fields: fieldsOf(form), confirmed: verdict.confirmed }); return; }
   forget(form.dataset.task);
   leave(verdict.next);
 }
@@ -150,7 +151,7 @@ function refuse(entry, verdict) {
   const here = isHere(entry), form = taskForm(), fields = { ...entry.fields, key: newKey() };  // nothing is recorded under the old key
   const draft = kept(DRAFT + entry.task, null);
   if (draft && JSON.stringify(draft.fields) === JSON.stringify(entry.fields)) keep(DRAFT + entry.task, { ...draft, fields });
-  change(entry, { fields, refused: verdict.words, conflict: verdict.conflict });
+  change(entry, { fields, refused: verdict.words, conflict: verdict.conflict, confirmed: verdict.confirmed });
   if (!here) return;
   form.elements.key.value = fields.key;
   if (verdict.conflict) plain(form);
@@ -170,6 +171,12 @@ function showFault(form, words, entry) {
 // The field that the server's words are about, which begin with its quantity; else the first number.
 function fieldAtFault(form, words) {
   for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  if (/^(measured on|the day of the measurement) /i.test(words)) {
+    const day = form.elements.measured_on;
+    day.closest("details").open = true;
+    day.setAttribute("aria-invalid", "true");
+    return day;
+  }
   const about = [...form.querySelectorAll("fieldset")].find((set) => beginsWith(words, set.querySelector("legend").textContent.trim()));
   if (!about) return form.querySelector(".measure input");
   const filled = [...about.querySelectorAll("[name^='readings.'], [name^='value.']")].filter((field) => field.value);
@@ -185,9 +192,18 @@ function beginsWith(words, label) {
 
 function choices(entry, form) {
   const found = [];
+  if (entry.confirmed) found.push(element("button", { type: "button", className: "main", textContent: "It is right: record it", onclick: () => confirmIt(entry, form) }));
   if (entry.conflict && form) found.push(element("button", { type: "button", textContent: "Show both answers", onclick: () => { form.elements.seen.value = entry.fields.seen; plain(form); } }));
   found.push(element("button", { type: "button", textContent: "Discard what I typed", onclick: () => askDiscard(entry) }));
   return found;
+}
+
+// Sends an improbable answer once more, with the word of the person that it is right.
+function confirmIt(entry, form) {
+  if (form) { form.elements.confirmed.value = entry.confirmed; form.requestSubmit(); return; }
+  change(entry, { fields: { ...entry.fields, confirmed: entry.confirmed }, refused: "", confirmed: "" });
+  flush();
+  location.assign("/tasks");
 }
 
 function askDiscard(entry) {
