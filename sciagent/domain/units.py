@@ -107,8 +107,14 @@ def unit_words(unit: str) -> str:
         return "no unit"
     if unit == "degC":
         return "°C"
-    spelled = unit.replace("angstrom**2", "Å²").replace("angstrom**3", "Å³").replace("cm^-1", "cm⁻¹")
-    return re.sub(r"\bu(?=(?:mol|g|L|s|m)\b)", "µ", spelled)  # `umol` becomes `µmol`
+    return re.sub(r"\bu(?=(?:mol|g|L|s|m)\b)", "µ", with_powers(unit))  # `umol` becomes `µmol`
+
+
+def with_powers(text: str) -> str:
+    """Returns a text in which powers of units stand as people write them: `Å²` for `angstrom**2`."""
+    for unit, words in (("angstrom**2", "Å²"), ("angstrom**3", "Å³"), ("cm^-1", "cm⁻¹"), ("cm^3", "cm³")):
+        text = text.replace(unit, words)
+    return text
 
 
 MASS_CONCENTRATIONS = ("g/L", "mg/mL", "mg/L", "ug/mL", "ug/L", "ng/mL")

@@ -146,6 +146,7 @@ def test_a_shift_in_the_laboratory(browser: Browser, served: LabServer) -> None:
     assert values(served, rest[1]) == ["4.5 eV"]
     page.goto(f"/tasks/{first}")
     page.click("summary:has-text('Sign')")
+    page.select_option("#meaning", "measured")
     page.fill("#sign-password", password("anna"))
     page.click("text=Sign as Anna Berg")
     page.wait_for_selector("text=Signed by Anna Berg")

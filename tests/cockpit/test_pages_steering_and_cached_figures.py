@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
@@ -16,7 +17,7 @@ from sciagent.store.people import audit
 from tests.lab.conftest import drive
 from tests.lab.pages.test_task_pages import shown
 from tests.lab.test_record_answers import entry, place, task_ids
-from tests.support.served_pages import HOST, Browser, Serve
+from tests.support.served_pages import Browser, Serve
 
 
 def test_a_campaign_shows_the_numbers_of_its_status(serve: Serve) -> None:
@@ -88,9 +89,14 @@ def test_a_chemist_decides_and_the_trail_names_the_account(serve: Serve) -> None
     assert task is not None
     path = f"/campaigns/gaps/candidates/{task.key}"
     assert verbs(carla, path) == ["hold", "release", "promote", "veto"]
-    assert carla.post(path, {"verb": "veto", "why": " "}).status_code == 400
-    refused = carla.post(path, {"verb": "explode", "why": "x"}, headers={"referer": f"{HOST}{path}"})
-    assert refused.status_code == 400 and f'href="{path}">Back</a>' in refused.text
+    empty = carla.post(path, {"verb": "veto", "why": " "})
+    assert empty.status_code == 400 and "The reason is empty" in empty.text
+    assert re.search(r'id="why"[^>]*aria-invalid="true"[^>]*autofocus', empty.text)
+    refused = carla.post(path, {"verb": "explode", "why": 'too "wet"'})
+    assert refused.status_code == 400 and "Say whether to hold" in refused.text
+    assert 'name="why" value="too &#34;wet&#34;"' in refused.text and "aria-invalid" not in refused.text
+    script = carla.post(path, {"verb": "explode", "why": "x"}, headers={"accept": "application/json"})
+    assert script.status_code == 400 and script.json()["detail"].startswith("Say whether to hold")
     assert carla.post(path, {"verb": "veto", "why": "not stable in air"}).status_code == 303
     assert place(server.built, first)[0] == "vetoed" and first not in task_ids(server.built)
     with server.ledger.read() as connection:
@@ -110,7 +116,23 @@ def test_a_campaign_without_a_driver_is_handed_to_the_dispatcher(serve: Serve) -
     assert carla.post("/campaigns/gaps/state", {"verb": "stop", "why": "enough"}).status_code == 303
     with server.ledger.read() as connection:
         assert not campaigns.get(connection, "gaps").hosted
-    assert carla.post("/campaigns/gaps/state", {"verb": "pause", "why": " "}).status_code == 400
+    refused = carla.post("/campaigns/gaps/state", {"verb": "pause", "why": " "})
+    assert refused.status_code == 400 and "The reason is empty" in refused.text and "What it cost" in refused.text
+
+
+def test_a_promotion_without_a_slot_says_what_is_used_and_until_when(serve: Serve) -> None:
+    server = serve(lab="{ahead: 1}", budget="{lab_slots: {amount: 1, per: week}}")
+    carla, [first] = server.person("carla", Role.CHEMIST), task_ids(server.built)
+    record_answers.enter(server.built, first, entry("4.31 eV"))
+    key = re.findall(r"/campaigns/gaps/candidates/(\w{64})", carla.client.get("/campaigns/gaps/candidates").text)[-1]
+    refused = carla.post(f"/campaigns/gaps/candidates/{key}", {"verb": "promote", "why": "our own idea"})
+    assert refused.status_code == 400 and 'value="our own idea"' in refused.text
+    text = html.unescape(refused.text)
+    assert (
+        "The budget is in the way: the measurement slots of the week are used (lab_slots: 1 of 1 in seven days; "
+        in text
+    )
+    assert "promote it when some are free" in text and "sciagent amend" not in text and "core_seconds=N" not in text
 
 
 def test_a_campaign_that_waits_for_people_is_paused_without_a_driver(serve: Serve) -> None:

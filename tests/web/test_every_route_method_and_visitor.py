@@ -147,7 +147,7 @@ def _fault(rule: RouteRule | None, may: Expected | None, status: int, text: str)
     is_allowed = rule.right in (may.here if rule.of else may.anywhere)
     if rule.of and READ not in may.here:
         return "" if status == 404 else "a campaign that one may not see does not exist"
-    is_refused = status == 403 and re.search("(your account|this token).* may not", text) is not None
+    is_refused = status == 403 and re.search("(your account|this token).* may not", text, re.IGNORECASE) is not None
     if is_allowed:
         return "the visitor has the right" if is_refused or status == 401 else ""
     return "" if is_refused else "the visitor lacks the right"

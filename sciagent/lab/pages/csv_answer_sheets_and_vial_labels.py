@@ -305,7 +305,7 @@ def _given_sheet(form: FormData) -> AnswerSheet:
     try:
         return read_sheet(content, name)
     except UsageError as error:
-        return AnswerSheet(columns=(), rows=[], fault=str(error))
+        return AnswerSheet(columns=(), rows=[], fault=error.text)
 
 
 def _task_ids(rows: Iterable[SheetRow]) -> list[int]:

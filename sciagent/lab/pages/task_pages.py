@@ -43,15 +43,19 @@ from sciagent.store.lab import samples, submissions, tasks
 from sciagent.store.lab.samples import Vial
 from sciagent.store.lab.submissions import Submission
 from sciagent.store.lab.tasks import LabTask
-from sciagent.store.people import audit
+from sciagent.store.people import audit, persons
 from sciagent.store.people.audit import AuditEntry
 from sciagent.store.results import candidates
 from sciagent.store.views.report_candidates import rung_answers
 from sciagent.web.route_rules_and_request_guards import Count, Pages, PathText, QueryText, RouteRule, TaskId
 from sciagent.web.site_context_and_ticker import (
+    NOTHING_REFUSED,
+    RefusedForm,
     address_of,
     in_words,
+    next_page,
     redirect_to,
+    refused,
     said_of,
     sentence,
     site_of,
@@ -112,6 +116,8 @@ class TaskPage:
     """The answer that waits for a second person; None if none waits."""
     others: Sequence[LabTask]
     """Tasks of the same molecule by other methods, or in other campaigns."""
+    names: Mapping[str, str]
+    """{login: name} of the people who entered answers, and have an account."""
     converted: Mapping[int, Sequence[str]]
     """{id of an answer: sentences on its masses by volume}; see `conversions`."""
 
@@ -146,6 +152,7 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
         acts = audit.of_object(connection, "submission", [submission.id for submission in answers])
         answers_by_id = {submission.id: submission for submission in answers}
         vials = samples.of_candidate(connection, task.candidate_id, MAX_VIALS)
+        names = _names_of_authors(connection, answers)
         candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
         known = []
         others = []
@@ -164,8 +171,15 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader) -> TaskPage:
         vials=vials,
         waiting=None if task.in_review_id is None else answers_by_id.get(task.in_review_id),
         others=others,
+        names=names,
         converted={submission.id: _conversions(submission, candidate) for submission in answers},
     )
+
+
+def _names_of_authors(connection: Connection, answers: Sequence[Submission]) -> dict[str, str]:
+    """Returns {login: name} of the people who entered answers, and have an account."""
+    found = [persons.by_login(connection, login) for login in {submission.who for submission in answers}]
+    return {person.login: person.name for person in found if person is not None}
 
 
 def _conversions(submission: Submission, candidate: Candidate) -> tuple[str, ...]:
@@ -186,7 +200,7 @@ def _known(connection: Connection, task: LabTask) -> list[Known]:
             continue
         for measured in answer.measured:
             name = in_words(measured.property)
-            known_values.append(Known(answer.rung, name, str(measured.quantity), measured.level.label))
+            known_values.append(Known(answer.rung, name, in_words(str(measured.quantity)), measured.level.label))
     return known_values
 
 
@@ -353,11 +367,12 @@ def _page(
     changed: str = "",
     seen: int = 0,
     odd: Sequence[str] = (),
+    beside: RefusedForm = NOTHING_REFUSED,
 ) -> Response:
     """Shows a task. Without a fault, and for quantities that a person who met a conflict has left empty, the form
     begins with the last answer. conflict: somebody answered while the person was typing. changed: the difference
     between the submission `seen`, which a reviewer read, and the one that waits. odd: the fault is that these things
-    are improbable, and the person says whether they are right."""
+    are improbable, and the person says whether they are right. beside: another form of the page that was refused."""
     site = site_of(request)
     task = task_of(request)
     page = read_task(site.ledger, task, site.shared(TaskReader))
@@ -373,6 +388,7 @@ def _page(
         request, "task.html.j2", status, page=page, task=page.task, form=form, fault=in_words(fault or ""), saved=saved,
         may=may, review=review, part=part, beyond=beyond, conflict=conflict, others=others, changed=changed, **words,
         read=answers_by_id.get(seen), field_at_fault=field_at_fault, odd=odd, confirmed=digest_of(odd),
+        beside=beside,
     )  # fmt: skip
 
 
@@ -455,8 +471,19 @@ def claim(request: Request, task: TaskId) -> Response:
 
 @pages.post("/tasks/{task}/release", WORK)
 def release(request: Request, task: TaskId) -> Response:
-    claims_costs_and_vials.release(_built_of_task(request), task, visitor(request).who, _reason(request))
-    return redirect_to("/tasks")
+    try:
+        claims_costs_and_vials.release(_built_of_task(request), task, visitor(request).who, _reason(request))
+    except UsageError as error:
+        return _refused(request, error, "release", "why")
+    return next_page(request, "/tasks")
+
+
+def _refused(request: Request, error: UsageError, form: str, field_at_fault: str) -> Response:
+    """Returns the page of a task with a form beside the measurement, as it was typed, and what is wrong with it."""
+    status, beside = refused(request, error, form, field_at_fault)
+    if wants_json(request):
+        return beside.as_answer(status)
+    return _page(request, TypedForm({}), status, beside=beside)
 
 
 @pages.post("/tasks/{task}/approve", DECIDE)
@@ -504,8 +531,12 @@ def review(request: Request, task: TaskId) -> Response:
             review_and_sign_answers.send_back(built, task, who, _reason(request), seen)
     except AnswerChangedError as error:
         status, fault = said_of(error)
+        if wants_json(request):
+            return JSONResponse({"detail": sentence(in_words(fault)), "field": ""}, status)
         return _page(request, TypedForm({}), status, changed=in_words(fault), seen=seen)
-    return redirect_to(f"/tasks/{task}")
+    except UsageError as error:
+        return _refused(request, error, "back", "why")
+    return next_page(request, f"/tasks/{task}")
 
 
 @pages.post("/tasks/{task}/sign", WORK)
@@ -516,18 +547,25 @@ async def sign(request: Request, task: TaskId) -> Response:
     assert person is not None  # the rule of the route saw to it
     chosen = [meaning for meaning in review_and_sign_answers.MEANINGS if meaning == fields.get("meaning")]
     if not chosen:
-        raise UsageError("say what the signature means")
+        error = UsageError("say what the signature means; nothing was signed")
+        return await run_in_threadpool(_refused, request, error, "sign", "meaning")
     password = fields.get("password", "")
-    if await site_of(request).passwords.checked(person.login, password, address_of(request)) is None:
-        raise UsageError("the password does not fit; nothing was signed")
+    try:
+        if await site_of(request).passwords.checked(person.login, password, address_of(request)) is None:
+            raise UsageError("the password does not fit; nothing was signed")
+    except UsageError as error:  # also too many wrong passwords
+        return await run_in_threadpool(_refused, request, error, "sign", "password")
     return await run_in_threadpool(_signed, request, task, person.name, chosen[0])
 
 
 def _signed(request: Request, task: int, name: str, meaning: review_and_sign_answers.Meaning) -> Response:
     """Writes a signature. name: as it is printed below it."""
     seen = _seen(TypedForm(texts(request))) or 0  # no submission has the id 0, so without an id nothing is signed
-    review_and_sign_answers.sign(_built_of_task(request), task, visitor(request).who, name, meaning, seen)
-    return redirect_to(f"/tasks/{task}")
+    try:
+        review_and_sign_answers.sign(_built_of_task(request), task, visitor(request).who, name, meaning, seen)
+    except UsageError as error:
+        return _refused(request, error, "sign", "")
+    return next_page(request, f"/tasks/{task}")
 
 
 @pages.post("/tasks/{task}/sample", WORK)
@@ -535,11 +573,27 @@ def register(request: Request, task: TaskId) -> Response:
     """Registers a vial of the task's molecule; its label is printed next."""
     fields = texts(request)
     more: dict[str, object] = {name: fields.get(name, "").strip() or None for name in ("lot", "purity_how", "place")}
-    made = claims_costs_and_vials.register(
-        _built_of_task(request), task, visitor(request).who, fields.get("form", ""), fields.get("source", "made"),
-        purity=_fraction(fields), **more,
-    )  # fmt: skip
-    return redirect_to("/labels", codes=made.code)
+    form = fields.get("form", "")
+    source = fields.get("source", "made")
+    try:
+        more["purity"] = _fraction(fields)
+        made = claims_costs_and_vials.register(
+            _built_of_task(request), task, visitor(request).who, form, source, **more
+        )
+    except UsageError as error:
+        named = [name for name, words in VIAL_FIELDS.items() if words in error.text]
+        return _refused(request, error, "sample", named[0] if named else "form")
+    return next_page(request, "/labels", codes=made.code)
+
+
+# {field of the form of a vial: words by which a message names it}, the longer words first
+VIAL_FIELDS = {
+    "purity_how": samples.TEXTS["purity_how"],
+    "purity": "purity",
+    "lot": samples.TEXTS["lot"],
+    "place": samples.TEXTS["place"],
+    "source": "source",
+}
 
 
 def _fraction(fields: Mapping[str, str]) -> float | None:
@@ -547,7 +601,9 @@ def _fraction(fields: Mapping[str, str]) -> float | None:
     text = fields.get("purity", "").strip().rstrip("%").strip()
     if not text:
         return None
-    percent = read_number("purity in percent", text, what="number").value
+    # a single comma is a decimal sign here, since nobody writes a purity with thousands
+    plain = text.replace(",", ".") if text.count(",") == 1 and "." not in text else text
+    percent = read_number("purity in percent", plain, what="number").value
     if not 0 <= percent <= 100:
         raise UsageError(f"the purity {percent:g} % is not between 0 and 100 %")
     return percent / 100

@@ -94,10 +94,33 @@ async function verdictOn(url, data) {
     if (session !== "same") return { kind: session };
   }
   const answer = await response.json().catch(() => null);
-  if (RETRIED.includes(response.status) || (response.ok && !(answer && answer.next))) return { kind: "no reply" };
+  if (RETRIED.includes(response.status) || (response.ok && !(answer && answer.next))) return { kind: "no reply", words: answer && answer.detail };
   if (response.ok) return { kind: "recorded", next: answer.next };
   const words = (answer && answer.detail) || "the server refused it (" + response.status + ")";
-  return { kind: "refused", words, conflict: Boolean(answer && answer.conflict), confirmed: (answer && answer.confirmed) || "" };
+  return { kind: "refused", words, conflict: Boolean(answer && answer.conflict), confirmed: (answer && answer.confirmed) || "", field: (answer && answer.field) || "" };
+}
+
+// --- forms beside the measurement, such as that of a vial: what is typed stays through a fault and an ended session
+async function sendKept(form, button) {
+  const verdict = await verdictOn(form.getAttribute("action") || location.pathname, new FormData(form, button));
+  if (verdict.kind === "recorded") { leave(verdict.next); return; }
+  if (verdict.kind === "log in") { wipeCopies(); askPassword(() => sendKept(form, button)); return; }
+  if (verdict.kind === "locked") { showLock(); return; }
+  if (verdict.kind === "another login") { markFault(form, "Somebody else has logged in on this device. Nothing was sent."); return; }
+  if (verdict.kind === "no reply") { markFault(form, verdict.words || "Not sent: no network, or the server does not answer. What you typed is still here."); return; }
+  markFault(form, verdict.words, verdict.field);
+}
+
+function markFault(form, words, name) {
+  for (const earlier of form.querySelectorAll(".fault")) earlier.remove();
+  for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  const line = element("p", { className: "fault", textContent: words, id: "fault-here" }), field = name && form.elements[name];
+  line.setAttribute("role", "alert");
+  form.prepend(line);
+  if (!field) { line.scrollIntoView({ block: "nearest" }); return; }
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", "fault-here");
+  field.focus();
 }
 
 // A newer session of the same login has a newer token.
@@ -316,6 +339,7 @@ if (login) {
   const saved = new URLSearchParams(location.search).get("saved");
   if (saved && saved === sessionStorage.getItem("plain")) { sessionStorage.removeItem("plain"); forget(saved); }
   for (const link of document.querySelectorAll("[data-drop]")) link.addEventListener("click", () => forget(link.dataset.drop));
+  for (const form of document.querySelectorAll("form[data-keep]")) form.addEventListener("submit", (event) => { event.preventDefault(); sendKept(form, event.submitter); });
   document.querySelector("form[action='/logout']").addEventListener("submit", askBeforeLogOut);
   window.addEventListener("storage", (event) => { if (event.key === QUEUE) followUp(); });
   window.addEventListener("pageshow", () => { leaving = false; });  // brought back by the browser's Back

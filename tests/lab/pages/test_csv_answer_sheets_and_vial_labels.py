@@ -92,7 +92,7 @@ def test_bad_rows_do_not_hold_the_good_ones(serve: Serve) -> None:
     status, page = sent(anna, sheet)
     assert status == 200 and "3 of 4 rows have a fault. Nothing is written yet." in page
     assert page.index("Rows with a fault") < page.index("Rows without a fault")
-    assert "rows were moved against each other" in page and 'there is no task "999"' in page
+    assert "rows were moved against each other" in page and 'There is no task "999"' in page
     assert f'row 4, column "value.{GAP}"' in page and "Record the 1 good row" in page
     assert page.count('class="bad-cell"') == 3 and count(server, t.submission) == 0
     bad, good = kept(page)
@@ -149,7 +149,7 @@ def test_the_cell_at_fault_is_shown(serve: Serve, cells: str, at_fault: str) -> 
         ("", "no column `task`"),
         (b"task,value\n\x81", "neither UTF-8 nor Windows-1252"),
         ("task,value.logd\n{first},2\n", "does not ask for logd"),
-        ("task,value.homo_lumo_gap\n\u00b2,4.2 eV\n", 'there is no task "\u00b2"'),
+        ("task,value.homo_lumo_gap\n\u00b2,4.2 eV\n", 'There is no task "\u00b2"'),
         ("task,value.homo_lumo_gap\n{first}," + "4" * 200_000 + "\n", "a cell has more than 131,072 characters"),
         ("task,value.homo_lumo_gap\n{first},4,2\n", "more cells than the head"),
         ("task;value.homo_lumo_gap\n{first};1,234 eV\n", '"1,234" is 1234 or 1.234'),
@@ -176,7 +176,7 @@ def test_rows_of_a_campaign_in_which_one_may_not_work_are_refused(serve: Serve) 
     server = serve()
     eve = server.person("eve", Role.LAB, serve(name="others").built.row.id)
     status, text = sent(eve, f"task,value.{GAP}\n{task_ids(server.built)[0]},4.2 eV\n", write="yes")
-    assert status == 400 and "there is no task" in text
+    assert status == 400 and "There is no task" in text
 
 
 def test_a_row_may_leave_a_quantity_open_and_a_later_sheet_says_why_it_has_none(serve: Serve) -> None:

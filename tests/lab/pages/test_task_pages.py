@@ -22,7 +22,7 @@ from sciagent.store.lab import submissions, tasks
 from sciagent.store.people import audit
 from tests.lab.conftest import CAMPAIGN, Make, drive
 from tests.lab.test_record_answers import place, task_ids
-from tests.support.served_pages import Browser, Serve, Server, every_page
+from tests.support.served_pages import HOST, Browser, Serve, Server, every_page
 
 GAP = "homo_lumo_gap"
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
@@ -217,7 +217,7 @@ def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> Non
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"purity": "98,5"}, "write a decimal point: 98.5"),
+        ({"purity": "1,234.5"}, "write it without commas between the thousands: 1234.5"),
         ({"purity": "1e400"}, "is too large"),
         ({"purity": "150"}, "The purity 150 % is not between 0 and 100 %"),
         ({"lot": "x" * 900_000}, "The batch has 900,000 characters; 100 are the most"),
@@ -360,7 +360,15 @@ def test_an_answer_is_reviewed_and_signed(serve: Serve) -> None:
         )
         last = submissions.of_job(connection, first)[-1].id
     said = {"meaning": "reviewed", "seen": str(last), "password": "a sentence of anna"}
-    assert ben.post(f"/tasks/{first}/sign", said).status_code == 400
+    refused = ben.post(f"/tasks/{first}/sign", said)
+    assert refused.status_code == 400 and "The password does not fit; nothing was signed" in refused.text
+    assert '<option value="reviewed" selected>reviewed it</option>' in refused.text, "what was chosen stays"
+    assert re.search(r'id="sign-password"[^>]*aria-invalid="true"[^>]*autofocus', refused.text)
+    assert "a sentence of anna" not in refused.text
+    silent = ben.post(f"/tasks/{first}/sign", said | {"meaning": ""})
+    assert silent.status_code == 400 and "Say what the signature means" in silent.text
+    assert '<option value="">choose what you say</option>' in ben.client.get(f"/tasks/{first}").text
+    assert "measured by Anna (anna)." in shown(ben, f"/tasks/{first}")
     assert ben.post(f"/tasks/{first}/sign", said | {"password": "a sentence of ben"}).status_code == 303
     assert "Signed by Ben" in shown(anna, f"/tasks/{first}")
     with server.ledger.read() as connection:
@@ -395,7 +403,9 @@ def test_several_tasks_are_approved_at_once(serve: Serve) -> None:
     assert re.findall(r'name="task" value="(\d+)"', chemist.client.get("/tasks").text) == [
         str(task) for task in (first, second, third)
     ]
-    assert chemist.post("/approve").status_code == chemist.post("/approve", {"task": "\u00b2"}).status_code == 400
+    unticked = chemist.post("/approve", headers={"referer": f"{HOST}/tasks"})
+    assert unticked.status_code == 400 and 'href="/tasks">Back</a>' in unticked.text
+    assert chemist.post("/approve", {"task": "\u00b2"}).status_code == 400
     eve = server.person("eve", Role.CHEMIST, serve(name="others").built.row.id)
     assert eve.post("/approve", {"task": str(first)}).status_code == 403, "she is a chemist elsewhere"
     claims_costs_and_vials.approve(server.built, first, "dora")
