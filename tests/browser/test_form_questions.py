@@ -88,6 +88,9 @@ def test_a_vial_and_a_reason_outlast_a_fault_and_the_session(anna: Page, served:
     expect(anna.locator(f"#value-{GAP}")).to_have_value("4.3")
     assert faults_of(anna) == [] and scrolls_by(anna) <= 0
     anna.fill("#purity", "98,5")
+    anna.reload()
+    expect(anna.locator("#lot")).to_have_value("AB-12")
+    expect(anna.locator("#purity")).to_have_value("98,5")
     end_sessions(served)
     anna.click("text=Register >> nth=-1")
     anna.wait_for_selector("text=Your session has ended")

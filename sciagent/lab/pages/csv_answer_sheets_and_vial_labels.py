@@ -260,7 +260,7 @@ def sheet_form(request: Request, kept: QueryText = "") -> Response:
         gone = "the rows of this trial run are not kept any more; choose the file again"
         return _page(request, AnswerSheet(columns=(), rows=[], fault=gone), status=404)
     try_sheet(site.ledger, site.shared(TaskReader), answers, who.who, who.rights)
-    return _page(request, answers)
+    return _page(request, answers, status=400 if answers.fault else 200)
 
 
 @pages.post("/sheet", RouteRule(Right.WORK))
@@ -272,17 +272,15 @@ def sheet(request: Request) -> Response:
     who = visitor(request)
     form = request.state.form
     answers = _given_sheet(form)
-    if answers.fault:
-        return _page(request, answers, status=400)
     wish = form.get("write")
-    if wish not in ("yes", "faults"):
+    if answers.fault or wish not in ("yes", "faults"):
         return redirect_to("/sheet", kept=site.shared(KeptSheets).keep(who.who, answers))
     entries = try_sheet(site.ledger, site.shared(TaskReader), answers, who.who, who.rights)
     if wish == "faults" and answers.bad:
         text = "\ufeff" + answers.text(answers.bad, with_faults=True)
         return _downloaded(text.encode(), "text/csv; charset=utf-8", "faults.csv")
     if wish == "faults" or not entries:
-        return _page(request, answers, status=400)
+        return redirect_to("/sheet", kept=site.shared(KeptSheets).keep(who.who, answers))
     left_out = [] if form.get("odd") == "yes" else _task_ids(answers.odd)
     saved = record_rows([entry for entry in entries if entry[1] not in left_out])
     return redirect_to(

@@ -101,9 +101,22 @@ async function verdictOn(url, data) {
 }
 
 // --- forms beside the measurement, such as that of a vial: what is typed stays through a fault and an ended session
+const BESIDE = "beside:" + login + ":";
+const besideName = (form) => BESIDE + (form.getAttribute("action") || location.pathname);
+
+function watchBeside(form) {
+  const typed = kept(besideName(form), null);
+  if (typed && !form.querySelector(".fault")) fill(form, typed);
+  form.addEventListener("input", () => {
+    const changed = [...form.elements].filter((field) => field.name && field.type !== "hidden" && field.type !== "password" && isChanged(field));
+    keep(besideName(form), Object.fromEntries(changed.map((field) => [field.name, field.value])));
+  });
+  form.addEventListener("submit", (event) => { event.preventDefault(); sendKept(form, event.submitter); });
+}
+
 async function sendKept(form, button) {
   const verdict = await verdictOn(form.getAttribute("action") || location.pathname, new FormData(form, button));
-  if (verdict.kind === "recorded") { leave(verdict.next); return; }
+  if (verdict.kind === "recorded") { localStorage.removeItem(besideName(form)); leave(verdict.next); return; }
   if (verdict.kind === "log in") { wipeCopies(); askPassword(() => sendKept(form, button)); return; }
   if (verdict.kind === "locked") { showLock(); return; }
   if (verdict.kind === "another login") { markFault(form, "Somebody else has logged in on this device. Nothing was sent."); return; }
@@ -339,7 +352,7 @@ if (login) {
   const saved = new URLSearchParams(location.search).get("saved");
   if (saved && saved === sessionStorage.getItem("plain")) { sessionStorage.removeItem("plain"); forget(saved); }
   for (const link of document.querySelectorAll("[data-drop]")) link.addEventListener("click", () => forget(link.dataset.drop));
-  for (const form of document.querySelectorAll("form[data-keep]")) form.addEventListener("submit", (event) => { event.preventDefault(); sendKept(form, event.submitter); });
+  for (const form of document.querySelectorAll("form[data-keep]")) watchBeside(form);
   document.querySelector("form[action='/logout']").addEventListener("submit", askBeforeLogOut);
   window.addEventListener("storage", (event) => { if (event.key === QUEUE) followUp(); });
   window.addEventListener("pageshow", () => { leaving = false; });  // brought back by the browser's Back
