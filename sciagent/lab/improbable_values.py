@@ -106,7 +106,7 @@ def odd_values(measured: Sequence[Measured], typed: Mapping[str, Quantity]) -> l
         is_outside = not low <= quantity.value <= high
         if is_outside and quantity.censoring is Censoring.NONE:
             sentences.append(
-                f"{name}: {_text(quantity)} is outside of {_range(prop)}, where nearly all values lie"
+                f"{name}: {_text(quantity)} is outside {_range(prop)}, where nearly all values lie"
                 f"{_other_unit(typed[name], prop)}"
             )
         if quantity.uncertainty is not None and quantity.uncertainty > high - low:

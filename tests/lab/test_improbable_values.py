@@ -47,10 +47,10 @@ def odd(name: str, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        (MELTING, "57 K", "melting_point: 57 K is outside of 100 to 1000 K, where nearly all values lie; 57 °C would"),
-        (MELTING, "1500 °C", "1500 degC, which is 1773 K, is outside of 100 to 1000 K"),
+        (MELTING, "57 K", "melting_point: 57 K is outside 100 to 1000 K, where nearly all values lie; 57 °C would"),
+        (MELTING, "1500 °C", "1500 degC, which is 1773 K, is outside 100 to 1000 K"),
         (MELTING, "350 ± 5000 K", "the uncertainty of 5000 K is larger than the range of 100 to 1000 K"),
-        ("log_molar_solubility", "1.9", "log_molar_solubility: 1.9 is outside of -12 to 1.3"),
+        ("log_molar_solubility", "1.9", "log_molar_solubility: 1.9 is outside -12 to 1.3"),
     ],
 )
 def test_what_lies_outside_the_usual_range_is_named_with_its_value(name: str, text: str, words: str) -> None:

@@ -184,7 +184,7 @@ def test_a_row_may_leave_a_quantity_open_and_a_later_sheet_says_why_it_has_none(
     anna, first = server.person("anna"), task_ids(server.built)[0]
     assert "reason.melting_point" in anna.client.get("/sheet.csv").text.splitlines()[0]
     half = f"task,value.{GAP},unit.{GAP},value.melting_point\n{first},4.31,eV,\n"
-    assert "evidence; still open: melting_point" in sent(anna, half)[1]
+    assert "evidence; still open: melting point" in sent(anna, half)[1]
     assert anna.post("/sheet", {"text": half, "write": "yes"}).status_code == 303
     wrong = f"task,reason.melting_point\n{first},lost\n"
     assert '<td class="bad-cell">lost' in sent(anna, wrong)[1]
