@@ -47,6 +47,7 @@ from sciagent.store.people import audit, persons
 from sciagent.store.people.audit import AuditEntry
 from sciagent.store.results import candidates
 from sciagent.store.views.report_candidates import rung_answers
+from sciagent.web.password_checks import TryLaterError
 from sciagent.web.route_rules_and_request_guards import Count, Pages, PathText, QueryText, RouteRule, TaskId
 from sciagent.web.site_context_and_ticker import (
     NOTHING_REFUSED,
@@ -417,8 +418,8 @@ def enter(request: Request, task: TaskId) -> Response:
         odd = error.odd if isinstance(error, ImprobableValuesError) else ()
         status, text = said_of(error)
         if wants_json(request):
-            refused = {"detail": sentence(in_words(text)), "conflict": conflict, "confirmed": digest_of(odd)}
-            return JSONResponse(refused, status)
+            detail = sentence(in_words(text))
+            return JSONResponse({"detail": detail, "conflict": conflict, "confirmed": digest_of(odd)}, status)
         if isinstance(error, EvidenceConflictError):  # another answer has the key; this one gets a new key
             form = TypedForm({name: field for name, field in form.fields.items() if name != "key"})
         return _page(request, form, status, text, conflict=conflict, odd=odd)
@@ -482,8 +483,12 @@ def _refused(request: Request, error: UsageError, form: str, field_at_fault: str
     """Returns the page of a task with a form beside the measurement, as it was typed, and what is wrong with it."""
     status, beside = refused(request, error, form, field_at_fault)
     if wants_json(request):
-        return beside.as_answer(status)
-    return _page(request, TypedForm({}), status, beside=beside)
+        answer: Response = beside.as_answer(status)
+    else:
+        answer = _page(request, TypedForm({}), status, beside=beside)
+    if isinstance(error, TryLaterError):
+        answer.headers["retry-after"] = str(error.seconds)
+    return answer
 
 
 @pages.post("/tasks/{task}/approve", DECIDE)

@@ -371,6 +371,9 @@ def test_an_answer_is_reviewed_and_signed(serve: Serve) -> None:
     assert "measured by Anna (anna)." in shown(ben, f"/tasks/{first}")
     assert ben.post(f"/tasks/{first}/sign", said | {"password": "a sentence of ben"}).status_code == 303
     assert "Signed by Ben" in shown(anna, f"/tasks/{first}")
+    for _ in range(8):
+        late = ben.post(f"/tasks/{first}/sign", said)
+    assert late.status_code == 429 and int(late.headers["retry-after"]) > 0 and "You sign" in late.text
     with server.ledger.read() as connection:
         assert audit.check(connection).fault is None
 
