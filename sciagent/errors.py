@@ -9,6 +9,7 @@ SciagentError
 │   ├── TaskStateError      a task's state, or its budget, does not allow the act
 │   ├── WrongVialError      a vial that is not of the task's molecule, or not usable
 │   ├── AnsweredMeanwhileError  another person answered a task while one was typing
+│   ├── ImprobableValuesError  an answer is improbable, and its sender has not said that it is right
 │   ├── AnswerChangedError  another answer waits for a review than the one that the reviewer read
 │   └── EpisodeError        an environment refused what a client asked for
 ├── InvalidCandidateError   a structure that cannot become a candidate, with a named reason
@@ -83,6 +84,15 @@ class AnsweredMeanwhileError(UsageError):
     def __init__(self, task: int, who: str) -> None:
         super().__init__(f"task {task} was answered by {who} while you were typing; nothing of yours was recorded yet")
         self.who = who
+
+
+class ImprobableValuesError(UsageError):
+    """An answer is improbable, and its sender has not confirmed it; nothing was recorded."""
+
+    def __init__(self, odd: Iterable[str]) -> None:
+        """odd: a sentence on each improbable thing."""
+        self.odd = tuple(odd)
+        super().__init__(f"{'; '.join(self.odd)}. Nothing is recorded yet: is it right?", "then add --sure")
 
 
 class AnswerChangedError(UsageError):

@@ -91,7 +91,7 @@ BORDERS: dict[str, tuple[str, ...]] = {
         "sciagent/report/parts/wording.py",
     ),
     "texts that people typed into forms, sheets and commands": (
-        "sciagent/lab/record_and_review_answers.py",
+        "sciagent/lab/record_answers.py",
         "sciagent/lab/pages/posted_results.py",
         "sciagent/lab/pages/typed_form_and_attachments.py",
         "sciagent/lab/typed_answers.py",

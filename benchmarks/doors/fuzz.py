@@ -28,13 +28,13 @@ from starlette.testclient import TestClient
 from sciagent.campaign.core.create_and_open import create_or_open, open_campaign_for_people
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.people import Role
-from sciagent.lab import record_and_review_answers
+from sciagent.lab import record_answers
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.database.migrate_and_back_up import upgrade
 from sciagent.store.lab import tasks
 from sciagent.web import password_checks
 from tests.lab.conftest import CAMPAIGN, drive
-from tests.lab.test_record_and_review_answers import entry
+from tests.lab.test_record_answers import entry
 from tests.support.odd_requests import Generator, Operation, Sender, answer, is_sendable, operations_by_path
 from tests.support.served_pages import Browser, Server, every_page
 
@@ -125,7 +125,7 @@ def made_ledger(folder: Path) -> None:
     drive(built)
     with ledger.read() as connection:
         first = tasks.listed(connection, limit=1)[0]
-    record_and_review_answers.enter(built, first.id, entry("4.31 eV"))
+    record_answers.enter(built, first.id, entry("4.31 eV"))
     ledger.close()
 
 

@@ -122,21 +122,18 @@ def best_of(connection: Connection, row: CampaignRow, n: int) -> BestTable:
 def _cells(
     candidate: BestCandidate,
     properties: Sequence[str],
-    measured: Sequence[str],
+    measured: MeasuredColumns,
     with_level: bool,
     is_brief: bool = False,
     has_chances: bool = False,
 ) -> Mapping[str, Any]:
-    """Returns the cells of a row. measured: properties whose imported values have a column. is_brief: rounds the
+    """Returns the cells of a row. measured: levels whose imported values have a column. is_brief: rounds the
     utility, says the probability to be a hit in the standing, and puts a space before each `//` of a level, at which a
     narrow terminal breaks it. has_chances: whether P(limits) of a candidate of the table is known."""
     several_properties = len(properties) > 1
     level = None
     if with_level:
         level = _levels(candidate, properties).replace("//", " //" if is_brief else "//")
-    n_imported = Counter(value.property for value in candidate.imported)
-    imported: dict[str, Any] = {value.property: value for value in candidate.imported}
-    imported |= {name: f"{n} values" for name, n in n_imported.items() if n > 1}
     cells: dict[str, Any] = {"name": candidate.name, candidate.column: notebook_html.cell(candidate)}
     utility: Any = candidate.expected_utility
     stands = _stands(candidate, several_properties)
@@ -146,9 +143,8 @@ def _cells(
             stands = f"P(hit) {percent_of(candidate.p_hit)}"
     for name in properties:
         cells[name] = _value_cell(candidate, name, is_brief)
-        if name in measured:
-            heading = f"measured {name}" if several_properties else "measured"
-            cells[heading] = imported.get(name)
+        heading = f"measured {name}" if several_properties else "measured"
+        cells |= _imported_cells(candidate, name, measured.get(name, ()), heading)
     return {
         **cells,
         "level": level,
@@ -174,17 +170,38 @@ def objectives_of(spec: Mapping[str, Any]) -> list[str]:
     return [objective["property"] for objective in spec["objectives"]]
 
 
-def _measured_columns(candidates: Sequence[BestCandidate], properties: Sequence[str]) -> list[str]:
-    """Returns the properties whose imported values have a column: a candidate has just one."""
-    counts = [Counter(value.property for value in candidate.imported) for candidate in candidates]
-    return [name for name in properties if any(count[name] == 1 for count in counts)]
+def _imported_cells(
+    candidate: BestCandidate, name: str, levels: Sequence[str], heading: str
+) -> dict[str, ImportedValue | str | None]:
+    """Returns the cells of a property's imported values, one for each of the levels. heading: of a single column."""
+    cells: dict[str, ImportedValue | str | None] = {}
+    for level in levels:
+        values = [value for value in candidate.imported if (value.property, value.level) == (name, level)]
+        of_level = heading if len(levels) == 1 else f"{heading} [{level}]"
+        cells[of_level] = f"{len(values)} values" if len(values) > 1 else next(iter(values), None)
+    return cells
 
 
-def _has_column(candidate: BestCandidate, value: ImportedValue, measured: Sequence[str]) -> bool:
-    """Whether an imported value stands in a column, not in a line: it is the candidate's only one. measured: as in
-    `_measured_columns`."""
-    n_values = [other.property for other in candidate.imported].count(value.property)
-    return value.property in measured and n_values == 1
+MeasuredColumns = Mapping[str, Sequence[str]]
+"""The levels whose imported values have a column, by property."""
+
+
+def _measured_columns(candidates: Sequence[BestCandidate], properties: Sequence[str]) -> MeasuredColumns:
+    """Returns the properties and levels whose imported values have a column: a candidate has just one."""
+    levels: dict[str, dict[str, None]] = {name: {} for name in properties}
+    for candidate in candidates:
+        counts = Counter((value.property, value.level) for value in candidate.imported)
+        for (name, level), n in counts.items():
+            if n == 1 and name in levels:
+                levels[name][level] = None
+    return {name: list(of_property) for name, of_property in levels.items() if of_property}
+
+
+def _has_column(candidate: BestCandidate, value: ImportedValue, measured: MeasuredColumns) -> bool:
+    """Whether an imported value stands in a column, not in a line: it is the candidate's only one at its level.
+    measured: as in `_measured_columns`."""
+    n_values = sum((other.property, other.level) == (value.property, value.level) for other in candidate.imported)
+    return value.level in measured.get(value.property, ()) and n_values == 1
 
 
 def _levels(candidate: BestCandidate, properties: Sequence[str]) -> str:

@@ -55,7 +55,9 @@ def export(
     output: Path | None = typer.Option(
         None, "--output", "-o", help="A file, or a folder for RO-Crate; default: stdout."
     ),
-    format: Format | None = typer.Option(None, "--format", "-f", help="Default: by the file's ending, else csv."),
+    format: Format | None = typer.Option(
+        None, "--format", "-f", help="Default: by the file's ending; csv without one."
+    ),
     what: What = typer.Option(
         What.CANDIDATES, help="Proposals: all that was handed in. Series: a folder of csv files."
     ),
@@ -78,6 +80,9 @@ def export(
     from sciagent.report.export.ro_crate_and_rerun_files import author, licence, write_crate
 
     ending = output.suffix.lower() if output else ""
+    if format is None and ending and ending not in ENDINGS:
+        known = ", ".join(sorted(ENDINGS))
+        raise UsageError(f'no format is known by the ending "{ending}" ({known} are); say which with --format')
     chosen = format or ENDINGS.get(ending, Format.CSV)
     wanted = Wanted(chosen, what, columns, hits, rows)
     _check(wanted, output)

@@ -278,7 +278,7 @@ def _remarks(rung: PlannedRung, molecules: int) -> Iterator[str]:
     for tell in rung.tells:
         yield f", of {tell.property}: {tell.kind}: {tell.why}"
     if rung.cost_ratio is not None:
-        yield f": costs are {rung.cost_ratio:.2g} of what is declared, as learnt"
+        yield f": costs are {rung.cost_ratio:.2g} × what is declared, as learnt"
     if rung.refuses:
         yield f": refuses {rung.refuses} of {molecules} candidates"
 

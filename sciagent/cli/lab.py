@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader, TaskState
-    from sciagent.lab.record_and_review_answers import Recorded
+    from sciagent.lab.record_answers import Recorded
     from sciagent.store.database.ledger import Ledger
     from sciagent.store.lab.tasks import LabTask
 
@@ -169,6 +169,9 @@ def enter(
     ),
     why: str = typer.Option("", "--why", help="Of a correction: the reason, which is kept with your name."),
     sample: str | None = typer.Option(None, "--sample", help="Code of the vial; that of another compound is refused."),
+    sure: bool = typer.Option(
+        False, "--sure", help="The values are right, however improbable; without it such values are asked about."
+    ),
     key: str | None = typer.Option(None, "--key", help="A text of your own; a second sending with it changes nothing."),
     ledger: options.Ledger = None,
     as_who: options.Who = None,
@@ -178,7 +181,8 @@ def enter(
 
     A quantity that is not named stays as it was recorded, or open: the task is then yours until it is complete.
     """
-    from sciagent.lab import record_and_review_answers
+    from sciagent.lab import record_answers
+    from sciagent.lab.improbable_values import WHATEVER
 
     opened = open_ledger(ledger)
     reader, lab_task = _reader_and_task(opened, task)
@@ -203,8 +207,11 @@ def enter(
     if below and above:
         raise UsageError("--below and --above exclude each other")
     key = uuid.uuid4().hex if key is None else key[:MAX_KEY]
-    entry = record_and_review_answers.LabEntry(said, as_who or user(), key=key, why=why or None, sample=sample)
-    recorded = record_and_review_answers.enter(built, task, entry)
+    confirmed = WHATEVER if sure else ""
+    entry = record_answers.LabEntry(
+        said, as_who or user(), key=key, why=why or None, sample=sample, confirmed=confirmed
+    )
+    recorded = record_answers.enter(built, task, entry)
     _put_recorded(recorded, json, built.row.hosted, lab_task.campaign)
 
 
@@ -224,7 +231,7 @@ def review(
 
     With --approve a task that is waiting goes on the list (`lab: {approve: true}`).
     """
-    from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+    from sciagent.lab import claims_costs_and_vials, review_and_sign_answers
     from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabClaimed
     from sciagent.store.campaign_state import directives
     from sciagent.store.lab import tasks
@@ -244,10 +251,10 @@ def review(
         return
     built = reader.built(lab_task.campaign)
     if accept is not None:
-        recorded = record_and_review_answers.accept(built, task, who, accept)
+        recorded = review_and_sign_answers.accept(built, task, who, accept)
         _put_recorded(recorded, json, built.row.hosted, lab_task.campaign)
         return
-    record_and_review_answers.send_back(built, task, who, directives.checked_reason(send_back))
+    review_and_sign_answers.send_back(built, task, who, directives.checked_reason(send_back))
     with opened.read() as connection:
         task_now = tasks.find(connection, task) or lab_task
     state: TaskState = "claimed" if task_now.claimed_by else "answered"
@@ -256,13 +263,13 @@ def review(
 
 
 def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
-    from sciagent.lab import record_and_review_answers
+    from sciagent.lab import review_and_sign_answers, typed_answers
     from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabWaiting
 
     with ledger.read() as connection:
-        waiting = record_and_review_answers.waiting_answer(connection, task)
+        waiting = review_and_sign_answers.waiting_answer(connection, task)
     assert waiting.at is not None  # it was read from the ledger
-    text = record_and_review_answers.answer_in_words(waiting.said)
+    text = typed_answers.answer_in_words(waiting.said)
     answer = LabWaiting(task=task.id, answer=waiting.id, who=waiting.who, at=waiting.at, text=text, why=waiting.why)
     line = f"{waiting.who} entered on {waiting.at:%Y-%m-%d %H:%M} UTC for task {task.id}: {text}"
     if waiting.why:
@@ -272,7 +279,7 @@ def _put_waiting(ledger: Ledger, task: LabTask, json: bool) -> None:
 
 
 def _put_recorded(recorded: Recorded, json: bool, hosted: bool, campaign: str) -> None:
-    from sciagent.lab.record_and_review_answers import entered
+    from sciagent.lab.record_answers import entered
 
     answer = entered(recorded)
     what = f"revision {recorded.revision}" if recorded.revision else "answer"
@@ -281,6 +288,8 @@ def _put_recorded(recorded: Recorded, json: bool, hosted: bool, campaign: str) -
         line += " before; nothing is new"
     if recorded.open_quantities:
         line += f"; the task stays yours, since these are still open: {', '.join(recorded.open_quantities)}"
+    for sentence in recorded.converted:
+        line += f"; {sentence}"
     if recorded.overdrawn:
         line += f"; {recorded.overdrawn}"
     if recorded.in_review:

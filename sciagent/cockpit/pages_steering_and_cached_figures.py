@@ -60,7 +60,20 @@ from sciagent.web.route_rules_and_request_guards import (
     QueryText,
     RouteRule,
 )
-from sciagent.web.site_context_and_ticker import WebSite, campaign_of, notation_of, redirect_to, site_of, texts, visitor
+from sciagent.web.site_context_and_ticker import (
+    NOTHING_REFUSED,
+    RefusedForm,
+    WebSite,
+    campaign_of,
+    next_page,
+    notation_of,
+    redirect_to,
+    refused,
+    site_of,
+    texts,
+    visitor,
+    wants_json,
+)
 
 SHARE = 0.1  # largest share of the time of one thread for counting
 LARGE_SHARE = 0.03  # the same for a large campaign, since drivers may need the same database and cores
@@ -349,6 +362,13 @@ def campaign_page(request: Request, campaign: CampaignName, by: QueryText = "") 
 
     by: the resource on the x axis of the chart of hits, or `time`; any other text: the most telling resource.
     """
+    return _campaign_page(request, campaign, by)
+
+
+def _campaign_page(
+    request: Request, campaign: str, by: str = "", status: int = 200, beside: RefusedForm = NOTHING_REFUSED
+) -> Response:
+    """Returns the page of a campaign. by: as for `campaign_page`. beside: its form, if that was refused."""
     site = site_of(request)
     shared_figures = site.shared(Figures)
     figures = shared_figures.of(campaign, site.ticker.tick)
@@ -377,7 +397,7 @@ def campaign_page(request: Request, campaign: CampaignName, by: QueryText = "") 
     shown["costs"] = cost_cells(figures.spending)
     shown |= {"tiles": tiles_of(figures), "limits": limits_in_words(figures.status)}
     shown |= {name: getattr(wording, name) for name in ("amount_below_name", "resource_words", "used_of_limit")}
-    return site.page(request, "campaign.html.j2", **shown)
+    return site.page(request, "campaign.html.j2", status, **shown, beside=beside)
 
 
 @pages.get("/campaigns/{campaign}/candidates", READ)
@@ -451,6 +471,11 @@ def _found(connection: Connection, row: CampaignRow, text: str) -> str | FoundCa
 @pages.get("/campaigns/{campaign}/candidates/{key}", READ)
 def candidate_page(request: Request, campaign: CampaignName, key: PathText) -> Response:
     """Shows one candidate: evidence with its origin and revisions, and why it is where it is."""
+    return _candidate_page(request, key)
+
+
+def _candidate_page(request: Request, key: str, status: int = 200, beside: RefusedForm = NOTHING_REFUSED) -> Response:
+    """Returns the page of a candidate. beside: the form of decisions, if that was refused."""
     site = site_of(request)
     row = campaign_of(request)
     answer = explain_named(site.ledger, key, row, visitor(request).viewer)
@@ -465,12 +490,24 @@ def candidate_page(request: Request, campaign: CampaignName, key: PathText) -> R
     for other in answer.other_evidence:
         label = labels.get((other.verifier, other.settings_hash), "")
         evidence.append((label, other))
-    return site.page(request, "candidate.html.j2", **shown, evidence=evidence, may=may)
+    return site.page(request, "candidate.html.j2", status, **shown, evidence=evidence, may=may, beside=beside)
 
 
 @pages.post("/campaigns/{campaign}/state", DECIDE)
 def state(request: Request, campaign: CampaignName) -> Response:
     """Pauses, stops or resumes a campaign. A campaign without a driver is handed to the dispatcher."""
+    try:
+        _change_state(request, campaign)
+    except UsageError as error:
+        status, beside = refused(request, error, "steer", "why")
+        return (
+            beside.as_answer(status) if wants_json(request) else _campaign_page(request, campaign, "", status, beside)
+        )
+    return next_page(request, f"/campaigns/{campaign}")
+
+
+def _change_state(request: Request, campaign: str) -> None:
+    """Does what the form says. Raises UsageError."""
     site = site_of(request)
     who = visitor(request).who
     said = texts(request)
@@ -485,7 +522,6 @@ def state(request: Request, campaign: CampaignName) -> Response:
             amend_pause_stop_and_resume.hand_in(site.ledger, campaign, who)
     else:
         raise UsageError(f'"{verb[:20]}" is nothing that a campaign does')
-    return redirect_to(f"/campaigns/{campaign}")
 
 
 @pages.post("/campaigns/{campaign}/candidates/{key}", DECIDE)
@@ -493,15 +529,19 @@ def steer(request: Request, campaign: CampaignName, key: PathText) -> Response:
     """Holds, releases, vetoes or promotes a candidate."""
     site = site_of(request)
     said = texts(request)
-    act = STEER.get(said.get("verb", ""))
-    if act is None:
-        raise UsageError("say whether to hold, release, veto or promote it")
     built = open_campaign_for_people(site.ledger, campaign)
     with site.ledger.read() as connection:
         register_ledger_properties(connection)
         named = resolve(connection, built.row, key)
-    act(built, named, visitor(request).who, directives.checked_reason(said.get("why", "")))
-    return redirect_to(f"/campaigns/{campaign}/candidates/{named.key}")
+    try:
+        act = STEER.get(said.get("verb", ""))
+        if act is None:
+            raise UsageError("say whether to hold, release, veto or promote it")
+        act(built, named, visitor(request).who, directives.checked_reason(said.get("why", "")))
+    except UsageError as error:
+        status, beside = refused(request, error, "steer", "why")
+        return beside.as_answer(status) if wants_json(request) else _candidate_page(request, named.key, status, beside)
+    return next_page(request, f"/campaigns/{campaign}/candidates/{named.key}")
 
 
 def _warm(site: WebSite) -> None:

@@ -205,6 +205,18 @@ class Budget:
         remaining_seconds = max(self._wall - self._wall_seconds(), 0.0)
         return f"{_amount(duration)} seconds of wall time, and {_amount(remaining_seconds)} are left"
 
+    def scarce(self, reservation: Mapping[str, float]) -> str | None:
+        """Returns the first resource whose limit the reservation exceeds; `wall_minutes` if none is short, and None if
+        it fits."""
+        for resource in self._limits.amounts:
+            if self._is_short(resource, reservation):
+                return resource
+        return None if self.fits(reservation) else "wall_minutes"
+
+    def is_rate(self, resource: str) -> bool:
+        """Whether the limit of a resource is one of seven days."""
+        return resource in self._limits.rates
+
     def stocks_of(self, cost: Mapping[str, float]) -> Cost:
         """Returns the part of a cost in resources without a weekly limit.
 

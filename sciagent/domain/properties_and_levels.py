@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cache
 from importlib.metadata import EntryPoint
 
-from sciagent.domain.units import Conversion, factor_between
+from sciagent.domain.units import AMOUNT_CONCENTRATION, MASS_CONCENTRATIONS, Conversion, factor_between
 from sciagent.errors import UnitError, UnknownNameError, UsageError
 
 GROUP = "sciagent.properties"
@@ -47,11 +47,20 @@ class Property:
     """Largest physically plausible value, in the canonical unit; None without a limit."""
     conversions: tuple[Conversion, ...] = ()
     """Conversions for the units that no factor converts to the canonical unit."""
+    usual: tuple[float, float] | None = None
+    """Range in which nearly all values lie, in the canonical unit; who types another one is asked whether it is right.
+    None: nobody is asked."""
 
     @property
     def unit(self) -> str:
         """The canonical unit."""
         return self.units[0]
+
+    @property
+    def typed_units(self) -> tuple[str, ...]:
+        """Units that may be typed where the molar mass of the candidate is known: `units`, and for a property that is
+        given in mol/L masses by volume, too."""
+        return (*self.units, *MASS_CONCENTRATIONS) if AMOUNT_CONCENTRATION in self.units else self.units
 
     def conversion(self, unit: str) -> Conversion | None:
         """Returns the registered conversion from `unit`, or None where a factor converts it."""
@@ -106,12 +115,56 @@ class Level:
         return text
 
     @property
+    def is_experiment(self) -> bool:
+        """Whether values of this level are measured: it has neither a basis set nor a computed geometry."""
+        return not self.basis and not self.geometry
+
+    @property
     def hash(self) -> str:
         """SHA-256 of the fields."""
         parts = asdict(self)
         if not self.conditions:  # an unset part enters no hash
             del parts["conditions"]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+BARE_PHASES = ("", "gas")
+"""Phases that name no surroundings. A value of such a level is compared with those of any phase."""
+PHASE_NAMES = {
+    "1-octanol": "octanol", "1,4-dioxane": "dioxane", "ch2cl2": "dichloromethane", "ch3cn": "acetonitrile",
+    "chcl3": "chloroform", "cs2": "carbon disulfide", "dcm": "dichloromethane", "dmf": "dimethylformamide",
+    "dmso": "dimethyl sulfoxide", "et2o": "diethyl ether", "ether": "diethyl ether", "ethylacetate": "ethyl acetate",
+    "etoh": "ethanol", "furane": "furan", "h2o": "water", "mecn": "acetonitrile", "meoh": "methanol",
+    "n-hexane": "hexane", "n-octanol": "octanol", "n,n-dimethylformamide": "dimethylformamide", "phme": "toluene",
+    "thf": "tetrahydrofuran", "vacuum": "gas",
+}  # fmt: skip
+"""Usual names of a phase in place of its other ones."""
+
+
+def phase_named(text: str) -> str:
+    """Returns the usual name of a phase, in small letters: `acetonitrile` for `MeCN`."""
+    name = " ".join(text.casefold().split())
+    return PHASE_NAMES.get(name, name)
+
+
+def phases_agree(first: str, second: str) -> bool:
+    """Returns whether values in the two phases are of one quantity: unless both name surroundings that differ, such as
+    water and hexane."""
+    names = {phase_named(first), phase_named(second)}
+    return len(names) == 1 or not names.isdisjoint(BARE_PHASES)
+
+
+def comparable_phase(phases: Iterable[str], wanted: str) -> str | None:
+    """Returns the one of the phases, by usual names, whose values are compared with those in the phase `wanted`.
+
+    It is the same phase, else one without surroundings, else the only other one that agrees; None if none agrees or if
+    several different ones do.
+    """
+    agreeing = {phase for phase in phases if phases_agree(phase, wanted)}
+    for first in (phase_named(wanted), *BARE_PHASES):
+        if first in agreeing:
+            return first
+    return agreeing.pop() if len(agreeing) == 1 else None
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,9 @@ class ProposalOut:
     candidate: str = ""
 
 
+HELD_WORDS = "held by a person: nothing is run for it"
+
+
 @dataclass(frozen=True)
 class KnownCandidate:
     """A candidate as a proposer sees it, with its worth. depth: position of the rung reached. seq: place in
@@ -58,6 +61,8 @@ class KnownCandidate:
     in_seeds: bool = False
     seq: int = 0
     operation: str = ""
+    is_held: bool = False
+    """Whether a person holds it: nothing is run for it until it is released."""
 
 
 class Workbench(Protocol):

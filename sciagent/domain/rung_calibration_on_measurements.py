@@ -78,6 +78,29 @@ class Fit:
     """Mean absolute error of the computed values themselves."""
     is_used: bool = True
     """Whether values are calibrated by this fit. Otherwise they stay as computed, since the fit would not help."""
+    center: float = 0.0
+    """Mean of the computed values."""
+    squared_deviations: float = math.inf
+    """Sum of the squared deviations of the computed values from their mean."""
+    charges: str = "any"
+    """Class of charge of the molecules: `neutral`, `ion`, or `any` for both."""
+
+    def holds_for(self, charge: int) -> bool:
+        """Returns whether the fit's error holds for molecules of this total charge: some of the fitted ones were of its
+        class."""
+        return self.charges == "any" or (self.charges == "neutral") == (charge == 0)
+
+    def widening(self, computed: float) -> float:
+        """Returns the standard error of a prediction from this computed value over that of the fitted molecules.
+
+        It is the square root of (1 + h) / (1 + m), with the leverage h = 1 / n + (x - mean)**2 / S of the value and the
+        mean leverage m = 2 / n of the fitted molecules, but at least 1; 1 for an offset. It is large far outside the
+        fit.
+        """
+        if self.kind is FitKind.OFFSET:
+            return 1.0
+        leverage = 1 / self.n + (computed - self.center) ** 2 / self.squared_deviations
+        return max(1.0, math.sqrt((1 + leverage) / (1 + 2 / self.n)))
 
     def words(self) -> str:
         """Text for levels: `linear fit, n = 19`."""
@@ -119,31 +142,38 @@ class Fit:
         """Returns the calibrated value, in the canonical unit."""
         return self.slope * computed + self.intercept
 
-    def uncertainty(self, repeatability: float | None) -> float:
+    def uncertainty(self, computed: float, repeatability: float | None) -> float:
         """Returns the standard uncertainty of a calibrated value, in the canonical unit.
 
-        u**2 = (slope * repeatability)**2 + e**2, with the root mean square leave-one-out error e. So u includes the
-        method's error on molecules that are like the fitted ones. An unknown repeatability counts as 0. The result is
-        slightly too large, since e includes the repeatability of the fitted molecules as well.
+        u**2 = (slope * repeatability)**2 + (w * e)**2, with the root mean square leave-one-out error e and the
+        `widening` w. So u includes the method's error on molecules that are like the fitted ones. An unknown
+        repeatability counts as 0. The result is slightly too large, since e includes the repeatability of the fitted
+        molecules as well.
 
-        repeatability: standard uncertainty of the computed value, in the canonical unit.
+        computed: the value before the fit. repeatability: its standard uncertainty. Both are in the canonical unit.
         """
-        return math.hypot(self.slope * (repeatability or 0.0), self.root_mean_square_error)
+        return math.hypot(self.slope * (repeatability or 0.0), self.widening(computed) * self.root_mean_square_error)
 
-    def calibrated_quantity(self, quantity: Quantity) -> Quantity:
-        """Returns the calibrated quantity, in the unit of the computed one. A bound stays a bound on its side."""
+    def calibrated_quantity(self, quantity: Quantity, charge: int | None = None) -> Quantity:
+        """Returns the calibrated quantity, in the unit of the computed one. A bound stays a bound on its side.
+
+        charge: total charge of the molecule; None if it plays no part. Where the fit's error does not hold for it, the
+        uncertainty is the repeatability alone.
+        """
         prop = properties()[self.property]
         computed = to_canonical(quantity, prop)
-        spread = self.uncertainty(computed.uncertainty)
-        calibrated = replace(
-            computed, value=self.value(computed.value), uncertainty=spread, as_typed=None, uncertainty_kind="fit"
-        )
+        calibrated = replace(computed, value=self.value(computed.value), as_typed=None)
+        if charge is None or self.holds_for(charge):
+            spread = self.uncertainty(computed.value, computed.uncertainty)
+            calibrated = replace(calibrated, uncertainty=spread, uncertainty_kind="fit")
+        elif computed.uncertainty is not None:
+            calibrated = replace(calibrated, uncertainty=self.slope * computed.uncertainty)
         return from_canonical(calibrated, prop, quantity.unit)
 
-    def calibrated_value(self, measured: Measured) -> Measured:
-        """Returns the calibrated value, whose level names the fit."""
+    def calibrated_value(self, measured: Measured, charge: int | None = None) -> Measured:
+        """Returns the calibrated value, whose level names the fit. charge: as in `calibrated_quantity`."""
         level = CalibratedLevel(**vars(measured.level), fit=self.words())
-        return replace(measured, level=level, quantity=self.calibrated_quantity(measured.quantity))
+        return replace(measured, level=level, quantity=self.calibrated_quantity(measured.quantity, charge))
 
 
 Fits = Mapping[str, Fit]
@@ -155,12 +185,13 @@ def in_use(fits: Fits) -> dict[str, Fit]:
     return {name: fit for name, fit in fits.items() if fit.is_used}
 
 
-def calibrated(values: Iterable[Measured], fits: Fits) -> tuple[Measured, ...]:
-    """Returns the values of a rung, calibrated where there is a fit of the property."""
+def calibrated(values: Iterable[Measured], fits: Fits, charge: int | None = None) -> tuple[Measured, ...]:
+    """Returns the values of a rung, calibrated where there is a fit of the property. charge: of the molecule, as in
+    `Fit.calibrated_quantity`."""
     calibrated_values = []
     for value in values:
         fit = fits.get(value.property)
-        calibrated_values.append(value if fit is None else fit.calibrated_value(value))
+        calibrated_values.append(value if fit is None else fit.calibrated_value(value, charge))
     return tuple(calibrated_values)
 
 
@@ -192,9 +223,8 @@ def fitted(
     mean_computed = math.fsum(computed) / n
     mean_measured = math.fsum(measured) / n
     slope = 1.0
-    squared_deviations = 0.0
+    squared_deviations = math.fsum((c - mean_computed) ** 2 for c in computed)
     if kind is FitKind.LINEAR:
-        squared_deviations = math.fsum((c - mean_computed) ** 2 for c in computed)
         scale = max(abs(mean_computed), LEAST_SCALE)
         if not squared_deviations > LEAST_RELATIVE_SPREAD * scale**2:
             raise ValueError("the computed values are all alike")
@@ -227,4 +257,6 @@ def fitted(
         root_mean_square_error=root_mean_square_error,
         error_without=math.fsum(errors_without) / n,
         is_used=math.fsum(gains) / n > CLEAR_STANDARD_ERRORS * standard_error_of_gain,
+        center=mean_computed,
+        squared_deviations=squared_deviations,
     )

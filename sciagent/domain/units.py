@@ -107,7 +107,21 @@ def unit_words(unit: str) -> str:
         return "no unit"
     if unit == "degC":
         return "°C"
-    return re.sub(r"\bu(?=(?:mol|g|L|s|m)\b)", "µ", unit)  # `umol` becomes `µmol`
+    return re.sub(r"\bu(?=(?:mol|g|L|s|m)\b)", "µ", with_powers(unit))  # `umol` becomes `µmol`
+
+
+def with_powers(text: str) -> str:
+    """Returns a text in which powers of units stand as people write them: `Å²` for `angstrom**2`."""
+    for unit, words in (("angstrom**2", "Å²"), ("angstrom**3", "Å³"), ("cm^-1", "cm⁻¹"), ("cm^3", "cm³")):
+        text = text.replace(unit, words)
+    return text
+
+
+MASS_CONCENTRATIONS = ("g/L", "mg/mL", "mg/L", "ug/mL", "ug/L", "ng/mL")
+"""Units of mass by volume. A property that is an amount by volume, or its logarithm, may be typed in them where the
+molar mass is known."""
+AMOUNT_CONCENTRATION = "mol/L"
+"""The unit into which a mass by volume is converted."""
 
 
 @lru_cache(maxsize=1024)

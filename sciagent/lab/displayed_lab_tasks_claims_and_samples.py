@@ -18,7 +18,7 @@ from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structur
 from sciagent.domain.answers.candidate_and_value_answers import AnswerModel, StructureText
 from sciagent.domain.candidate_and_its_names_in_files import identifier_text
 from sciagent.domain.cost_and_budget import Budget
-from sciagent.domain.lab_messages_and_codes import LabForm
+from sciagent.domain.lab_messages_and_codes import AskedQuantity, LabForm
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.people import Right
 from sciagent.domain.states_and_needs import JobState
@@ -39,9 +39,11 @@ class LabAsked(AnswerModel):
     property: str
     """Name of the property."""
     units: tuple[str, ...]
-    """Units in which it may be entered."""
+    """Units in which it may be entered; forms and sheets begin with the first."""
     grades: tuple[str, ...] = ()
     """Words for the answer, from the worst to the best; empty for a number."""
+    unit: str | None = omitted_if_unset(None)
+    """The unit that the campaign states for entering it; left out if it states none."""
 
 
 class LabTaskAnswer(StructureText):
@@ -219,6 +221,9 @@ class LabEntered(AnswerModel):
     """Message on the limit of the budget that the measurement exceeds; left out if it exceeds none."""
     open_quantities: tuple[str, ...] = omitted_if_unset(())
     """Names of the quantities that are still open; left out if the answer is complete."""
+    converted: tuple[str, ...] = omitted_if_unset(())
+    """Sentences on masses by volume, such as mg/L, that were converted into amounts, with the molar mass; left out
+    without any."""
 
 
 class TaskReader:
@@ -313,6 +318,18 @@ def _without_answers(task: LabTaskAnswer) -> LabTaskAnswer:
     return task.model_copy(update=hidden)
 
 
+def _asked(asked: AskedQuantity, rung: BuiltRung) -> LabAsked:
+    """Returns a quantity as a task asks for it; the unit that the campaign states for it comes first."""
+    name = asked.property.name
+    stated = None if rung.spec.lab is None else rung.spec.lab.units.get(name)
+    units = asked.units
+    if stated in units:
+        units = (stated, *(unit for unit in units if unit != stated))
+    else:  # such as a mass by volume of a candidate without a molar mass
+        stated = None
+    return LabAsked(property=name, units=units, grades=asked.grades, unit=stated)
+
+
 def _answer(
     task: LabTask, rung: BuiltRung, form: LabForm, why: str, structure: StructureText, slot_at: datetime | None
 ) -> LabTaskAnswer:
@@ -330,9 +347,7 @@ def _answer(
         kind=structure.kind,
         text=structure.text,
         drawn_from=structure.drawn_from,
-        asks=tuple(
-            LabAsked(property=asked.property.name, units=asked.units, grades=asked.grades) for asked in form.asks
-        ),
+        asks=tuple(_asked(asked, rung) for asked in form.asks),
         method=method,
         question=form.question,
         why=why,

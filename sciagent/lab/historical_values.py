@@ -23,7 +23,7 @@ from sciagent.domain.states_and_needs import JobState, Standing
 from sciagent.errors import InputFileError, UsageError, did_you_mean
 from sciagent.inputs.saved_tables import TableRow, read_table
 from sciagent.inputs.yaml_validation import file_hash
-from sciagent.lab.record_and_review_answers import answer_equal_tasks, place_again
+from sciagent.lab.record_answers import answer_equal_tasks, place_again
 from sciagent.lab.typed_answers import typed
 from sciagent.store.campaign_state import campaigns, candidate_standings, note_and_take_watermarks
 from sciagent.store.lab import tasks

@@ -1,5 +1,6 @@
 """Reads texts that people typed as an answer (`typed_answer`), a quantity (`typed`) or the mean of readings
-(`mean_of`). `with_earlier` adds the quantities of an earlier answer that a later one does not name.
+(`mean_of`). `with_earlier` adds the quantities of an earlier answer that a later one does not name, and
+`answer_in_words` says in one line what the texts say.
 
 `read_number` is the only function that reads their numbers: forms, sheets, instruments and the command line call it. A
 decimal comma, a unit that does not fit, or a number that is not finite is refused, and the message says what would be
@@ -49,6 +50,19 @@ UNIT_SPELLINGS = {
     "nM": "nmol/L",
     "%": "%",
     "ε": "L/mol/cm",
+    "mol/l": "mol/L",
+    "mmol/l": "mmol/L",
+    "umol/l": "umol/L",
+    "nmol/l": "nmol/L",
+    "g/l": "g/L",
+    "mg/l": "mg/L",
+    "ug/l": "ug/L",
+    "mg/ml": "mg/mL",
+    "ug/ml": "ug/mL",
+    "ng/ml": "ng/mL",
+    "Å²": "angstrom**2",
+    "Å³": "angstrom**3",
+    "cm⁻¹": "cm^-1",
 }
 MEANINGS = {"standard": 1.0, "interval_95": 1 / 1.959964, "tolerance": 1 / math.sqrt(3)}
 """{what ± means: factor to one standard uncertainty}; a tolerance is a uniform distribution (JCGM 100, 4.3.7)."""
@@ -214,6 +228,22 @@ def _with_signs(texts: Mapping[str, Any]) -> dict[str, Any]:
     return {**texts, "values": signed_values, "limit": ""}
 
 
+def answer_in_words(typed_texts: Mapping[str, Any]) -> str:
+    """Returns what a submission says, in one line. typed_texts: its texts as they were typed."""
+    parts = []
+    if typed_texts.get("not_obtained"):
+        parts = [f"not obtained: {typed_texts['not_obtained'].replace('_', ' ')}"]
+    parts += [f"{name}: {grade}" for name, grade in typed_texts.get("grades", {}).items()]
+    uncertainties = typed_texts.get("uncertainties", {})
+    for name, value in typed_texts.get("values", {}).items():
+        uncertainty = f" ± {uncertainties[name]}" if uncertainties.get(name) else ""
+        parts.append(f"{name} {value}{uncertainty}")
+    for name, reason in typed_texts.get("reasons", {}).items():
+        parts.append(f"{name} not obtained: {reason.replace('_', ' ')}")
+    comment = f" “{typed_texts['comment']}”" if typed_texts.get("comment") else ""
+    return ", ".join(parts) + comment
+
+
 def mean_of(name: str, text: str) -> tuple[str, str, int]:
     """Returns (mean, standard error, number) of readings, as texts. text: numbers between spaces, semicolons or lines.
 
@@ -314,20 +344,20 @@ def _hint(name: str, plain: str, what: str) -> str:
 def _unit(name: str, text: str, prop: Property) -> str:
     """Returns the unit of a number. text: the unit as it was typed. Raises UsageError or UnitError if it does not
     fit."""
-    unit = text if text in prop.units else UNIT_SPELLINGS.get(text, text)
+    unit = text if text in prop.typed_units else UNIT_SPELLINGS.get(text, text)
     if not unit and "1" in prop.units:
         return "1"
     if not unit:
         raise UsageError(f"{name}: the number has no unit; one of: {_listed(prop)}")
-    if unit not in prop.units:
+    if unit not in prop.typed_units:
         is_known = any(unit in other.units for other in properties().values())  # of another kind of quantity
-        nearest = "" if is_known else did_you_mean(unit, prop.units)
+        nearest = "" if is_known else did_you_mean(unit, prop.typed_units)
         raise UnitError(f'{name} is not given in "{cut(text, 40)}"{nearest}; it takes: {_listed(prop)}')
     return unit
 
 
 def _listed(prop: Property) -> str:
-    return ", ".join(map(unit_words, prop.units))
+    return ", ".join(map(unit_words, prop.typed_units))
 
 
 def _uncertainty(name: str, text: str | None) -> float | None:

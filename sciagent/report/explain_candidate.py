@@ -77,10 +77,12 @@ def rung_stories(
     ladder: Sequence[RungRow],
     candidate_id: int,
     evidence: Sequence[StoredEvidence],
+    charge: int | None = None,
     decided_by_measurement: Collection[str] = (),
 ) -> list[RungStory]:
-    """Returns one entry per rung, in ladder order. evidence: all evidence on the candidate. decided_by_measurement:
-    properties whose experimental values decide, so that no limit applies to what the rungs say of them."""
+    """Returns one entry per rung, in ladder order. evidence: all evidence on the candidate. charge: its total charge.
+    decided_by_measurement: properties whose experimental values decide, so that no limit applies to what the rungs say
+    of them."""
     decisions = candidate_history.decisions(connection, row, candidate_id)
     attempts = candidate_history.attempts(connection, row, candidate_id, [rung.id for rung in ladder])
     oldest_by_computation: dict[tuple[str, str, str], StoredEvidence] = {}
@@ -96,7 +98,7 @@ def rung_stories(
         gate = {name: window for name, window in rules.gate.items() if name not in decided_by_measurement}
         accept = {name: window for name, window in rules.accept.items() if name not in decided_by_measurement}
         own_rules = replace(rules, gate=gate, accept=accept)
-        stories.append(_story(row, rung, own_rules, answer, own_decisions, own_attempts))
+        stories.append(_story(row, rung, own_rules, answer, own_decisions, own_attempts, charge))
     return stories
 
 
@@ -164,8 +166,10 @@ def _story(
     answer: StoredEvidence | None,
     decisions: Sequence[DecisionStory],
     attempts: Sequence[JobAttempt],
+    charge: int | None,
 ) -> RungStory:
-    """Returns the entry of a rung. answer: its evidence; None without evidence. attempts: of the rung's jobs."""
+    """Returns the entry of a rung. answer: its evidence; None without evidence. attempts: of the rung's jobs. charge:
+    of the candidate."""
     story = answer.shown(row.units, row.limits) if answer else None
     tried = [attempt.story for attempt in attempts if attempt.story]
     reused = story is not None and story.campaign != row.name
@@ -189,18 +193,19 @@ def _story(
         attempts=tuple(tried),
         decisions=tuple(decisions),
         evidence=story,
-        calibrated=_calibrated(row, rung, answer),
+        calibrated=_calibrated(row, rung, answer, charge),
     )
 
 
-def _calibrated(row: CampaignRow, rung: RungRow, answer: StoredEvidence | None) -> tuple[PropertyValue, ...]:
-    """Returns the calibrated values of the rung, in the units of the campaign; none without evidence."""
+def _calibrated(
+    row: CampaignRow, rung: RungRow, answer: StoredEvidence | None, charge: int | None
+) -> tuple[PropertyValue, ...]:
+    """Returns the calibrated values of the rung, in the units of the campaign; none without evidence. charge: of the
+    candidate."""
     if answer is None:
         return ()
-    fitted = [
-        rung.fits[value.property].calibrated_value(value) for value in answer.measured if value.property in rung.fits
-    ]
-    in_units = in_chosen_units(fitted, row.units)
+    fitted = [value for value in answer.measured if value.property in rung.fits]
+    in_units = in_chosen_units(calibrated(fitted, rung.fits, charge), row.units)
     return tuple(PropertyValue.of(beside_limits(measured, row.limits)) for measured in in_units)
 
 
@@ -347,8 +352,8 @@ def _campaign(
     ladder = campaigns.rungs(connection, row.id)
     member = as_seen(campaign_members(connection, row, [candidate_id])[candidate_id], ladder, unseen)
     people = directives.directives_on(connection, row.id, candidate_id)
-    deciding = deciding_measurements(row, from_files)
-    rungs = rung_stories(connection, row, ladder, candidate_id, evidence, deciding)
+    deciding = deciding_measurements(row, ladder, from_files)
+    rungs = rung_stories(connection, row, ladder, candidate_id, evidence, member.charge, deciding)
     hidden_labels = hidden_rungs(candidate_id, ladder, unseen)
     if hidden_labels:
         rungs = [_without_attempts(story) if story.rung in hidden_labels else story for story in rungs]

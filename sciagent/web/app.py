@@ -31,7 +31,16 @@ from sciagent.web.route_rules_and_request_guards import (
     rules_of,
 )
 from sciagent.web.served_names import OF_THIS_MACHINE, ServedNames
-from sciagent.web.site_context_and_ticker import WebSite, own_path, path_of, redirect_to, said_of, wants_json
+from sciagent.web.site_context_and_ticker import (
+    WebSite,
+    in_words,
+    own_path,
+    path_of,
+    redirect_to,
+    said_of,
+    sentence,
+    wants_json,
+)
 
 LOCK_AFTER = timedelta(minutes=5)  # without a touch
 THREADS = 6  # pages that are made at once; most of a page is Python's work, so more threads wait for each other
@@ -130,11 +139,11 @@ def failed(request: Request, error: Exception) -> Response:
     if isinstance(error, TryLaterError):
         headers = {"retry-after": str(error.seconds)}
     if wants_json(request):
-        return JSONResponse({"detail": text}, status, headers)
+        return JSONResponse({"detail": sentence(in_words(text))}, status, headers)
     shared: WebSite = request.app.state.site
     title = TITLES.get(status, "Something went wrong")
     back = path_of(request.headers.get("referer", ""))
-    page = shared.page(request, "message.html.j2", status, title=title, text=text, back=back)
+    page = shared.page(request, "message.html.j2", status, title=title, text=in_words(text), back=back)
     page.headers.update(headers)
     return page
 

@@ -15,7 +15,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from sciagent.domain.safe_text_and_durations import cut
-from sciagent.errors import AnsweredMeanwhileError, EvidenceConflictError, TaskStateError, WrongVialError
+from sciagent.errors import (
+    AnsweredMeanwhileError,
+    EvidenceConflictError,
+    ImprobableValuesError,
+    TaskStateError,
+    WrongVialError,
+)
 
 API = "/api/v1"
 """Beginning of the paths of the HTTP API."""
@@ -28,6 +34,7 @@ PROBLEM_KINDS: dict[type[Exception], str] = {
     AnsweredMeanwhileError: "urn:sciagent:problem:answered-meanwhile",
     WrongVialError: "urn:sciagent:problem:wrong-vial",
     TaskStateError: "urn:sciagent:problem:task-state",
+    ImprobableValuesError: "urn:sciagent:problem:improbable",
 }
 """{error: type of its problem}; other errors are `ORDINARY`."""
 MAX_INSTANCE = 300  # characters of the path in a problem
@@ -44,7 +51,7 @@ class ProblemDetails(BaseModel):
     """`about:blank`, or the kind of a conflict: `urn:sciagent:problem:key-was-used` (the idempotency key was used for
     another answer), `…:answered-meanwhile` (somebody answered after the answer that was named as seen), `…:wrong-vial`
     (the vial is of another compound, empty or bad), `…:task-state` (another person has the task, it is over, or no slot
-    is left)."""
+    is left), `…:improbable` (the result is improbable; `confirm` says why)."""
     title: str
     """The meaning of the status."""
     status: int
@@ -56,6 +63,9 @@ class ProblemDetails(BaseModel):
     field: str | None = None
     """The part of the request that is at fault, such as `values.log_molar_solubility` or `Idempotency-Key`; left out
     where no single one is."""
+    confirm: tuple[str, ...] | None = None
+    """What is improbable in a result, a sentence each. The same result with `confirmed` is recorded. Left out for other
+    problems."""
 
 
 class FieldFaultError(HTTPException):
@@ -84,6 +94,7 @@ def problem_answer(
         detail=cut(detail, MAX_DETAIL),
         instance=quote(path[:MAX_INSTANCE]),
         field=_field_at_fault(error),
+        confirm=error.odd if isinstance(error, ImprobableValuesError) else None,
     )
     content = problem.model_dump(exclude_none=True)
     return JSONResponse(content, status, headers, media_type=PROBLEM_TYPE)

@@ -12,7 +12,8 @@ import asyncio
 import contextlib
 import re
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -20,23 +21,25 @@ from urllib.parse import quote, urlencode, urlsplit
 import jinja2
 import sqlalchemy as sa
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse
 from markupsafe import Markup, escape
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from sciagent import __version__
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
 from sciagent.domain.people import Right
 from sciagent.domain.properties_and_levels import properties
-from sciagent.domain.units import unit_words
+from sciagent.domain.safe_text_and_durations import cut
+from sciagent.domain.units import unit_words, with_powers
 from sciagent.domain.worth import percent_of
 from sciagent.errors import (
     AnswerChangedError,
     AnsweredMeanwhileError,
     EvidenceConflictError,
+    ImprobableValuesError,
     LedgerAwayError,
     SciagentError,
     UsageError,
@@ -58,14 +61,14 @@ _NAME = re.compile(r"\w*_\w*")  # a word with an underscore, as the names of pro
 
 
 def in_words(text: str) -> str:
-    """Returns a text with spaces in the names of properties, as forms and pages write them."""
+    """Returns a text with spaces in the names of properties, and with powers of units, as pages write them."""
     known = properties()
 
     def with_spaces(match: re.Match[str]) -> str:
         name = match[0]
         return name.replace("_", " ") if name in known else name
 
-    return _NAME.sub(with_spaces, text)
+    return with_powers(_NAME.sub(with_spaces, text))
 
 
 def sentence(text: str) -> str:
@@ -79,6 +82,7 @@ def sentence(text: str) -> str:
 
 
 LOOK_SECONDS = 1.0  # time between two questions to the ledger
+MAX_SHOWN = 4000  # characters of a field that is shown again
 MAX_PATH = 500  # a path in a query is shorter, in characters
 BEAT_SECONDS = 15.0  # silence after which a stream sends a comment, so that a proxy leaves it open
 pages = Pages()
@@ -260,6 +264,56 @@ def redirect_to(path: str, **query: object) -> RedirectResponse:
     return RedirectResponse(address, 303)  # the browser then asks by GET
 
 
+def next_page(request: Request, path: str, **query: object) -> Response:
+    """Returns the answer after a form was taken: the browser goes to a path of this server; a script gets the address
+    as `next`."""
+    redirect = redirect_to(path, **query)
+    return JSONResponse({"next": redirect.headers["location"]}) if wants_json(request) else redirect
+
+
+@dataclass(frozen=True)
+class RefusedForm:
+    """A form that was refused, as it came, for showing it again; empty where none was."""
+
+    name: str = ""
+    """Name of the form on its page."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    fault: str = ""
+    """The message on the fault."""
+    at_fault: str = ""
+    """The field that is at fault; empty for the whole form."""
+
+    def of(self, form: str, name: str) -> str:
+        """Returns the text of a field; empty for another form than the one that was refused."""
+        return self.fields.get(name, "") if form == self.name else ""
+
+    def fault_of(self, form: str) -> str:
+        """Returns the message on the fault of a form; empty for another one."""
+        return self.fault if form == self.name else ""
+
+    def is_at_fault(self, form: str, name: str) -> bool:
+        """Whether a field of a form is at fault."""
+        return (form, name) == (self.name, self.at_fault)
+
+    def as_answer(self, status: int) -> JSONResponse:
+        """Returns the answer for a script of the page, which keeps the form. status: of HTTP."""
+        return JSONResponse({"detail": self.fault, "field": self.at_fault}, status)
+
+
+NOTHING_REFUSED = RefusedForm()
+
+
+def refused(request: Request, error: Exception, form: str, field_at_fault: str) -> tuple[int, RefusedForm]:
+    """Returns (HTTP status, the form of a request with the fault that refuses it), for showing it on its page. form:
+    name of the form there. Passwords are left out."""
+    status, text = said_of(error)
+    kept = {name: value for name, value in texts(request).items() if name not in ("csrf", "password")}
+    shown = {name: cut(value, MAX_SHOWN) for name, value in kept.items()}
+    if field_at_fault == "why" and not text.startswith("the reason"):
+        field_at_fault = ""  # the reason is given, and something else stands in the way
+    return status, RefusedForm(form, shown, sentence(in_words(text)), field_at_fault)
+
+
 def next_path(request: Request, cursor: int | None) -> str | None:
     """Returns the path of the next page of a list of the HTTP API; None on the last page. cursor: where it begins."""
     if cursor is None:
@@ -373,6 +427,8 @@ def said_of(error: Exception) -> tuple[int, str]:
         return error.status, error.text
     if isinstance(error, CONFLICTS):
         return 409, str(error)
+    if isinstance(error, ImprobableValuesError):
+        return 409, error.text
     if isinstance(error, LedgerAwayError):
         return 503, "the ledger does not answer; nothing was recorded. Try again in a moment"
     if isinstance(error, SciagentError):

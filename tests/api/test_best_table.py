@@ -115,6 +115,17 @@ def test_a_measured_value_stands_beside_the_computed_one() -> None:
     assert "measured gap [eV]" in lines[2] and "4.42 ± 0.06 4.10 ± 0.10 1.0 ± 0.6" in " ".join(lines[4].split())
 
 
+def test_values_measured_in_two_solvents_have_a_column_each() -> None:
+    in_water = imported("4.10").model_copy(update={"level": "experiment(water)"})
+    in_toluene = imported("4.30").model_copy(update={"level": "experiment(toluene)"})
+    rows = [candidate("CCO", values=GAP, imported=(in_water, in_toluene)), candidate("CO", values=GAP)]
+    table = BestTable.of(rows, ["gap"], "The best")
+    first = table.plain(rows[0])
+    assert str(first["measured [experiment(water)]"]).startswith("4.10")
+    assert str(first["measured [experiment(toluene)]"]).startswith("4.30") and "measured" not in first
+    assert table.plain(rows[1])["measured [experiment(water)]"] is None
+
+
 def test_several_measured_values_of_a_candidate_are_listed_below() -> None:
     one = candidate("CCO", values=GAP, imported=(imported("4.10"), imported("4.2")))
     table = BestTable.of([one], ["gap"], "The best")

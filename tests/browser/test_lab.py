@@ -12,11 +12,11 @@ import pytest
 import sqlalchemy as sa
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_answers
 from sciagent.store.database import tables as t
 from sciagent.store.lab import submissions, tasks
 from tests.browser.lab_server import LabServer, context_of, faults_of, password, running, scrolls_by
-from tests.lab.test_record_and_review_answers import entry, task_ids
+from tests.lab.test_record_answers import entry, task_ids
 
 pytestmark = pytest.mark.long
 GAP = "homo_lumo_gap"
@@ -119,7 +119,7 @@ def test_a_shift_in_the_laboratory(browser: Browser, served: LabServer) -> None:
     page.wait_for_url("**saved=**")
     page.goto(f"/tasks/{rest[0]}")
     page.fill(VALUE, "4.40")
-    record_and_review_answers.enter(served.built, rest[0], entry("4.44 eV", who="ben"))
+    record_answers.enter(served.built, rest[0], entry("4.44 eV", who="ben"))
     page.click("text=Save, and next")
     page.wait_for_selector("text=ben entered")
     expect(page.locator(VALUE)).to_have_value("4.40")
@@ -147,6 +147,7 @@ def test_a_shift_in_the_laboratory(browser: Browser, served: LabServer) -> None:
     assert values(served, rest[1]) == ["4.5 eV"]
     page.goto(f"/tasks/{first}")
     page.click("summary:has-text('Sign')")
+    page.select_option("#meaning", "measured")
     page.fill("#sign-password", password("anna"))
     page.click("text=Sign as Anna Berg")
     page.wait_for_selector("text=Signed by Anna Berg")
@@ -358,7 +359,7 @@ def test_the_window_shows_an_answer_of_another_browser(browser: Browser, served:
     expect(as_of).to_have_text(f"{utc + timedelta(hours=9):%H:%M:%S}")
     waited = []
     for n, task_id in enumerate(task_ids(served.built)[:3], 1):
-        record_and_review_answers.enter(served.built, task_id, entry("4.31 eV"))
+        record_answers.enter(served.built, task_id, entry("4.31 eV"))
         began = time.monotonic()
         expect(page.locator("#answered")).to_have_text(str(n), timeout=30_000)
         expect(page.locator("#hits")).to_have_text(str(n), timeout=30_000)
@@ -370,7 +371,7 @@ def test_the_window_shows_an_answer_of_another_browser(browser: Browser, served:
         task = tasks.find(connection, first)
     assert task is not None
     page.goto(f"/campaigns/gaps/candidates/{task.key}")
-    record_and_review_answers.enter(served.built, first, entry("5.9 eV", why="wrong lamp"))
+    record_answers.enter(served.built, first, entry("5.9 eV", why="wrong lamp"))
     expect(page.locator("#candidate")).to_contain_text("wrong lamp", timeout=30_000)
     context.close()
 
@@ -381,7 +382,7 @@ AUDITED = {"light": (360, 1280), "dark": (1280,)}  # widths at which axe looks; 
 @pytest.mark.parametrize("scheme", list(AUDITED))
 def test_all_pages_are_accessible_and_fit(browser: Browser, served: LabServer, scheme: str) -> None:
     first, second, *_ = task_ids(served.built)
-    record_and_review_answers.enter(served.built, first, entry("4.31 eV"))
+    record_answers.enter(served.built, first, entry("4.31 eV"))
     vial = claims_costs_and_vials.register(served.built, second, "ben", "free base", "bought")
     paths = ["/login", "/tasks", f"/tasks/{first}", f"/tasks/{second}", "/sheet", "/campaigns", "/campaigns/gaps"]
     paths += [

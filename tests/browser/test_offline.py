@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+import subprocess
+import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
@@ -13,13 +17,14 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route, ViewportSi
 
 from sciagent.lab import claims_costs_and_vials
 from sciagent.store.lab import submissions
-from sciagent.store.people import persons, sessions_and_tokens
+from sciagent.store.people import audit, persons, sessions_and_tokens
 from sciagent.web import visitors_and_passwords
 from tests.browser import test_lab
 from tests.browser.lab_server import LabServer, context_of, faults_of, password, running, scrolls_by
 from tests.browser.test_lab import GAP, PICTURES, VALUE, values, watched
 from tests.browser.test_unsent import log_in, queue, save, without_sending
-from tests.lab.test_record_and_review_answers import task_ids
+from tests.integration import test_serve
+from tests.lab.test_record_answers import task_ids
 
 pytestmark = pytest.mark.long
 TABLET: ViewportSize = {"width": 1024, "height": 768}
@@ -127,6 +132,51 @@ def test_an_answer_whose_reply_was_lost_is_recorded_once(browser: Browser, serve
     page.wait_for_url("**saved=**")
     assert values(served, task) == ["4.31 eV"] and queue(page) == []
     context.close()
+
+
+def test_a_server_that_is_killed_while_it_saves_has_each_answer_once(browser: Browser, served: LabServer) -> None:
+    """SIGKILL once before the server can write, since another process holds the ledger, and once right after."""
+    before, after, *_ = task_ids(served.built)
+    served.stop()
+    path = str(served.ledger.url.database)
+    port = int(served.url.rpartition(":")[2])
+    context = context_of(browser, served, "anna", viewport=TABLET)
+    page = watched(context)
+
+    def serving() -> AbstractContextManager[subprocess.Popen[bytes]]:
+        return test_serve.served(path, served.ledger.artifacts.root, port, "--no-dispatcher")
+
+    with serving() as process:
+        page.goto(f"/tasks/{before}")
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with page.expect_request("**/tasks/*/enter"):
+                save(page, "4.31")
+            page.wait_for_timeout(1000)  # ms, for the server to wait at the ledger
+            assert values(served, before) == []
+            process.kill()
+        page.wait_for_selector("text=your answer is kept on this device; trying again")
+        assert values(served, before) == []
+    with serving() as process:
+        page.wait_for_url("**saved=**")
+        assert values(served, before) == ["4.31 eV"]
+        page.goto(f"/tasks/{after}")
+        page.fill(VALUE, "4.32")
+        page.evaluate("setTimeout(() => document.querySelector('#enter button.main').click(), 200)")
+        while not values(served, after):
+            time.sleep(0.001)
+        process.kill()
+    page.close()
+    with serving():
+        page = watched(context)
+        page.goto("/tasks")
+        until(page, lambda: queue(page) == [])
+        with served.ledger.read() as connection:
+            assert [len(submissions.of_job(connection, task)) for task in (before, after)] == [1, 1]
+            assert audit.check(connection).fault is None
+        assert values(served, after) == ["4.32 eV"]
+    context.close()
+    served.start()
 
 
 def kept_of(page: Page, login: str) -> list[str]:

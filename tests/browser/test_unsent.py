@@ -8,12 +8,12 @@ import re
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Route, ViewportSize, expect
 
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_answers
 from sciagent.store.lab import submissions
 from tests.browser import test_lab
 from tests.browser.lab_server import LabServer, context_of, faults_of, password, scrolls_by
 from tests.browser.test_lab import GAP, VALUE, values, watched
-from tests.lab.test_record_and_review_answers import entry, task_ids
+from tests.lab.test_record_answers import entry, task_ids
 
 pytestmark = pytest.mark.long
 TABLET: ViewportSize = {"width": 1024, "height": 768}
@@ -159,7 +159,7 @@ def test_somebody_else_answered_while_there_was_no_network(browser: Browser, ser
         page.goto(f"/tasks/{number}")
         save(page, "4.31")
         page.wait_for_selector("text=kept on this device; trying again")
-    record_and_review_answers.enter(served.built, first, entry("4.44 eV", who="ben"))
+    record_answers.enter(served.built, first, entry("4.44 eV", who="ben"))
     claims_costs_and_vials.claim(served.built, taken, "ben")
     context.unroute("**/tasks/*/enter")
     page.goto("/tasks")

@@ -142,3 +142,17 @@ def test_a_measurement_beyond_the_slots_of_the_week_is_recorded_and_says_so(wait
     assert "overdrawn" not in data("lab", "enter", first, "--not-obtained", "insoluble")
     text = told("lab", "enter", second, "--not-obtained", "insoluble")
     assert "the next claim waits: lab_slots: 2 of 1 in seven days" in " ".join(text.split())
+
+
+def test_an_improbable_value_is_recorded_by_who_is_sure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SCIAGENT_LEDGER", raising=False)
+    (tmp_path / "molecules.csv").write_text("smiles\nCCO\n", encoding="utf-8")
+    text = CAMPAIGN.replace("[homo_lumo_gap]", "[homo_lumo_gap, melting_point, solubility]")
+    (tmp_path / "gaps.yaml").write_text(text, encoding="utf-8")
+    assert call("run", "gaps.yaml", "--quiet", "--no-report").exit_code == 0
+    number = str(data("lab", "list")[0]["task"])
+    value = ("lab", "enter", number, "--value", "melting_point=57 K", "--value", "solubility=4.6 mg/mL")
+    assert "57 °C would lie inside. Nothing is recorded yet: is it right?; then add --sure" in refused(*value)
+    recorded = " ".join(told(*value, "--sure").split())
+    assert "solubility 4.6 mg/mL is 0.09985 mol/L, by the molar mass of 46.07 g/mol" in recorded

@@ -8,11 +8,11 @@ import pytest
 
 from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.domain.people import Right
-from sciagent.lab import record_and_review_answers
+from sciagent.lab import record_answers
 from sciagent.report import status_best_trace
 from sciagent.report.explain_candidate import explain_named
 from sciagent.store.campaign_state import campaigns
-from tests.lab.test_record_and_review_answers import entry, task_ids
+from tests.lab.test_record_answers import entry, task_ids
 from tests.support.served_pages import Serve
 
 
@@ -25,7 +25,7 @@ def as_json(answer: object) -> object:
 def api(serve: Serve):  # type: ignore[no-untyped-def]
     server = serve()
     for task in task_ids(server.built)[:2]:
-        record_and_review_answers.enter(server.built, task, entry("4.31 eV"))
+        record_answers.enter(server.built, task, entry("4.31 eV"))
     server.person("script")
     client = server.token("script", Right.READ).client
     client.base_url = "http://testserver/api/v1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from urllib.parse import quote
 
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 
 from sciagent.domain.people import Role
 from sciagent.domain.states_and_needs import CampaignState
-from sciagent.lab import record_and_review_answers
+from sciagent.lab import record_answers
 from sciagent.report.status_best_trace import status
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database import tables as t
@@ -19,15 +20,15 @@ from sciagent.store.people import audit
 from sciagent.store.views.report_candidates import candidates_in_order
 from tests.lab.conftest import drive
 from tests.lab.pages.test_task_pages import shown
-from tests.lab.test_record_and_review_answers import entry, place, task_ids
-from tests.support.served_pages import HOST, Browser, Serve
+from tests.lab.test_record_answers import entry, place, task_ids
+from tests.support.served_pages import Browser, Serve
 
 
 def test_a_campaign_shows_the_numbers_of_its_status(serve: Serve) -> None:
     server = serve()
     [first, second, _] = task_ids(server.built)
-    record_and_review_answers.enter(server.built, first, entry("4.31 eV"))
-    record_and_review_answers.enter(server.built, second, entry("5.9 eV"))
+    record_answers.enter(server.built, first, entry("4.31 eV"))
+    record_answers.enter(server.built, second, entry("5.9 eV"))
     with server.ledger.read() as connection:
         told = status(connection, campaigns.get(connection, "gaps"))
     viewer = server.person("vera", Role.VIEWER)
@@ -48,8 +49,8 @@ def test_a_campaign_shows_the_numbers_of_its_status(serve: Serve) -> None:
 def test_a_candidate_shows_its_evidence_with_revisions(serve: Serve) -> None:
     server = serve()
     first = task_ids(server.built)[0]
-    record_and_review_answers.enter(server.built, first, entry("4.31 eV"))
-    record_and_review_answers.enter(server.built, first, entry("4.41 eV", who="ben", why="read again"))
+    record_answers.enter(server.built, first, entry("4.31 eV"))
+    record_answers.enter(server.built, first, entry("4.41 eV", who="ben", why="read again"))
     viewer = server.person("vera", Role.VIEWER)
     text = shown(viewer, "/campaigns/gaps/candidates/Oc1ccccc1")
     assert "4.31 eV" in text and "4.41 eV" in text and "replaced" in text and "read again" in text and "A hit" in text
@@ -64,8 +65,8 @@ def test_a_candidate_shows_its_evidence_with_revisions(serve: Serve) -> None:
 def test_hits_have_their_curve_against_what_people_cost(serve: Serve) -> None:
     server = serve(lab="{ahead: 3, cost: {lab_slots: 1, person_hours: 1.5, money: 40}}", name="priced")
     [first, second, _] = task_ids(server.built)
-    record_and_review_answers.enter(server.built, first, entry("4.31 eV"))
-    record_and_review_answers.enter(server.built, second, entry("4.4 eV"))
+    record_answers.enter(server.built, first, entry("4.31 eV"))
+    record_answers.enter(server.built, second, entry("4.4 eV"))
     viewer = server.person("vera", Role.VIEWER)
     text = shown(viewer, "/campaigns/priced")
     assert "Hits 2" in text and "Money 80 EUR" in text and "Person-hours 3 h" in text
@@ -92,9 +93,14 @@ def test_a_chemist_decides_and_the_trail_names_the_account(serve: Serve) -> None
     assert task is not None
     path = f"/campaigns/gaps/candidates/{task.key}"
     assert verbs(carla, path) == ["hold", "release", "promote", "veto"]
-    assert carla.post(path, {"verb": "veto", "why": " "}).status_code == 400
-    refused = carla.post(path, {"verb": "explode", "why": "x"}, headers={"referer": f"{HOST}{path}"})
-    assert refused.status_code == 400 and f'href="{path}">Back</a>' in refused.text
+    empty = carla.post(path, {"verb": "veto", "why": " "})
+    assert empty.status_code == 400 and "The reason is empty" in empty.text
+    assert re.search(r'id="why"[^>]*aria-invalid="true"[^>]*autofocus', empty.text)
+    refused = carla.post(path, {"verb": "explode", "why": 'too "wet"'})
+    assert refused.status_code == 400 and "Say whether to hold" in refused.text
+    assert 'name="why" value="too &#34;wet&#34;"' in refused.text and "aria-invalid" not in refused.text
+    script = carla.post(path, {"verb": "explode", "why": "x"}, headers={"accept": "application/json"})
+    assert script.status_code == 400 and script.json()["detail"].startswith("Say whether to hold")
     assert carla.post(path, {"verb": "veto", "why": "not stable in air"}).status_code == 303
     assert place(server.built, first)[0] == "vetoed" and first not in task_ids(server.built)
     with server.ledger.read() as connection:
@@ -114,7 +120,23 @@ def test_a_campaign_without_a_driver_is_handed_to_the_dispatcher(serve: Serve) -
     assert carla.post("/campaigns/gaps/state", {"verb": "stop", "why": "enough"}).status_code == 303
     with server.ledger.read() as connection:
         assert not campaigns.get(connection, "gaps").hosted
-    assert carla.post("/campaigns/gaps/state", {"verb": "pause", "why": " "}).status_code == 400
+    refused = carla.post("/campaigns/gaps/state", {"verb": "pause", "why": " "})
+    assert refused.status_code == 400 and "The reason is empty" in refused.text and "What it cost" in refused.text
+
+
+def test_a_promotion_without_a_slot_says_what_is_used_and_until_when(serve: Serve) -> None:
+    server = serve(lab="{ahead: 1}", budget="{lab_slots: {amount: 1, per: week}}")
+    carla, [first] = server.person("carla", Role.CHEMIST), task_ids(server.built)
+    record_answers.enter(server.built, first, entry("4.31 eV"))
+    key = re.findall(r"/campaigns/gaps/candidates/(\w{64})", carla.client.get("/campaigns/gaps/candidates").text)[-1]
+    refused = carla.post(f"/campaigns/gaps/candidates/{key}", {"verb": "promote", "why": "our own idea"})
+    assert refused.status_code == 400 and 'value="our own idea"' in refused.text
+    text = html.unescape(refused.text)
+    assert (
+        "The budget is in the way: the measurement slots of the week are used (lab_slots: 1 of 1 in seven days; "
+        in text
+    )
+    assert "promote it when some are free" in text and "sciagent amend" not in text and "core_seconds=N" not in text
 
 
 def test_a_campaign_that_waits_for_people_is_paused_without_a_driver(serve: Serve) -> None:
@@ -204,7 +226,7 @@ def test_evidence_of_another_campaign_names_the_campaign(serve: Serve) -> None:
     server = serve()
     serve(name="other", quantities="homo_lumo_gap, melting_point")
     task_id = task_ids(server.built)[0]
-    record_and_review_answers.enter(server.built, task_id, entry("4.31 eV"))
+    record_answers.enter(server.built, task_id, entry("4.31 eV"))
     with server.ledger.read() as connection:
         task = tasks.find(connection, task_id)
     assert task is not None

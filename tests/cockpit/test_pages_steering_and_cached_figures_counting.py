@@ -10,11 +10,11 @@ from datetime import timedelta
 import pytest
 
 from sciagent.cockpit.pages_steering_and_cached_figures import MIN_WAIT_SECONDS, SHARE, CampaignFigures, Figures
-from sciagent.lab import record_and_review_answers
+from sciagent.lab import record_answers
 from sciagent.web.site_context_and_ticker import Ticker
 from tests.lab import conftest as lab
 from tests.lab.conftest import Make
-from tests.lab.test_record_and_review_answers import entry, task_ids
+from tests.lab.test_record_answers import entry, task_ids
 
 make = lab.make
 
@@ -25,7 +25,7 @@ def test_a_tick_says_that_something_has_changed(make: Make) -> None:
     ticker.look()
     ticker.look()
     assert ticker.tick == 1
-    record_and_review_answers.enter(built, task_ids(built)[0], entry("4.31 eV"))
+    record_answers.enter(built, task_ids(built)[0], entry("4.31 eV"))
     ticker.look()
     ticker.look()
     assert ticker.tick == 2
@@ -38,7 +38,7 @@ def test_figures_are_shared_until_the_ledger_changes(make: Make) -> None:
     again = figures.of("gaps", 1)
     assert again.status is first.status and again.at > first.at, "nothing has changed: they are of now"
     assert first.best == [], "nobody has measured yet"
-    record_and_review_answers.enter(built, task_ids(built)[0], entry("4.31 eV"))
+    record_answers.enter(built, task_ids(built)[0], entry("4.31 eV"))
     time.sleep(first.took / SHARE + 0.05)
     then = figures.of("gaps", 2)
     assert then.status.hits == first.status.hits + 1 and [each.text for each in then.best] == ["Oc1ccccc1"]

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from sciagent.domain.properties_and_levels import BUILT_IN, HOMO, Kind, Level, PropertyRegistry, properties
+from sciagent.domain.properties_and_levels import (
+    BUILT_IN,
+    HOMO,
+    Kind,
+    Level,
+    PropertyRegistry,
+    comparable_phase,
+    phase_named,
+    phases_agree,
+    properties,
+)
 from sciagent.errors import UnknownNameError
 
 
@@ -50,6 +60,15 @@ def test_of_two_definitions_the_first_stands(change: dict[str, Any], said: str) 
     assert [str(clash) for clash in registry.clashes] == [said]
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("MeCN", "acetonitrile"), (" Ethyl  Acetate", "ethyl acetate"), ("DCM", "dichloromethane"), ("", "")],
+)
+def test_a_phase_has_one_name(text: str, name: str) -> None:
+    assert phase_named(text) == name
+    assert phases_agree(text, name) and phase_named(name) == name
+
+
 def test_levels_differ_in_every_part_and_their_hash_is_pinned() -> None:
     full = Level("PBE0", "def2-SVP", "water", "GFN2-xTB")
     others = [
@@ -61,3 +80,21 @@ def test_levels_differ_in_every_part_and_their_hash_is_pinned() -> None:
     assert len({x.hash for x in (full, *others)}) == 5
     assert full.label == "PBE0/def2-SVP(water)//GFN2-xTB" and Level("GFN2-xTB", phase="gas").label == "GFN2-xTB"
     assert full.hash == "815545278e02a4617b2c6f6bbbd26864c077838442dc132feaa3441e5dae7346"
+
+
+@pytest.mark.parametrize(
+    ("phases", "wanted", "compared"),
+    [
+        (["water"], "water", "water"),
+        (["hexane"], "water", None),
+        (["hexane", ""], "water", ""),
+        (["hexane", "gas", "water"], "water", "water"),
+        (["hexane"], "gas", "hexane"),
+        (["hexane", "water"], "", None),
+        (["hexane", "", "water"], "gas", ""),
+        ([], "water", None),
+    ],
+)
+def test_values_in_another_solvent_are_not_compared(phases: list[str], wanted: str, compared: str | None) -> None:
+    assert comparable_phase(phases, wanted) == compared
+    assert compared is None or phases_agree(compared, wanted)

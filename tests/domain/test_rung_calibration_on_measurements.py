@@ -107,3 +107,31 @@ def test_the_sentence_on_a_fit_without_use_names_both_errors() -> None:
         "it all the same)"
     )
     assert "would gain no more than chance" in replace(FIT, is_used=False).sentence("alpb")
+
+
+def test_the_error_of_a_fit_grows_with_the_distance_from_its_molecules() -> None:
+    """Against the standard error of a prediction by least squares, by numpy."""
+    rng = np.random.default_rng(2)
+    computed = rng.uniform(-0.6, -0.2, 12)
+    measured = 1.3 * computed + 0.1 + rng.normal(0, 0.02, 12)
+    fit = fitted(NAME, FitKind.LINEAR, "experiment", computed.tolist(), measured.tolist())
+    design = np.column_stack([computed, np.ones(12)])
+    inverse = np.linalg.inv(design.T @ design)
+    for value in (-0.4, -0.2, -6.0):
+        row = np.array([value, 1.0])
+        wanted = max(1.0, np.sqrt((1 + row @ inverse @ row) / (1 + 2 / 12)))
+        assert fit.widening(value) == pytest.approx(wanted)
+        assert fit.uncertainty(value, None) == pytest.approx(wanted * fit.root_mean_square_error)
+    assert fit.widening(-6.0) > 10
+    assert replace(fit, kind=FitKind.OFFSET).widening(-6.0) == 1.0
+
+
+def test_a_fit_of_neutral_molecules_has_no_error_for_an_ion() -> None:
+    fit = replace(FIT, charges="neutral")
+    computed = Quantity(-0.4, "eV", 0.01, uncertainty_kind="class")
+    neutral = fit.calibrated_quantity(computed, charge=0)
+    ion = fit.calibrated_quantity(computed, charge=2)
+    assert ion.value == neutral.value == pytest.approx(2.0 * -0.4 - 0.1)
+    assert (neutral.uncertainty, neutral.uncertainty_kind) == (pytest.approx(np.hypot(0.02, 0.04)), "fit")
+    assert (ion.uncertainty, ion.uncertainty_kind) == (pytest.approx(0.02), "class")
+    assert [replace(FIT, charges=charges).holds_for(-1) for charges in ("neutral", "ion", "any")] == [False, True, True]

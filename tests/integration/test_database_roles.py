@@ -24,7 +24,7 @@ from sciagent.store.results import evidence, evidence_seals
 from sciagent.store.views import check_evidence
 from sciagent.store.views.check_evidence import EvidenceCheck
 from tests.lab.pages.test_task_pages import answered
-from tests.lab.test_record_and_review_answers import task_ids
+from tests.lab.test_record_answers import task_ids
 from tests.store.views.test_check_evidence import forge, newest
 from tests.support.elsewhere import driven, working
 from tests.support.served_pages import Server, every_page

@@ -12,7 +12,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.pricing.rung_by_rung_purchasing_and_choice import purchasing_of
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_answers
 from sciagent.rewards.candidate_states_lots_and_episode_starts import states
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
 from sciagent.store.database import tables as t
@@ -20,7 +20,7 @@ from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
 from tests.lab.conftest import CAMPAIGN, MOLECULES, Make, drive
-from tests.lab.test_record_and_review_answers import entry, place, task_ids
+from tests.lab.test_record_answers import entry, place, task_ids
 
 
 def priced(ledger: Ledger, folder: Path) -> Built:
@@ -52,7 +52,7 @@ def test_a_salt_and_its_parent_are_one_task_and_the_vial_says_which_is_in_it(mak
     built = make(smiles=("NCc1ccccc1", "[Cl-].[NH3+]Cc1ccccc1"))
     [task_id] = task_ids(built)
     vial = claims_costs_and_vials.register(built, task_id, "ben", "HCl salt", "bought", lot="AB-12")
-    record_and_review_answers.enter(built, task_id, entry("4.31 eV", sample=vial.code))
+    record_answers.enter(built, task_id, entry("4.31 eV", sample=vial.code))
     task = found(built, task_id)
     assert (task.text, task.code) == ("NCc1ccccc1", vial.code) and place(built, task_id) == ("settled", "pass", True)
 
@@ -62,7 +62,7 @@ def test_what_cannot_be_made_counts_as_a_failure_of_the_rung_and_is_worth_nothin
 ) -> None:
     built = priced(ledger, tmp_path)
     first = task_ids(built)[0]
-    record_and_review_answers.enter(built, first, entry(not_obtained="synthesis_failed"))
+    record_answers.enter(built, first, entry(not_obtained="synthesis_failed"))
     assert tried(built) == (1, 1)
     with built.ledger.read() as connection:
         candidate = found(built, first).candidate_id

@@ -12,7 +12,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.states_and_needs import CampaignState, JobState
 from sciagent.errors import UsageError
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_answers
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.job_queue import leases, offers_claims_and_ended_jobs, reservations_and_bookings
@@ -22,7 +22,7 @@ from sciagent.store.people import audit
 from sciagent.store.views import campaign_counts_and_remarks
 from tests.lab.conftest import Make, drive
 
-NOT_OBTAINED = record_and_review_answers.LabEntry(
+NOT_OBTAINED = record_answers.LabEntry(
     {"values": {}, "uncertainties": {}, "limit": "", "not_obtained": "decomposed"}, "anna"
 )
 
@@ -96,7 +96,7 @@ def test_a_week_has_no_more_slots_than_its_limit(make: Make) -> None:
     first, second, third = listed(built)
     assert slots(built) == (0, 0), "a task that nobody has claimed holds no slot of a week"
     claims_costs_and_vials.claim(built, first.id, "anna")
-    record_and_review_answers.enter(built, first.id, NOT_OBTAINED)
+    record_answers.enter(built, first.id, NOT_OBTAINED)
     claims_costs_and_vials.claim(built, second.id, "anna")
     with pytest.raises(UsageError, match=r"no slot is left this week: lab_slots: 2 of 2 in seven days; more on"):
         claims_costs_and_vials.claim(built, third.id, "ben")
@@ -108,7 +108,7 @@ def test_a_finished_measurement_is_booked_beyond_the_slots_and_the_next_claim_wa
     built = make(lab="{ahead: 3}", budget="{lab_slots: {amount: 1, per: week}}")
     first, second, third = listed(built)
     claims_costs_and_vials.claim(built, first.id, "anna")
-    done = record_and_review_answers.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
+    done = record_answers.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
     assert "counts on top, and the next claim waits: lab_slots: 2 of 1 in seven days; more on" in done.overdrawn
     assert slots(built) == (2, 0) and len(done.evidence_key) == 64
     with pytest.raises(UsageError, match=r"no slot is left this week: lab_slots: 2 of 1 in seven days; more on"):
@@ -118,13 +118,13 @@ def test_a_finished_measurement_is_booked_beyond_the_slots_and_the_next_claim_wa
             each for each in audit.entries(connection) if each.object_id == second.id and each.what == "claimed"
         ]
     assert "no slot is left this week: lab_slots: 1 of 1" in str(claimed.payload["overdrawn"])
-    again = record_and_review_answers.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
+    again = record_answers.enter(built, second.id, replace(NOT_OBTAINED, who="ben", key="finished"))
     assert again.was_known and slots(built) == (2, 0), "sent twice, it is booked once"
     claims_costs_and_vials.release(built, first.id, "anna", "the vial broke")
     assert slots(built) == (1, 0)
     with pytest.raises(UsageError, match="lab_slots: 1 of 1"):
         claims_costs_and_vials.claim(built, third.id, "ben")
-    late = record_and_review_answers.enter(built, third.id, replace(NOT_OBTAINED, who="ben", key="third"))
+    late = record_answers.enter(built, third.id, replace(NOT_OBTAINED, who="ben", key="third"))
     assert late.overdrawn, "all that is measured is recorded"
 
 
@@ -137,7 +137,7 @@ def test_a_finished_measurement_is_booked_beyond_a_stock(make: Make) -> None:
         )
     with pytest.raises(UsageError, match="the budget does not hold task"):
         claims_costs_and_vials.claim(built, first.id, "anna")
-    done = record_and_review_answers.enter(built, first.id, NOT_OBTAINED)
+    done = record_answers.enter(built, first.id, NOT_OBTAINED)
     assert done.overdrawn.startswith("the budget was used; this measurement counts on top") and slots(built)[0] == 4
 
 

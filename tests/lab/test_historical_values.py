@@ -19,7 +19,7 @@ from sciagent.store.people import audit
 from sciagent.store.results import candidates
 from sciagent.store.views import campaign_counts_and_remarks
 from tests.lab.conftest import Make, drive
-from tests.lab.test_record_and_review_answers import place, task_ids
+from tests.lab.test_record_answers import place, task_ids
 
 GAP = Column("gap", "homo_lumo_gap", "eV", "error")
 

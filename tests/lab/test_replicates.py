@@ -6,12 +6,12 @@ import pytest
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.errors import SpecError, UsageError
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_answers
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import pooled_replicates
 from tests.lab.conftest import Make, drive
-from tests.lab.test_record_and_review_answers import entry, place
+from tests.lab.test_record_answers import entry, place
 
 
 def of_first(built: Built) -> list[LabTask]:
@@ -29,14 +29,14 @@ def test_three_of_five_make_the_verdict_and_the_others_refine_it(make: Make) -> 
     with built.ledger.read() as connection:
         assert len(tasks.listed(connection)) == 10, "two molecules, as `ahead` says"
     for task, gap in zip(five[:2], ("4.5 eV", "4.7 eV"), strict=True):
-        record_and_review_answers.enter(built, task.id, entry(gap))
+        record_answers.enter(built, task.id, entry(gap))
         drive(built)
         assert place(built, task.id)[0] == "pending"
-    record_and_review_answers.enter(built, five[2].id, entry("4.9 eV"))
+    record_answers.enter(built, five[2].id, entry("4.9 eV"))
     assert place(built, five[0].id) == ("settled", "fail", False), "their mean is 4.7 eV, and 4.6 the limit"
-    record_and_review_answers.enter(built, five[3].id, entry("4.1 eV"))
+    record_answers.enter(built, five[3].id, entry("4.1 eV"))
     assert place(built, five[0].id) == ("settled", "pass", True)
-    record_and_review_answers.enter(built, five[1].id, entry("5.9 eV", why="a digit"))
+    record_answers.enter(built, five[1].id, entry("5.9 eV", why="a digit"))
     assert place(built, five[0].id) == ("settled", "fail", False), "a correction of one of them counts"
     with built.ledger.read() as connection:
         computation = built.asked[0].verifier.computation
@@ -48,10 +48,10 @@ def test_three_of_five_make_the_verdict_and_the_others_refine_it(make: Make) -> 
 def test_without_more_to_come_the_verdict_is_made_of_what_is_there(make: Make) -> None:
     built = make(lab="{ahead: 6, replicates: 3}", budget="{lab_slots: 20}")
     first, second, third = of_first(built)
-    record_and_review_answers.enter(built, first.id, entry("4.3 eV"))
-    record_and_review_answers.enter(built, second.id, entry(not_obtained="insoluble"))
+    record_answers.enter(built, first.id, entry("4.3 eV"))
+    record_answers.enter(built, second.id, entry(not_obtained="insoluble"))
     assert place(built, first.id)[0] == "pending"
-    record_and_review_answers.enter(built, third.id, entry("4.3 eV"))
+    record_answers.enter(built, third.id, entry("4.3 eV"))
     assert place(built, first.id) == ("settled", "pass", True)
 
 
@@ -61,10 +61,10 @@ def test_blind_measurements_are_made_by_different_people(make: Make) -> None:
     claims_costs_and_vials.claim(built, first.id, "anna")
     with pytest.raises(UsageError, match="for another person"):
         claims_costs_and_vials.claim(built, second.id, "anna")
-    record_and_review_answers.enter(built, first.id, entry("4.3 eV"))
+    record_answers.enter(built, first.id, entry("4.3 eV"))
     with pytest.raises(UsageError, match="for another person"):
-        record_and_review_answers.enter(built, second.id, entry("4.3 eV"))
-    record_and_review_answers.enter(built, second.id, entry("4.35 eV", who="ben"))
+        record_answers.enter(built, second.id, entry("4.3 eV"))
+    record_answers.enter(built, second.id, entry("4.35 eV", who="ben"))
     assert place(built, first.id) == ("settled", "pass", True)
 
 

@@ -22,7 +22,7 @@ from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabAsked
 from sciagent.lab.pages.csv_answer_sheets_and_vial_labels import read_sheet
 from sciagent.lab.pages.posted_results import ResultIn, answer_and_texts
 from sciagent.lab.pages.typed_form_and_attachments import TypedForm
-from sciagent.lab.typed_answers import mean_of, typed, typed_answer
+from sciagent.lab.typed_answers import answer_in_words, mean_of, typed, typed_answer
 from sciagent.web.problem_answers import FieldFaultError
 
 
@@ -95,7 +95,7 @@ REFUSED: list[tuple[str, str, str]] = [
     ("pka", "-0.85-0.85", "is no number with a unit"),
     ("solubility", "12.3(5) mM", "is not given in"),
     ("solubility", "3", "the number has no unit; one of: mol/L"),
-    ("solubility", "3 mg/L", 'is not given in "mg/L"'),
+    ("mass_solubility", "3 mmol/L", 'is not given in "mmol/L"'),
     ("melting_point", "25 F", 'is not given in "F"'),
     ("pka", "7.4 pH", "is not given in"),
     ("density", "", "is no number with a unit"),
@@ -170,7 +170,7 @@ def test_an_uncertainty_is_a_finite_number(spread: str) -> None:
 
 def test_the_unit_of_another_quantity_has_no_nearest_one() -> None:
     with pytest.raises(UsageError) as error:
-        typed("solubility", "3 mg/L")
+        typed("mass_solubility", "3 mmol/L")
     assert "did you mean" not in str(error.value), "the number of another unit would be wrong"
 
 
@@ -287,3 +287,10 @@ def test_any_text_at_the_command_line_is_a_finite_value_or_refused(value: str, s
         return
     for limit in ("", "below"):
         _read_or_refused({"values": values, "uncertainties": spreads, "limit": limit, "not_obtained": ""})
+
+
+def test_an_answer_is_told_in_words() -> None:
+    said = {"values": {"logp": "2.1", "pka": "<4"}, "uncertainties": {"logp": "0.1"}, "comment": "lamp B"}
+    assert answer_in_words(said) == "logp 2.1 ± 0.1, pka <4 “lamp B”"
+    assert answer_in_words({"not_obtained": "synthesis_failed"}) == "not obtained: synthesis failed"
+    assert answer_in_words({"grades": {"expert_grade": "yes"}}) == "expert_grade: yes"

@@ -20,6 +20,8 @@ class MemoryBench:
         self.operations: dict[str, str] = {}
         self.past: list[Past] = []
         self.notes: list[str] = []
+        self.vetoed = set[str]()
+        self.held = set[str]()  # keys of candidates that a person holds
         self.handed: list[ProposalIn] = []
         self.propose([ProposalIn(text, operation="seed") for text in smiles])
 
@@ -57,14 +59,18 @@ class MemoryBench:
         return candidate.key
 
     def best(self, n: int) -> list[KnownCandidate]:
-        rows = [
-            KnownCandidate(key, m.smiles, worth(m.heavy_atoms / 100), 1, seq=seq, operation=self.operations[key])
-            for seq, (key, m) in enumerate(self.molecules.items())
-        ]
+        rows = []
+        for seq, (key, m) in enumerate(self.molecules.items()):
+            operation = self.operations[key]
+            w = worth(m.heavy_atoms / 100)
+            rows.append(KnownCandidate(key, m.smiles, w, 1, seq=seq, operation=operation, is_held=key in self.held))
         return sorted(rows, key=lambda row: (-row.worth.expected_utility, row.seq))[:n]
 
     def missed_gate(self, candidate: Candidate) -> str | None:
         return None
+
+    def barred(self, candidate: Candidate) -> str | None:
+        return "vetoed by ann: smells" if candidate.key in self.vetoed else None
 
     def known(self, candidate: Candidate) -> bool:
         return candidate.key in self.molecules

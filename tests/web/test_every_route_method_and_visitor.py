@@ -14,13 +14,13 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.people import Right, Role
-from sciagent.lab import record_and_review_answers
+from sciagent.lab import record_answers
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.lab import tasks
 from sciagent.web import password_checks
 from sciagent.web.route_rules_and_request_guards import CHANGING, READING, RouteRule, rules_of
-from tests.lab.test_record_and_review_answers import entry, task_ids
+from tests.lab.test_record_answers import entry, task_ids
 from tests.support.served_pages import HOST, Browser, Serve, Server, every_page
 
 READ, WORK, DECIDE, ADMINISTER = Right.READ, Right.WORK, Right.DECIDE, Right.ADMINISTER
@@ -106,7 +106,7 @@ def test_a_visitor_may_do_what_the_rule_of_each_route_says(
     server = serve()
     serve(name="others")
     [first, second, _] = task_ids(server.built)
-    record_and_review_answers.enter(server.built, first, entry("4.31 eV"))
+    record_answers.enter(server.built, first, entry("4.31 eV"))
     with server.ledger.read() as connection:
         task = tasks.find(connection, second)
     assert task is not None
@@ -147,7 +147,7 @@ def _fault(rule: RouteRule | None, may: Expected | None, status: int, text: str)
     is_allowed = rule.right in (may.here if rule.of else may.anywhere)
     if rule.of and READ not in may.here:
         return "" if status == 404 else "a campaign that one may not see does not exist"
-    is_refused = status == 403 and re.search("(your account|this token).* may not", text) is not None
+    is_refused = status == 403 and re.search("(your account|this token).* may not", text, re.IGNORECASE) is not None
     if is_allowed:
         return "the visitor has the right" if is_refused or status == 401 else ""
     return "" if is_refused else "the visitor lacks the right"

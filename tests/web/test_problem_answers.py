@@ -13,7 +13,7 @@ from sciagent.domain.people import Right
 from sciagent.errors import LedgerAwayError
 from sciagent.web.problem_answers import API, PROBLEM_TYPE, problem_answer
 from sciagent.web.route_rules_and_request_guards import MAX_BODY, READING, rules_of
-from tests.lab.test_record_and_review_answers import task_ids
+from tests.lab.test_record_answers import task_ids
 from tests.support.served_pages import HOST, Serve, Server, every_page
 
 ODD = (

@@ -18,7 +18,7 @@ from sciagent.store.lab import tasks
 from sciagent.web import accounts
 from sciagent.web.route_rules_and_request_guards import ANYONE as ANYONE_RULE
 from sciagent.web.route_rules_and_request_guards import Pages, RouteRule, rules_of
-from tests.lab.test_record_and_review_answers import task_ids
+from tests.lab.test_record_answers import task_ids
 from tests.support.served_pages import HOST, Serve, every_page
 
 ANYONE, READ, WORK, DECIDE, ADMINISTER = "anyone", "read", "work", "decide", "administer"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.test_record_and_review_answers import task_ids
+from tests.lab.test_record_answers import task_ids
 from tests.support.served_pages import Serve
 
 

@@ -7,7 +7,7 @@ import pytest
 from sciagent.errors import UsageError
 from sciagent.lab import claims_costs_and_vials
 from sciagent.web.served_names import ServedNames, served_names
-from tests.lab.test_record_and_review_answers import task_ids
+from tests.lab.test_record_answers import task_ids
 from tests.support.served_pages import Serve, every_page
 
 

@@ -11,7 +11,7 @@ from sciagent.domain.people import Right
 from sciagent.store.database import tables as t
 from sciagent.store.people import persons
 from sciagent.web import visitors_and_passwords
-from tests.lab.test_record_and_review_answers import task_ids
+from tests.lab.test_record_answers import task_ids
 from tests.support.served_pages import HOST, Browser, Serve, Server, every_page
 
 PASSWORD = "a sentence of anna"

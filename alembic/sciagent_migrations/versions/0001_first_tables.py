@@ -437,7 +437,7 @@ def tables() -> None:
         needed("settings_hash", KEY),
         optional("request", JSON),
         needed("control", sa.Boolean(), default=sa.false()),
-        optional("decides", JSON),
+        needed("decides", JSON, default="{}"),
         unique=(("campaign_id", "name"), ("campaign_id", "position")),
     )
 
@@ -495,6 +495,9 @@ def tables() -> None:
         needed("root_mean_square_error", sa.Double()),
         needed("error_without", sa.Double()),
         needed("is_used", sa.Boolean(), default=sa.true()),
+        needed("center", sa.Double()),
+        needed("squared_deviations", sa.Double()),
+        needed("charges", sa.String(10)),
         needed("watermark", ID),
         needed("at", WHEN),
     )

@@ -138,8 +138,11 @@ def neighbours(
 
 
 def _editable(reference: str, run: ToolContext) -> Candidate:
-    """Returns the candidate of a reference. Raises CallError if it is too large to edit."""
+    """Returns the candidate of a reference. Raises CallError if it is too large to edit, or if a person vetoed it."""
     parent = find(reference, run)
+    barred = run.bench.barred(parent)
+    if barred:
+        raise CallError(f"{short(run.subject.shown(parent.text))} is {barred}; nothing is bred from it")
     why = run.edits.too_large(parent, run.bounds)
     if why:
         raise CallError(why)

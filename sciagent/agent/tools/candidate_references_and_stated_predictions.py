@@ -16,8 +16,9 @@ from pydantic import BaseModel, Field
 from sciagent.agent.tools.tool_contract_and_calls import STRICT, AgentBench, CallError
 from sciagent.chemistry.subjects.base import Subject, Words
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.safe_text_and_durations import short, shown
-from sciagent.errors import InvalidCandidateError
+from sciagent.errors import InvalidCandidateError, did_you_mean
 
 MAX_LOOKED_UP = 200  # number of best and of latest candidates in which a key is looked up
 
@@ -136,12 +137,13 @@ Predictions = Annotated[
 
 
 def checked_predictions(predictions: Sequence[Prediction]) -> dict[str, dict[str, float]]:
-    """Returns value and error by property. Raises CallError for a property that is named twice or oddly."""
+    """Returns value and error by property. Raises CallError for a property that is named twice or is unknown."""
     names = [p.property for p in predictions]
     for name in names:
         if names.count(name) > 1:
             raise CallError(f"predictions: {short(name)} is predicted twice; predict each property once")
     for name in names:
-        if not name.isascii() or not name.isidentifier():
-            raise CallError(f"predictions: {short(name)!r} is no property; name one as the goal does: homo_lumo_gap")
+        if name not in properties():
+            hint = did_you_mean(name, list(properties()))
+            raise CallError(f"predictions: {short(name)!r} is no property{hint}; name one as the goal does")
     return {p.property: {"value": p.value, "error": p.error} for p in predictions}

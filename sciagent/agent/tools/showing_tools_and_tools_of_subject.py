@@ -28,6 +28,7 @@ from sciagent.agent.tools.candidate_references_and_stated_predictions import (
 from sciagent.agent.tools.tool_contract_and_calls import Observation, Tool, ToolContext
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits
+from sciagent.domain.proposer_interfaces import HELD_WORDS
 from sciagent.domain.safe_text_and_durations import escaped, short
 
 MAX_RESULTS = 8  # largest number of rungs whose results are shown
@@ -40,6 +41,9 @@ def inspect(run: ToolContext, candidate: str) -> Observation:
     found = find(candidate, run)
     known = run.bench.known(found)
     stands = "known here" if known else "not proposed yet"
+    barred = run.bench.barred(found)
+    if barred:
+        stands += f", {barred}"
     lines = [f"{found.text} [{found.key[:8]}] {run.subject.described(found)}, {stands}"]
     if known:
         lines += [short(line, 160) for line in run.bench.results_of(found.key)[:MAX_RESULTS]]
@@ -52,7 +56,8 @@ def best(run: ToolContext, n: Count = 10) -> Observation:
     """List the best {many} so far: hits, then what may still be one by its probability, then known misses. Each has
     its number, its key, its worth and how it was made."""
     lines = [
-        f"#{number_of(row.text, run.numbered)} {run.subject.shown(row.text)} [{row.key[:8]}] {row.worth}; "
+        f"#{number_of(row.text, run.numbered)} {run.subject.shown(row.text)} [{row.key[:8]}] {row.worth}"
+        f"{', ' + HELD_WORDS if row.is_held else ''}; "
         f"{short(row.operation, 100)}".rstrip("; ")
         for row in run.bench.best(n)
     ]

@@ -22,7 +22,7 @@ from pydantic_core import ErrorDetails
 
 from sciagent.chemistry.subjects.base import EditSet, Subject, Words
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits, subject_of
-from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, Candidate
 from sciagent.domain.proposer_interfaces import Workbench
 from sciagent.domain.safe_text_and_durations import MAX_OBSERVATION, bounded, short, shown
 from sciagent.errors import CampaignError, LedgerError, SciagentError, did_you_mean
@@ -99,6 +99,9 @@ class Past(TypedDict):
 
 class AgentBench(Workbench, Protocol):
     """The bench of the tools; `campaign` implements it. Arguments are checked: plain text of bounded length."""
+
+    def barred(self, candidate: Candidate) -> str | None:
+        """Returns why nothing is bred from a candidate, such as a person's veto; None if it may be a parent."""
 
     def results_of(self, key: str) -> list[str]:
         """Returns one line per paid rung with evidence on the candidate."""

@@ -22,7 +22,7 @@ from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.list_proposers import SEED, Enumerate, Screen
 from sciagent.agent.proposers.plugin_proposers import PluginProposer, ProposerTask
 from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits
-from sciagent.campaign.core.lines_to_deciding_rungs import lines_of, sparing_properties
+from sciagent.campaign.core.lines_to_deciding_rungs import deciding_phases, lines_of, sparing_properties
 from sciagent.campaign.core.product_libraries import library_of
 from sciagent.campaign.core.verdicts_and_places import Answer, RungRules, RungTerms, judge, ladder_rules
 from sciagent.campaign.file.campaign_spec import CampaignSpec
@@ -370,6 +370,8 @@ class BuiltLadder:
         """The rungs whose jobs computers run."""
         self.asked = tuple(rung for rung in self.bought if rung.spec.is_world)
         """The rungs whose jobs people do."""
+        self.phases = deciding_phases(spec)
+        """The phase of the values that decide each objective, by property."""
         self.measured_decides = spec.measured == "decide"
         """Whether imported experimental values decide objectives."""
         decided = {o.property for o in self.objectives} if self.measured_decides else set[str]()

@@ -15,11 +15,12 @@ from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.derived_properties_and_fits_to_measured import WantedCalibration, calibrations
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.domain.derived_properties import DerivedProperty, Part
-from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.properties_and_levels import phases_agree, properties
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.rung_calibration_on_measurements import FEWEST, Fit, FitKind, fitted
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.store.results import pooled_replicates
+from sciagent.store.views import progress_and_comparisons
 from sciagent.store.views.property_value_pages import ImportedLevel, imported_levels
 from sciagent.verification.function_verifiers import FUNCTION
 from sciagent.verification.verifier_registry import provider
@@ -81,9 +82,17 @@ def _fit(connection: Connection, ladder: Sequence[RungSpec], wanted: WantedCalib
     measured = [imported.values[id_] for id_ in computed]
     try:
         fit = fitted(name, FitKind(wanted.stated.kind), level, list(computed.values()), measured)
+        fit = replace(fit, charges=_charges(connection, list(computed)))
         return replace(fit, is_used=True) if wanted.stated.force else fit
     except ValueError as error:
         raise UsageError(f"calibrate: {name} of {rung.rung}: {error}; use kind: offset, or no calibration") from None
+
+
+def _charges(connection: Connection, ids: Sequence[int]) -> str:
+    """Returns the class of charge of candidates, as in `Fit.charges`."""
+    charges = progress_and_comparisons.charges(connection, ids)
+    classes = {"neutral" if charge == 0 else "ion" for charge in charges.values()}
+    return classes.pop() if len(classes) == 1 else "any"
 
 
 def _values_of_rung(connection: Connection, rung: RungSpec, name: str, ids: Sequence[int]) -> dict[int, Quantity]:
@@ -118,11 +127,19 @@ def _level(levels: Mapping[str, ImportedLevel], rung: RungSpec, wanted: WantedCa
             f"calibrate: the ledger has no imported values of {name}; import at least {FEWEST} with: sciagent import "
             f"FILE.csv --value 'COLUMN={name}[{properties()[name].unit}]' --method experiment"
         )
-    first_level = next(iter(levels))
-    if stated is None and len(levels) > 1:
+    phase = next(measure.level.phase for measure in rung.measures if measure.property.name == name)
+    agreeing = [label for label, imported in levels.items() if phases_agree(imported.phase, phase)]
+    if not agreeing or (stated in levels and stated not in agreeing):
+        label = stated or next(iter(levels))
         raise UsageError(
-            f'calibrate: {name} was imported at {len(levels)} levels; name one, as in level: "{first_level}"; '
-            f"known: {', '.join(levels)}"
+            f'calibrate: {rung.rung} computes {name} in {phase}, and "{label}" was measured in {levels[label].phase}; '
+            f"a fit needs values of one phase"
+        )
+    first_level = agreeing[0]
+    if stated is None and len(agreeing) > 1:
+        raise UsageError(
+            f'calibrate: {name} was imported at {len(agreeing)} levels; name one, as in level: "{first_level}"; '
+            f"known: {', '.join(agreeing)}"
         )
     chosen = first_level if stated is None else stated
     if chosen not in levels:

@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, build_rungs, check_derived
 from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits, fit_lines, fits_of
-from sciagent.campaign.core.lines_to_deciding_rungs import deciding_positions
+from sciagent.campaign.core.lines_to_deciding_rungs import deciding_phases, deciding_positions
 from sciagent.campaign.core.product_libraries import unused_reactants
 from sciagent.campaign.file.allow_list import AllowList
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
@@ -377,6 +377,7 @@ def open_within(connection: Connection, ledger: Ledger, name: str) -> Built:
 
 def _rung_rows(spec: CampaignSpec) -> Sequence[Mapping[str, Any]]:
     deciding = deciding_positions(spec.ladder[: spec.terminal_position + 1], spec.domain_objectives())
+    phases = deciding_phases(spec)
     return [
         {
             "position": position,
@@ -388,7 +389,7 @@ def _rung_rows(spec: CampaignSpec) -> Sequence[Mapping[str, Any]]:
             "settings_hash": rung.configured.settings_hash,
             "gate": {} if rung.control else {k: [w.low, w.high] for k, w in rung.window_gates().items()},
             "control": rung.control,
-            "decides": sorted(name for name, decider in deciding.items() if decider == position),
+            "decides": {name: phases[name] for name, decider in deciding.items() if decider == position},
         }
         for position, rung in enumerate(spec.all_rungs)
     ]

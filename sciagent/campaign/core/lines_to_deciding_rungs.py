@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.rungs import RungSpec
 from sciagent.domain.derived_properties import DerivedProperty
 from sciagent.domain.objectives import Objective, Window
@@ -33,6 +34,17 @@ def deciding_positions(ladder: Sequence[RungSpec], objectives: Sequence[Objectiv
         for name in wanted & set(rung.measured()):
             deciding[name] = position
     return deciding
+
+
+def deciding_phases(spec: CampaignSpec) -> dict[str, str]:
+    """Returns the phase of the values that decide an objective, by property, such as `water`; empty for a property that
+    no rung up to the terminal one measures."""
+    deciding = deciding_positions(spec.ladder[: spec.terminal_position + 1], spec.domain_objectives())
+    phases = {objective.property: "" for objective in spec.domain_objectives()}
+    for name, position in deciding.items():
+        measures = spec.ladder[position].measures
+        phases[name] = next(measure.level.phase for measure in measures if measure.property.name == name)
+    return phases
 
 
 def lines_of(ladder: Sequence[RungSpec], objectives: Sequence[Objective]) -> list[dict[str, LineToDecidingRung]]:

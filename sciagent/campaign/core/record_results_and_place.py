@@ -111,7 +111,7 @@ def experimental_values_of(
         return {}
     source = t.current_evidence if as_of is None else evidence.evidence_as_of(as_of)
     limits = {objective.property: objective.accept for objective in built.objectives}
-    values = pooled_replicates.experimental_values(connection, candidate_ids, list(limits), source)
+    values = pooled_replicates.experimental_values(connection, candidate_ids, built.phases, source)
     return {id_: decisive(limits, of_candidate) for id_, of_candidate in values.items()}
 
 

@@ -27,6 +27,7 @@ from sciagent.store.results import candidates, evidence, evidence_seals
 from sciagent.store.results.laws_and_audits import AUDIT
 
 CONTROL = "control"  # the chooser in decisions to run the control
+KNOWN = "known under the same settings"  # the reason of a decision to reuse evidence
 MAX_CHOICES = 512  # a dispatch asks for no more choices once it has asked for this many
 
 
@@ -63,7 +64,7 @@ def carry_out_choices(
     for place, choice in enumerate(choices):
         evidence_id = known.get((choice.position, choice.id))
         if evidence_id is not None:
-            decided.append((choice, "reuse", "known under the same settings", evidence_id))
+            decided.append((choice, "reuse", KNOWN, evidence_id))
             reused.append(Settling(choice.id, choice.position))
             budget.reuse(choice.position)
             done.reused = True
@@ -88,6 +89,20 @@ def carry_out_choices(
     if planned:
         _start(connection, built, crew, planned)
     return done
+
+
+def take_up_answers(connection: Connection, session: DriverSession, choices: Sequence[Choice]) -> bool:
+    """Takes up the reusable evidence of the choices; returns whether there was any. The budget of verifications limits
+    it. Runs inside a write transaction."""
+    allowed, _ = _within_verifications(connection, session, choices)
+    known = _known(connection, session.built, allowed)
+    reused = [choice for choice in allowed if (choice.position, choice.id) in known]
+    for choice in reused:
+        session.budget.reuse(choice.position)
+    decided = [(choice, "reuse", KNOWN, known[choice.position, choice.id]) for choice in reused]
+    _decide(connection, session.built, decided)
+    settle(connection, session.built, [Settling(choice.id, choice.position) for choice in reused])
+    return bool(reused)
 
 
 def _within_verifications(

@@ -18,7 +18,6 @@ from sciagent.errors import SciagentError
 from sciagent.execution.worker import end_attempts
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.directives import Directive
-from sciagent.store.database import tables as t
 from sciagent.store.views import campaign_counts_and_remarks
 
 LISTEN_SECONDS = 0.2  # interval between looks into the ledger; each dispatch looks as well
@@ -143,9 +142,7 @@ class Intake:
 
     def recount(self, connection: Connection, campaign_id: int) -> None:
         """Counts the proposals in the ledger again, since people add proposals as well."""
-        self.n_proposals = campaign_counts_and_remarks.count(
-            connection, t.proposal, t.proposal.c.campaign_id == campaign_id
-        )
+        self.n_proposals = campaign_counts_and_remarks.proposals(connection, campaign_id)
 
     def propose(self, session: DriverSession, insist: bool = False, is_idle: bool = False) -> bool:
         """Runs one turn of the proposer if fewer candidates than `built.fewest_waiting` wait. Returns True if there was

@@ -29,7 +29,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import (
 from sciagent.campaign.core.calibrate_to_imported_values import fits_of
 from sciagent.campaign.core.record_results_and_place import settle_again
 from sciagent.campaign.core.verdicts_and_places import Place
-from sciagent.campaign.driving.choices_to_jobs import MAX_CHOICES, carry_out_choices, resume_queued
+from sciagent.campaign.driving.choices_to_jobs import MAX_CHOICES, carry_out_choices, resume_queued, take_up_answers
 from sciagent.campaign.driving.directives_and_proposer_turns import Intake, Mailbox
 from sciagent.campaign.driving.driver_state_and_heartbeat import (
     INTERRUPTED,
@@ -453,6 +453,8 @@ class Driver:
         if ending is not None:
             if not session.spent():  # a job that a person promoted runs although the goal is reached
                 self._dispatch(preferred_only=True)
+            if ending[0] is CampaignState.BUDGET_SPENT and self._take_up_known_answers():
+                return None
             return ending
         proposed = self.intake.propose(session)
         # the new candidates may be settled already
@@ -487,6 +489,29 @@ class Driver:
         # more proposals release more of the budget
         insist = blocked is not None and blocked.by is BlockedBy.SLICE
         return self.intake.propose(self.session, insist=insist, is_idle=True) or self._awaits_model
+
+    def _take_up_known_answers(self) -> bool:
+        """Takes up reusable evidence, which costs nothing, for candidates that wait at a rung for which the budget has
+        no more jobs; returns whether there was any."""
+        session = self.session
+        is_spent = session.spent() is not None
+        reused = False
+        for rung in self.built.paid:
+            position = rung.rules.position
+            if not is_spent and session.budget.remaining_jobs(position) != 0:
+                continue
+            with session.begin() as connection:
+                ids = candidate_standings.waiting_with_answer(
+                    connection, self.built.row.id, rung.id, position, rung.verifier.computation, MAX_CHOICES
+                )
+                choices = [Choice(id_, position, 0.0) for id_ in ids]
+                if take_up_answers(connection, session, choices):
+                    session.purchasing.pool.mark_changed(ids)
+                    reused = True
+        if reused and self.built.spec.goal.kind == "hits":
+            with self.built.ledger.read() as connection:
+                session.count_hits(connection)
+        return reused
 
     def _end_campaign(self, ending: Ending) -> CampaignState:
         with self.session.computing(), self.session.begin() as connection:

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from sciagent.campaign.file.objectives_and_budget import NotNegative
 from sciagent.domain.cost_and_budget import Cost
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.inputs.yaml_validation import Part
 
 DEFAULT_OPEN_TASKS = 6  # open tasks of a rung if neither the file nor a weekly limit says how many
@@ -53,6 +54,11 @@ class LabSpec(Part):
     )
     due_days: Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=3650)] | None = Field(
         None, description="Days until a task is due; a deadline only reminds."
+    )
+    units: dict[str, str] = omitted_if_unset(
+        default_factory=dict,
+        description="Unit in which each quantity is entered first, such as {melting_point: degC}; forms and sheets "
+        "begin with it, and take the others, too.",
     )
 
     @model_validator(mode="after")

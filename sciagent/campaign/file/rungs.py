@@ -238,6 +238,23 @@ class RungSpec(Part):
         verifier = find_verifier(info.data.get("verifier"))
         if value is not None and verifier is not None and verifier.tier is not Tier.WORLD:
             raise fault(f'verifier "{verifier.name}" is run by computers; leave this out')
+        asking = getattr(info.data.get("settings"), "verifier", None)
+        if value is None or asking is None:
+            return value
+        asked = {measure.property.name: measure.property for measure in asking.measures}
+        with Faults() as faults:
+            for name, unit in value.units.items():
+                place = ("units", name)
+                if name not in asked:
+                    message = f'the rung does not ask for "{name}"{did_you_mean(name, asked)}'
+                    faults.add(place, message, f"it asks for: {', '.join(asked)}", on_key=True)
+                elif unit not in asked[name].typed_units:
+                    takes = asked[name].typed_units
+                    faults.add(
+                        place,
+                        f'{name} is not entered in "{unit}"{did_you_mean(unit, takes)}',
+                        f"{name} takes: {', '.join(takes)}",
+                    )
         return value
 
     @field_validator("gate", "accept")

@@ -31,6 +31,13 @@ from sciagent.store.job_queue.jobs import NewJob
 from sciagent.store.results import candidates, evidence
 from sciagent.store.views import campaign_counts_and_remarks
 
+# {resource: what people call it}, where its name says too little
+SCARCE_IN_WORDS = {
+    "lab_slots": "measurement slots",
+    "person_hours": "hours of people",
+    "core_seconds": "core-seconds",
+    "wall_minutes": "minutes on the clock",
+}
 MAX_CHOOSER = 200  # characters of the name of who made a decision
 
 
@@ -261,13 +268,28 @@ class _Case:
             limit = f"all {verifications} verifications by {label} are used"
             change = "verifications=N"
         elif not budget.fits(reservation):
-            limit = budget.exhausted() or f"what is left does not hold a job at {label}"
-            change = "core_seconds=N, or wall_minutes=N"
+            scarce = budget.scarce(reservation) or "wall_minutes"
+            limit, change = self._shortage(budget, rung, reservation, scarce)
         else:
             return
         raise UsageError(
-            f"the budget is in the way: {limit}; raise it first: sciagent amend {self.built.row.name} --budget {change}"
+            f"the budget is in the way: {limit}",
+            f"raise it first: sciagent amend {self.built.row.name} --budget {change}",
         )
+
+    def _shortage(self, budget: BudgetTracker, rung: BuiltRung, reservation: Cost, scarce: str) -> tuple[str, str]:
+        """Returns (what is used up, with what a person can do; how `amend` states more of it). scarce: the resource."""
+        words = SCARCE_IN_WORDS.get(scarce, scarce.replace("_", " "))
+        if budget.is_rate(scarce):
+            used = budget.resumption_text([reservation]) or budget.shortfall(reservation)
+            return (
+                f"the {words} of the week are used ({used}); promote it when some are free, or let whoever runs the "
+                "campaign raise the weekly limit. What is measured already can be entered on a task all the same",
+                f"{scarce}=N/week",
+            )
+        left = budget.exhausted() or budget.shortfall(reservation)
+        ask = "let whoever runs the campaign raise this limit, or hold other candidates"
+        return f"the {words} left do not hold a job at {rung.spec.rung} ({left}); {ask}", f"{scarce}=N"
 
     def _n_verified(self) -> int:
         """Returns the number of candidates that the terminal rung was asked about."""

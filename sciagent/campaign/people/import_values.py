@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.people import import_corrections_or_replicates
+from sciagent.chemistry.mass_concentrations import to_canonical_by_mass
 from sciagent.chemistry.molecule_files import names_in
 from sciagent.chemistry.subjects.base import Reading, Standardised
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
@@ -22,8 +23,8 @@ from sciagent.domain.cost_and_budget import RESOURCE_UNITS, Cost
 from sciagent.domain.display_units import Column
 from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
-from sciagent.domain.properties_and_levels import Level, Property, properties
-from sciagent.domain.quantities import Censoring, Quantity, check_possible, to_canonical
+from sciagent.domain.properties_and_levels import Level, Property, phase_named, properties
+from sciagent.domain.quantities import Censoring, Quantity, check_possible
 from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
 from sciagent.inputs.saved_tables import TableRow, read_table
 from sciagent.inputs.yaml_validation import file_hash
@@ -102,7 +103,8 @@ def import_file(
 
     A candidate with two rows gets two replicates. Values that are in the ledger already are not written again, even if
     they came from a file of another name, or together with values of other columns. If the ledger has another value for
-    the same molecule, property and level, from whichever file, UsageError is raised.
+    the same molecule, property and level, from whichever file, UsageError is raised. The phase of the level is recorded
+    by its usual name, `acetonitrile` for `MeCN`.
 
     subject: kind of candidate that a row is about. structure: the column with the structures; None: the column that the
     subject usually has. revise: reason for which a differing value supersedes the old value. replicate: whether a value
@@ -115,6 +117,7 @@ def import_file(
     Raises InputFileError, with the first faults, and writes nothing if a row is faulty and skip_bad is False.
     """
     report = ImportReport()
+    level = replace(level, phase=phase_named(level.phase))
     rules = _reading(subject, standardise, ph)
     structure = structure or subject_of(subject).words.column
     _check_columns(columns)
@@ -245,14 +248,15 @@ def _parse(
         if not text:
             continue
         try:
-            measured.append(Measured(prop.name, level, _quantity(text, column, prop, row)))
+            measured.append(Measured(prop.name, level, _quantity(text, column, prop, row, made.candidate)))
         except (ValueError, UnitError) as error:
             raise _CellError(row.place(column.name), f"{column.name}: {error}") from None
     return made, tuple(measured)
 
 
-def _quantity(text: str, column: Column, prop: Property, row: TableRow) -> Quantity:
-    """Parses a cell as a quantity; `< 0.1` and `> 5` are censored. Raises ValueError, UnitError or _CellError."""
+def _quantity(text: str, column: Column, prop: Property, row: TableRow, candidate: Candidate) -> Quantity:
+    """Parses a cell as a quantity of the candidate; `< 0.1` and `> 5` are censored. Raises ValueError, UnitError or
+    _CellError."""
     censoring = {"<": Censoring.BELOW, ">": Censoring.ABOVE}.get(text[0], Censoring.NONE)
     unit = column.unit or prop.unit
     if unit in row.cells:  # a column with the unit of each row
@@ -269,7 +273,8 @@ def _quantity(text: str, column: Column, prop: Property, row: TableRow) -> Quant
             uncertainty_text = uncertainty_text.removesuffix("%").rstrip()
         uncertainty = _number(uncertainty_text) if uncertainty_text else None
     typed = text if column.unit is None or unit == "1" else f"{text} {unit}"
-    quantity = to_canonical(Quantity(value, unit, uncertainty, censoring, as_typed=typed), prop)
+    stated = Quantity(value, unit, uncertainty, censoring, as_typed=typed)
+    quantity = to_canonical_by_mass(stated, prop, candidate)
     check_possible(quantity, prop)
     return quantity
 

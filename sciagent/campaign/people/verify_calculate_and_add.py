@@ -104,12 +104,13 @@ def verify_one(ledger: Ledger, spec: CampaignSpec, given: str, who: str = "") ->
         experimental = experimental_values_of(connection, ladder, [candidate_id]).get(candidate_id, NO_VALUES)
     answers: list[Answer] = []
     rows: list[RungAnswer] = []
+    units = ladder.spec.chosen_units()
     with Worker(scratch_of(ledger.artifacts)) as worker:
         for rung in ladder.rungs:
             if is_spared(rung.rules, experimental):
                 continue
             result, core_seconds = known_or_run(ledger, worker, rung, candidate, candidate_id)
-            rows.append(_row(rung, result, core_seconds, ladder.spec.chosen_units(), experimental))
+            rows.append(_row(rung, result, core_seconds, units, candidate.charge, experimental))
             answers.append(answer_of(rung, result, experimental))
             current_place = place(ladder.rules, ladder.objectives, answers, experimental=experimental)
             if current_place.standing is not Standing.OPEN:
@@ -143,12 +144,13 @@ def _row(
     result: Finding | RecordedEvidence,
     core_seconds: float | None,
     units: Units,
+    charge: int,
     experimental: ExperimentalValues = NO_VALUES,
 ) -> RungAnswer:
-    """Returns a rung's answer. core_seconds: cost of the run; None for reused evidence. experimental: values that
-    decide in its place."""
+    """Returns a rung's answer. core_seconds: cost of the run; None for reused evidence. charge: of the candidate.
+    experimental: values that decide in its place."""
     judgement = answer_of(rung, result, experimental).judgement
-    shown = in_chosen_units(calibrated(result.measured, rung.fits), units)
+    shown = in_chosen_units(calibrated(result.measured, rung.fits, charge), units)
     return RungAnswer(
         rung=rung.spec.rung,
         tier=rung.rules.tier,

@@ -131,6 +131,7 @@ def _sample_assumptions(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
     which = "pass the fast rungs" if plan.sample.through_fast_rungs else "can be read; not all fast rungs were asked"
     breeds = any(proposer.kind not in ("screen", "enumerate") for _, proposer in spec.proposers)
     end = "; what is bred from them may be larger." if breeds else "."
+    yield "Rows of one compound count as one candidate each, and what the ledger has answered already is bought anew."
     yield f"Costs are those of the first {plan.sample.molecules} candidates of {plan.sample.source} that {which}{end}"
 
 
@@ -154,10 +155,13 @@ def _rung_assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema)
     below = enumerate(spec.ladder[: spec.terminal_position])
     if any(rung.window_gates() for position, rung in below if position in schema.paid):
         yield "Gates of paid rungs are not counted: they spare what they drop, and may drop a hit."
-    yield from _goal_assumptions(spec, schema)
+    yield from _goal_assumptions(plan, spec, schema)
 
 
-def _goal_assumptions(spec: CampaignSpec, schema: ObservationSchema) -> Iterator[str]:
+def _goal_assumptions(plan: Plan, spec: CampaignSpec, schema: ObservationSchema) -> Iterator[str]:
+    deciding = [rung.rung for rung in plan.rungs if rung.verdict == "is needed"]
+    if deciding and spec.goal.kind == "hits":
+        yield f"A candidate that misses at {' or '.join(deciding)} gets no later run."
     if len(planned_objectives(schema)) > 1:
         yield "The objectives are independent of each other and equally hard to meet."
     if schema.aims.kind != "hits":
@@ -347,7 +351,7 @@ def _case(problem: BudgetProblem, names: Sequence[str], rate: float, rate_is: st
     labels = [step.label for step in problem.steps]
     case = PlanCase(
         hit_rate=rate,
-        hits=ExpectedHits(low=_hits(low), middle=_hits(middle), high=_hits(high)),
+        hits=_expected(_hits(low), _hits(middle), _hits(high)),
         terminal_alone=_hits(alone),
         runs=None if middle is None else dict(zip(labels, map(float, middle.runs), strict=True)),
         used=dict(zip(names, map(float, used), strict=True)),
@@ -355,6 +359,13 @@ def _case(problem: BudgetProblem, names: Sequence[str], rate: float, rate_is: st
         hit_rate_is=rate_is,
     )
     return case, middle
+
+
+def _expected(low: float | None, middle: float | None, high: float | None) -> ExpectedHits:
+    """Returns the expected hits, in order: the programmes are read on a grid, which may turn equal numbers around."""
+    if low is None or middle is None or high is None:
+        return ExpectedHits(low=low, middle=middle, high=high)
+    return ExpectedHits(low=min(low, middle), middle=middle, high=max(middle, high))
 
 
 def _hits(bought: Purchases | None) -> float | None:

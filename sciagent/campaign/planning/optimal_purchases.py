@@ -9,13 +9,14 @@ within all limits of the budget.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 from scipy.special import ndtr, ndtri
+from scipy.stats import multivariate_normal
 
 from sciagent.campaign.planning.plan_inputs import MAX_CORRELATION, Step
 from sciagent.campaign.pricing.pool_law_and_cost_unit import LEAST_COST, Allowance, Numeraire
@@ -58,6 +59,17 @@ class BudgetProblem:
         """Bit mask of the steps that cannot be left out."""
         return sum(1 << place for place, step in enumerate(self.steps[:-1]) if step.is_needed)
 
+    def shares_reached(self, rate: float) -> Array:
+        """Returns (k,) shares of the candidates that no step below each one has shown to miss an objective. rate: share
+        of hits. The objectives are independent and equally hard to meet."""
+        reached = np.ones(len(self.steps))
+        n_objectives = len(self.steps[-1].tells)
+        for place, step in enumerate(self.steps[:-1]):
+            n_decided = sum(tells.kind == "decides" for tells in step.tells)
+            if step.rung.rules.ends_misses:
+                reached[place + 1 :] *= rate ** (n_decided / n_objectives)
+        return reached
+
     def without(self, gone: Sequence[Step]) -> BudgetProblem:
         """Returns the problem without these steps."""
         kept = [place for place, step in enumerate(self.steps) if step not in gone]
@@ -87,8 +99,11 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
     """
     n_first = n_warm_up_candidates(problem)
     limit_amounts = problem.limit_amounts
-    limits = np.maximum(limit_amounts - problem.amounts @ np.full(len(problem.steps), n_first), 0.0)
+    reached = problem.shares_reached(rate)
+    first_runs = n_first * reached
+    limits = np.maximum(limit_amounts - problem.amounts @ first_runs, 0.0)
     variance_left = _variance_left(problem, rate, ends or {})
+    most_hits = _most_hits(problem, rate, ends or {})
     numeraire = Numeraire(problem.limits)
     places = {allowance.name: place for place, allowance in enumerate(problem.limits)}
     priced = [places[allowance.name] for allowance in numeraire.allowances]  # places of the limits above 0
@@ -96,12 +111,14 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
     needed_runs = [1.0 if step.is_needed else 0.0 for step in problem.steps[:-1]]
     needed_runs.append(1.0)
     hits = np.array([rate])
-    runs = np.array([needed_runs])
+    runs = np.minimum([needed_runs], reached)
     best = -1.0  # fewer hits than any programme brings
     for _ in range(MAX_ROUNDS):
         costs = _costs(problem, numeraire, priced)
         more_hits, more_runs = _programmes(variance_left, costs, rate, problem.needed)
-        hits = np.concatenate([hits, more_hits])
+        # a programme on the one scale of prospects does not know that a known miss is never run again
+        more_runs = np.minimum(more_runs, reached)
+        hits = np.concatenate([hits, np.minimum(more_hits, most_hits(more_runs[:, -1]))])
         runs = np.concatenate([runs, more_runs])
         solved = _mixed(hits, runs, problem.amounts, limits, problem.candidates - n_first)
         if solved is None:
@@ -118,7 +135,7 @@ def buy(problem: BudgetProblem, rate: float, ends: Mapping[int, str] | None = No
         weights = np.maximum(worths / worths.sum(), LEAST_WEIGHT)
         numeraire.weights = weights / weights.sum()
     by_name = {allowance.name: float(price) for allowance, price in zip(problem.limits, prices, strict=True)}
-    return Purchases(hits=float(solved.x @ hits) + rate * n_first, runs=solved.x @ runs + n_first, prices=by_name)
+    return Purchases(hits=float(solved.x @ hits) + rate * n_first, runs=solved.x @ runs + first_runs, prices=by_name)
 
 
 def n_warm_up_candidates(problem: BudgetProblem) -> float:
@@ -162,6 +179,33 @@ def _variance_left(problem: BudgetProblem, rate: float, ends: Mapping[int, str])
     left: Array = np.maximum(1 - share_told(np.full(n_subsets, rate), second), FLOOR)
     left[0] = 1.0  # the empty subset
     return left
+
+
+def _most_hits(problem: BudgetProblem, rate: float, ends: Mapping[int, str]) -> Callable[[Array], Array]:
+    """Returns a function from (p,) runs of the terminal rung on a candidate to the most hits that they can bring.
+
+    A candidate that is known to miss brings none. Among the others all optional rungs together tell of the objectives
+    that are still open, and the best prospects are run.
+    """
+    reached = float(problem.shares_reached(rate)[-1])
+    shares_by_objective = _shares_told(problem.steps, ends)
+    u = ndtri(rate ** (1 / len(shares_by_objective)))
+    second = 1.0
+    for number, shares in enumerate(shares_by_objective):
+        if not any(step.tells[number].kind == "decides" for step in problem.steps[:-1]):
+            second *= float(both_above(np.array([u]), float(shares[-1]))[0])
+    rate_left = rate / reached
+    told = float(share_told(np.array([rate_left]), np.array([second]))[0])
+    correlation = min(math.sqrt(told), MAX_CORRELATION)
+    joint = multivariate_normal([0.0, 0.0], [[1.0, correlation], [correlation, 1.0]])
+
+    def most_hits(terminal_runs: Array) -> Array:
+        if reached == 1.0:  # no rung below the terminal one ends a miss
+            return np.full(len(terminal_runs), math.inf)
+        chosen = ndtri(np.clip(terminal_runs / reached, 0.0, 1.0))
+        return reached * np.array([joint.cdf([u_chosen, ndtri(rate_left)]) for u_chosen in chosen])
+
+    return most_hits
 
 
 def _shares_told(steps: Sequence[Step], ends: Mapping[int, str]) -> list[Array]:

@@ -23,14 +23,17 @@ from sciagent.campaign.proposing.prediction_scores import in_canonical, latest_s
 from sciagent.campaign.proposing.proposal_novelty import best_candidates
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.display_units import chosen_unit_of, in_chosen_units, window_text
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
-from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
+from sciagent.domain.proposer_interfaces import HELD_WORDS, ProposalIn, ProposalOut
 from sciagent.domain.quantities import value_text
+from sciagent.domain.safe_text_and_durations import short
+from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Worth
 from sciagent.errors import InvalidCandidateError
-from sciagent.store.campaign_state import campaigns, candidate_standings
+from sciagent.store.campaign_state import campaigns, candidate_standings, directives
 from sciagent.store.campaign_state.candidate_standings import WORTH_COLUMNS
 from sciagent.store.database import tables as t
 from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
@@ -146,7 +149,8 @@ def _best_lines(connection: Connection, built: Built, part: CandidatePart) -> li
     results = measured_lines(connection, built, [row["candidate_id"] for row in top])
     lines = []
     for place, row in enumerate(top, start=1):
-        parts = [f"{row['text']}: {Worth.from_columns(row)}", *results[row["candidate_id"]]]
+        held = f", {HELD_WORDS}" if row["standing"] == Standing.HELD else ""
+        parts = [f"{row['text']}: {Worth.from_columns(row)}{held}", *results[row["candidate_id"]]]
         lines.append(f"#{place} {'; '.join(parts)}")
     return lines
 
@@ -235,9 +239,15 @@ def _proposals(query: sa.Select[Any], campaign_id: int, part: CandidatePart) -> 
 
 
 def remaining_budget(connection: Connection, built: Built) -> dict[str, float]:
-    """Returns the budget that is neither spent nor reserved, by resource; for rungs, the number of runs."""
+    """Returns the budget that is neither spent nor reserved: by resource, in runs of each limited rung, and in
+    proposals and verifications."""
+    campaign_id = built.row.id
     budget = BudgetTracker(built, connection)
     used = budget.used()
+    # the row of `built` is from when the campaign was opened
+    used["wall_seconds"] = campaigns.get(connection, built.row.name).wall_seconds
+    used["proposals"] = campaign_counts_and_remarks.proposals(connection, campaign_id)
+    used["verifications"] = campaign_counts_and_remarks.verifications(connection, campaign_id, built.terminal)
     labels = _labels_of_limits(built)
     left = {}
     for name, limit in _limits(built, budget).items():
@@ -258,8 +268,13 @@ def _labels_of_limits(built: Built) -> dict[str, str]:
 
 
 def _limits(built: Built, budget: BudgetTracker) -> dict[str, float]:
-    """Returns the limits of the budget, by resource or rung, without the limit of the control."""
+    """Returns the limits of the budget, by resource or rung, and those of proposals and verifications. The limit of the
+    control is left out."""
     limits = dict(budget.limits())
+    stated = built.spec.budget
+    for name, number in (("proposals", stated.proposals), ("verifications", stated.verifications)):
+        if number is not None:
+            limits[name] = float(number)
     if built.control is not None:  # a model that knows of the control could learn which candidates score well by it
         limits.pop(f"rung {built.control.rules.position}", None)
     return limits
@@ -296,13 +311,20 @@ def recent(connection: Connection, built: Built, n: int, part: CandidatePart = W
     return past
 
 
+FULL_TURN = "no more proposals in this turn"
+
+
 class AgentWorkbench(CampaignWorkbench):
     """The workbench for one turn of a model."""
 
-    def __init__(self, built: Built, worker: Runs, owner: str, *, room: int, trajectory: int) -> None:
-        """room: number of proposals that the workbench accepts; more are refused. trajectory: id of the episode."""
+    def __init__(
+        self, built: Built, worker: Runs, owner: str, *, room: int, trajectory: int, full: str = FULL_TURN
+    ) -> None:
+        """room: number of proposals that the workbench accepts; more are refused, for the reason `full`. trajectory: id
+        of the episode."""
         super().__init__(built, worker, owner)
         self._room = room
+        self._full = full
         self._trajectory = trajectory
         self._notes: list[str] = []
 
@@ -327,9 +349,7 @@ class AgentWorkbench(CampaignWorkbench):
 
     def _propose_one(self, proposal: ProposalIn) -> ProposalOut:
         if self._room <= 0:
-            return ProposalOut(
-                proposal.text[:MAX_ECHOED], "refused", reason="too_many", detail="no more proposals in this turn"
-            )
+            return ProposalOut(proposal.text[:MAX_ECHOED], "refused", reason="too_many", detail=self._full)
         self._room -= 1
         [entry] = self._enter([self._in_canonical_units(proposal)])
         return replace(entry.out(), results=self._inline_results(entry))
@@ -379,6 +399,14 @@ class AgentWorkbench(CampaignWorkbench):
         """Returns the latest n proposals of the campaign with their outcome, newest first."""
         with self._built.ledger.read() as connection:
             return recent(connection, self._built, n)
+
+    def barred(self, candidate: Candidate) -> str | None:
+        with self._built.ledger.read() as connection:
+            for id_ in candidates.ids_of(connection, [self.key_of(candidate)]).values():
+                steering = directives.steering_of(connection, self._built.row.id, id_)
+                if steering.vetoed:
+                    return f"vetoed by {steering.who}: {short(steering.why, MAX_DETAIL)}"
+        return None
 
     def left(self) -> dict[str, float]:
         with self._built.ledger.read() as connection:

@@ -14,7 +14,7 @@ from sciagent.agent.tools.tool_contract_and_calls import Observation, Registry
 from sciagent.agent.tools.toolbox import Toolbox, call_record
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, prepare
 from sciagent.campaign.proposing import briefing_and_workbench
-from sciagent.campaign.proposing.briefing_and_workbench import AgentWorkbench
+from sciagent.campaign.proposing.briefing_and_workbench import FULL_TURN, AgentWorkbench
 from sciagent.campaign.proposing.source_contract_and_scripts import next_episode, turn_seed
 from sciagent.store.campaign_state import campaigns, note_and_take_watermarks, proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
@@ -76,8 +76,11 @@ class McpEpisode:
         with self._lock:
             with built.ledger.read() as connection:
                 asked = proposer_trajectories.asked_now(connection)  # the moment whose results the client may know
+                left = briefing_and_workbench.remaining_budget(connection, built).get("proposals", MAX_PROPOSALS)
             number = self._turns
-            bench = AgentWorkbench(built, self._worker, self._owner, room=MAX_PROPOSALS, trajectory=self._number)
+            full = FULL_TURN if left >= MAX_PROPOSALS else f"all {built.spec.budget.proposals} proposals are made"
+            room = min(MAX_PROPOSALS, int(left))
+            bench = AgentWorkbench(built, self._worker, self._owner, room=room, trajectory=self._number, full=full)
             seed = turn_seed(built, self._number, number)
             observation = self._tools.call(
                 name, text, bench, seed=seed, limits=built.edit_limits(), numbered=self._numbered, subject=built.subject

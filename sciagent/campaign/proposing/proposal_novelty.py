@@ -15,6 +15,7 @@ from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.proposer_interfaces import KnownCandidate, MeasuredCandidate
+from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
@@ -111,6 +112,7 @@ def best_candidates(
             in_seeds=row["in_seeds"],
             seq=row["seq"],
             operation=row["operation"] or "",
+            is_held=row["standing"] == Standing.HELD,
         )
     return best
 

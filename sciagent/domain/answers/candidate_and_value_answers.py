@@ -309,14 +309,15 @@ def _distance_text(distance: float, uncertainty: float | None, unit: str) -> str
 
 
 def limits_chance_words(p_limits: float | None, unknown: Sequence[str], measured: Sequence[str]) -> str:
-    """Returns the probability that the true values lie within all limits, in words: `31 %`, `3 % by the measured gap`,
-    or `unknown: dipole`.
+    """Returns the probability that the true values lie within all limits, in words.
+
+    Such as `31 %`, `3 % with the measured gap`, or `unknown: dipole`.
 
     unknown: the objectives whose values or methods leave it unknown. measured: the objectives for which an experimental
     value of the candidate says where the true value lies. An empty text if the probability is not asked yet.
     """
     if p_limits is not None:
-        source = f" by the measured {' and '.join(measured)}" if measured else ""
+        source = f" with the measured {' and '.join(measured)}" if measured else ""
         return f"{percent_of(p_limits)}{source}"
     clauses = [f"{name} (measured without an uncertainty)" if name in measured else name for name in unknown]
     return f"unknown: {', '.join(clauses)}" if clauses else ""

@@ -17,7 +17,7 @@ from sciagent.domain.people import Right
 from sciagent.domain.safe_text_and_durations import storable
 from sciagent.domain.states_and_needs import JobState
 from sciagent.errors import TaskStateError, UsageError
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_answers, typed_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import (
     LabAnswerFile,
     LabClaimed,
@@ -30,6 +30,7 @@ from sciagent.lab.displayed_lab_tasks_claims_and_samples import (
     TaskReader,
     TaskState,
 )
+from sciagent.lab.improbable_values import WHATEVER
 from sciagent.lab.pages.posted_results import RESULT_PART, PostedResult, ResultIn, answer_and_texts, posted_result
 from sciagent.lab.pages.typed_form_and_attachments import MAX_FILE_BYTES, MAX_FILES, download, hidden_task, keep_files
 from sciagent.store.campaign_state import campaigns, directives
@@ -161,7 +162,7 @@ def _given(submission: Submission) -> LabGivenAnswer:
         who=submission.who,
         at=submission.at,
         revision=submission.revision,
-        text=record_and_review_answers.answer_in_words(submission.said),
+        text=typed_answers.answer_in_words(submission.said),
         why=submission.why,
         files=tuple(files),
     )
@@ -262,7 +263,7 @@ def post_result(
     with site.ledger.read() as connection:
         [shown] = site.shared(TaskReader).shown(connection, [task_of(request)], visitor(request).viewer)
     _, texts = answer_and_texts(result, shown.asks)
-    entry = record_and_review_answers.LabEntry(
+    entry = record_answers.LabEntry(
         texts,
         visitor(request).who,
         key=key.strip('"'),
@@ -270,10 +271,11 @@ def post_result(
         sample=result.sample or None,
         files=keep_files(site.ledger, posted.form),
         seen=result.seen,
+        confirmed=WHATEVER if result.confirmed else "",
     )
     built = open_campaign_for_people(site.ledger, task_of(request).campaign)
-    done = record_and_review_answers.enter(built, task, entry)
-    return record_and_review_answers.entered(done)
+    done = record_answers.enter(built, task, entry)
+    return record_answers.entered(done)
 
 
 @pages.get(

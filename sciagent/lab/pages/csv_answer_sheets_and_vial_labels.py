@@ -23,7 +23,7 @@ import segno
 from fastapi import Query
 from markupsafe import Markup
 from sqlalchemy.engine import Connection
-from starlette.datastructures import UploadFile
+from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -35,10 +35,11 @@ from sciagent.domain.people import Actor, Right, Rights
 from sciagent.domain.safe_text_and_durations import cut, read_id
 from sciagent.errors import SciagentError, UsageError, did_you_mean
 from sciagent.inputs.saved_tables import TableRow, open_table
-from sciagent.lab import record_and_review_answers
+from sciagent.lab import record_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
+from sciagent.lab.improbable_values import WHATEVER
 from sciagent.lab.pages.typed_form_and_attachments import TypedForm
-from sciagent.lab.record_and_review_answers import LabEntry, Recorded
+from sciagent.lab.record_answers import LabEntry, Recorded
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
@@ -83,9 +84,11 @@ class SheetRow:
     """{column: its address in the file, such as `B7`}; the empty name stands for the whole row."""
     result: str = ""
     """`evidence` with the quantities that are still open, `for review`, or `known` for an answer that was recorded
-    before; empty for a row with a fault."""
+    before; then the masses by volume that are converted. Empty for a row with a fault."""
     is_beyond: bool = False
     """Whether the measurement overdraws the budget."""
+    odd: Sequence[str] = ()
+    """Sentences on what is improbable in it; it is recorded only if the person says so."""
 
     @property
     def place(self) -> str:
@@ -116,6 +119,11 @@ class AnswerSheet:
     @property
     def good(self) -> list[SheetRow]:
         return [row for row in self.rows if not row.fault]
+
+    @property
+    def odd(self) -> list[SheetRow]:
+        """The rows without a fault that are improbable."""
+        return [row for row in self.good if row.odd]
 
     @property
     def bad(self) -> list[SheetRow]:
@@ -224,22 +232,24 @@ def _template_rows(request: Request) -> list[list[str | int]]:
         others = not_for(connection, who.viewer)
         listed = own or tasks.listed(connection, among=among, limit=NEXT_TASKS, unless=others)
         shown = reader.shown(connection, listed, who.viewer)
-    units: dict[str, str] = {}
-    for task in shown:
-        for question in task.asks:
-            units[question.property] = question.units[0]
+    units_by_task = [_first_units(task) for task in shown]
+    properties_asked = dict.fromkeys(name for units in units_by_task for name in units)
     value_parts: Sequence[str] = VALUE_PARTS
     if any(len(task.asks) > 1 for task in shown):
         value_parts = (*VALUE_PARTS, "reason")  # a quantity of several may have no value
-    columns = list(product(units, value_parts))  # (property, part)
+    columns = list(product(properties_asked, value_parts))  # (property, part)
     names = [f"{part}.{name}" for name, part in columns]
     rows: list[list[str | int]] = [[*FIXED_COLUMNS, *names, *TEXT_COLUMNS]]
-    for task in shown:
-        asked = {each.property for each in task.asks}
-        cells = [units[name] if part == "unit" and name in asked else "" for name, part in columns]
+    for task, units in zip(shown, units_by_task, strict=True):
+        cells = [units.get(name, "") if part == "unit" else "" for name, part in columns]
         empty_texts = [""] * len(TEXT_COLUMNS)
         rows.append([task.task, task.code or "", task.text, *cells, *empty_texts])
     return rows
+
+
+def _first_units(task: LabTaskAnswer) -> dict[str, str]:
+    """Returns {quantity that a task asks for: the unit that forms begin with, empty for a plain number}."""
+    return {asked.property: "" if asked.units[0] == "1" else asked.units[0] for asked in task.asks}
 
 
 @pages.get("/sheet", RouteRule(Right.WORK))
@@ -254,7 +264,7 @@ def sheet_form(request: Request, kept: QueryText = "") -> Response:
         gone = "the rows of this trial run are not kept any more; choose the file again"
         return _page(request, AnswerSheet(columns=(), rows=[], fault=gone), status=404)
     try_sheet(site.ledger, site.shared(TaskReader), answers, who.who, who.rights)
-    return _page(request, answers)
+    return _page(request, answers, status=400 if answers.fault else 200)
 
 
 @pages.post("/sheet", RouteRule(Right.WORK))
@@ -265,6 +275,29 @@ def sheet(request: Request) -> Response:
     site = site_of(request)
     who = visitor(request)
     form = request.state.form
+    answers = _given_sheet(form)
+    wish = form.get("write")
+    if answers.fault or wish not in ("yes", "faults"):
+        return redirect_to("/sheet", kept=site.shared(KeptSheets).keep(who.who, answers))
+    entries = try_sheet(site.ledger, site.shared(TaskReader), answers, who.who, who.rights)
+    if wish == "faults" and answers.bad:
+        text = "\ufeff" + answers.text(answers.bad, with_faults=True)
+        return _downloaded(text.encode(), "text/csv; charset=utf-8", "faults.csv")
+    if wish == "faults" or not entries:
+        return redirect_to("/sheet", kept=site.shared(KeptSheets).keep(who.who, answers))
+    left_out = [] if form.get("odd") == "yes" else _task_ids(answers.odd)
+    saved = record_rows([entry for entry in entries if entry[1] not in left_out])
+    return redirect_to(
+        "/sheet/saved",
+        tasks=_ranges(saved.recorded) or None,
+        failed=_ranges([*saved.failed, *_task_ids(answers.bad)]) or None,
+        odd=_ranges(left_out) or None,
+        beyond=1 if saved.is_beyond else None,
+    )
+
+
+def _given_sheet(form: FormData) -> AnswerSheet:
+    """Returns the sheet in a form, from its file or from its text; one that cannot be read has a fault."""
     given = form.get("file")
     name = "sheet"
     content = str(form.get("text", "")).encode()
@@ -272,43 +305,33 @@ def sheet(request: Request) -> Response:
         name = cut(PurePath(given.filename.replace("\\", "/")).name, 80)
         content = given.file.read(MAX_BYTES + 1)
     try:
-        answers = read_sheet(content, name)
+        return read_sheet(content, name)
     except UsageError as error:
-        answers = AnswerSheet(columns=(), rows=[], fault=str(error))
-    if answers.fault:
-        return _page(request, answers, status=400)
-    wish = form.get("write")
-    if wish not in ("yes", "faults"):
-        return redirect_to("/sheet", kept=site.shared(KeptSheets).keep(who.who, answers))
-    entries = try_sheet(site.ledger, site.shared(TaskReader), answers, who.who, who.rights)
-    if wish == "faults" and answers.bad:
-        text = "\ufeff" + answers.text(answers.bad, with_faults=True)
-        return _downloaded(text.encode(), "text/csv; charset=utf-8", "faults.csv")
-    if wish == "faults" or not entries:
-        return _page(request, answers, status=400)
-    saved = record_rows(entries)
-    left = [task_id for row in answers.bad if (task_id := read_id(row.task)) is not None]
-    return redirect_to(
-        "/sheet/saved",
-        tasks=_ranges(saved.recorded) or None,
-        failed=_ranges([*saved.failed, *left]) or None,
-        beyond=1 if saved.is_beyond else None,
-    )
+        return AnswerSheet(columns=(), rows=[], fault=error.text)
+
+
+def _task_ids(rows: Iterable[SheetRow]) -> list[int]:
+    """Returns the numbers of the tasks that rows name."""
+    return [task_id for row in rows if (task_id := read_id(row.task)) is not None]
 
 
 @pages.get("/sheet/saved", RouteRule(Right.WORK))
-def saved_sheet(request: Request, tasks: Numbers = "", failed: Numbers = "", beyond: bool = False) -> Response:
-    """Shows what a sheet did: the tasks that it answered, and what each waits for now. tasks, failed: numbers of tasks,
-    such as `3-7,12`."""
+def saved_sheet(
+    request: Request, tasks: Numbers = "", failed: Numbers = "", odd: Numbers = "", beyond: bool = False
+) -> Response:
+    """Shows what a sheet did: the tasks that it answered, and what each waits for now. tasks, failed, odd: numbers of
+    tasks, such as `3-7,12`; those of `odd` were left out, since the person did not say that they are right."""
     site = site_of(request)
     who = visitor(request)
     with site.ledger.read() as connection:
-        found = _tasks_by_number(connection, [*_numbers(tasks), *_numbers(failed)], who.rights)
+        numbers = [*_numbers(tasks), *_numbers(failed), *_numbers(odd)]
+        found = _tasks_by_number(connection, numbers, who.rights)
         answers = site.shared(TaskReader).shown(connection, list(found.values()), who.viewer)
         shown = {task.task: task for task in answers}
     recorded = [shown[number] for number in _numbers(tasks) if number in shown]
     left = [shown[number] for number in _numbers(failed) if number in shown]
-    return site.page(request, "saved_sheet.html.j2", recorded=recorded, left=left, beyond=beyond)
+    left_out = [shown[number] for number in _numbers(odd) if number in shown]
+    return site.page(request, "saved_sheet.html.j2", recorded=recorded, left=left, left_out=left_out, beyond=beyond)
 
 
 def _ranges(numbers: Iterable[int]) -> str:
@@ -431,12 +454,13 @@ def try_sheet(
                     campaigns[task.campaign] = reader.built(task.campaign)
                 built = campaigns[task.campaign]
                 entry = _entry(row, typed_texts, who)
-                done = record_and_review_answers.would_record(connection, built, task.task, entry)
+                done = record_answers.would_record(connection, built, task.task, entry)
             except SciagentError as error:
                 row.fault = error.text if isinstance(error, UsageError) else str(error)
                 row.fault_in = row.fault_in or _column_of(row.fault, sheet.columns)
                 continue
             row.result = _result(done)
+            row.odd = done.odd
             row.is_beyond = task.slot_at is not None
             ready.append((built, task.task, entry))
     return ready
@@ -447,7 +471,8 @@ def _entry(row: SheetRow, typed_texts: Mapping[str, object], who: Actor) -> LabE
     key = hashlib.sha256(f"{who}\n{sorted(row.cells.items())}".encode()).hexdigest()
     why = row.cells.get("why") or None
     sample = row.cells.get("code") or None
-    return LabEntry(typed_texts, who, key=key, why=why, sample=sample)
+    # a row that is improbable is recorded only if the person has ticked it
+    return LabEntry(typed_texts, who, key=key, why=why, sample=sample, confirmed=WHATEVER)
 
 
 def record_rows(entries: Sequence[tuple[Built, int, LabEntry]]) -> RecordedSheet:
@@ -455,7 +480,7 @@ def record_rows(entries: Sequence[tuple[Built, int, LabEntry]]) -> RecordedSheet
     saved = RecordedSheet()
     for built, task_id, entry in entries:
         try:
-            done = record_and_review_answers.enter(built, task_id, entry)
+            done = record_answers.enter(built, task_id, entry)
         except SciagentError:  # the page of the task says what happened since the trial run
             saved.failed.append(task_id)
             continue
@@ -468,9 +493,10 @@ def _result(done: Recorded) -> str:
     """Returns the result of a row; see `SheetRow`."""
     if done.was_known:
         return "known"
-    if done.in_review:
-        return "for review"
-    return f"evidence; still open: {', '.join(done.open_quantities)}" if done.open_quantities else "evidence"
+    parts = ["for review" if done.in_review else "evidence", *done.converted]
+    if done.open_quantities and not done.in_review:
+        parts.insert(1, f"still open: {', '.join(done.open_quantities)}")
+    return "; ".join(parts)
 
 
 def _column_of(fault: str, columns: Sequence[str]) -> str:

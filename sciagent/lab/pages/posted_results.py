@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, Literal
 
@@ -24,7 +24,6 @@ from pydantic import (
     Tag,
     ValidationError,
     WithJsonSchema,
-    field_validator,
 )
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
@@ -41,7 +40,6 @@ RESULT_PART = "result"
 """Name of the part of a form that has the result."""
 MAX_RESULT = 200_000  # characters of a result
 MAX_QUANTITIES = 50  # quantities of a result
-LATEST_CLOCK = timedelta(hours=14)  # the day begins so long before UTC in the easternmost time zone
 NAMES_OF_KINDS = frozenset({"text", "number", "object"})
 """Kinds in which a value is sent; pydantic adds the kind to the place of a fault."""
 
@@ -143,13 +141,10 @@ class ResultIn(BaseModel):
     """Day of the measurement."""
     comment: Text = ""
     """Remark for those who read the answer."""
-
-    @field_validator("measured_on")
-    @classmethod
-    def _not_later_than_today(cls, day: date | None) -> date | None:
-        if day is not None and day > (datetime.now(UTC) + LATEST_CLOCK).date():
-            raise ValueError("the day of the measurement has not come yet")
-        return day
+    confirmed: Annotated[bool, Field(strict=True)] = False
+    """Whether the sender says that the result is right, however improbable: a value outside the usual range of its
+    quantity, or far from what is known, a day that has not come yet. Without it such a result is refused (409), and
+    `confirm` says why."""
 
 
 @dataclass(frozen=True)

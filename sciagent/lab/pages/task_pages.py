@@ -14,16 +14,25 @@ from starlette.responses import JSONResponse, Response
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
+from sciagent.chemistry.mass_concentrations import conversions
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED
 from sciagent.domain.people import Right
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.safe_text_and_durations import read_id
 from sciagent.domain.states_and_needs import JobState
-from sciagent.errors import AnswerChangedError, AnsweredMeanwhileError, EvidenceConflictError, UsageError
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.errors import (
+    AnswerChangedError,
+    AnsweredMeanwhileError,
+    EvidenceConflictError,
+    ImprobableValuesError,
+    UsageError,
+)
+from sciagent.lab import claims_costs_and_vials, record_answers, review_and_sign_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
+from sciagent.lab.improbable_values import digest_of
 from sciagent.lab.pages.typed_form_and_attachments import LIMITS, TypedForm, hidden_task, keep_files
-from sciagent.lab.typed_answers import named_in, read_number
+from sciagent.lab.typed_answers import named_in, read_number, typed_answer
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, submissions, tasks
@@ -31,14 +40,20 @@ from sciagent.store.lab.blind_measurements import UnseenAnswers, Viewer, unseen_
 from sciagent.store.lab.samples import Vial
 from sciagent.store.lab.submissions import Submission
 from sciagent.store.lab.tasks import LabTask
-from sciagent.store.people import audit
+from sciagent.store.people import audit, persons
 from sciagent.store.people.audit import AuditEntry
+from sciagent.store.results import candidates
 from sciagent.store.views.report_candidates import rung_answers
+from sciagent.web.password_checks import TryLaterError
 from sciagent.web.route_rules_and_request_guards import Count, Pages, QueryText, RouteRule, TaskId
 from sciagent.web.site_context_and_ticker import (
+    NOTHING_REFUSED,
+    RefusedForm,
     address_of,
     in_words,
+    next_page,
     redirect_to,
+    refused,
     said_of,
     sentence,
     site_of,
@@ -98,6 +113,10 @@ class TaskPage:
     """The answer that waits for a second person; None if none waits."""
     others: Sequence[LabTask]
     """Tasks of the same molecule by other methods, or in other campaigns."""
+    names: Mapping[str, str]
+    """{login: name} of the people who entered answers, and have an account."""
+    converted: Mapping[int, Sequence[str]]
+    """{id of an answer: sentences on its masses by volume}; see `conversions`."""
     not_for_you: str
     """The reason why a blind task is another person's; empty if it is not."""
 
@@ -133,6 +152,8 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader, viewer: Viewer)
         acts = audit.of_object(connection, "submission", [submission.id for submission in answers])
         answers_by_id = {submission.id: submission for submission in answers}
         vials = samples.of_candidate(connection, task.candidate_id, MAX_VIALS)
+        names = _names_of_authors(connection, answers)
+        candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
         known: Sequence[Known] = ()
         others: Sequence[LabTask] = ()
         not_for_you = ""
@@ -153,8 +174,23 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader, viewer: Viewer)
         vials=vials,
         waiting=None if task.in_review_id is None else answers_by_id.get(task.in_review_id),
         others=others,
+        names=names,
+        converted={submission.id: _conversions(submission, candidate) for submission in answers},
         not_for_you=not_for_you,
     )
+
+
+def _names_of_authors(connection: Connection, answers: Sequence[Submission]) -> dict[str, str]:
+    """Returns {login: name} of the people who entered answers, and have an account."""
+    found = [persons.by_login(connection, login) for login in {submission.who for submission in answers}]
+    return {person.login: person.name for person in found if person is not None}
+
+
+def _conversions(submission: Submission, candidate: Candidate) -> tuple[str, ...]:
+    """Returns sentences on the masses by volume of an answer, into which amounts they were converted."""
+    if submission.kind == submissions.SENT_BACK:
+        return ()
+    return conversions(typed_answer(submission.said).values, candidate)
 
 
 def _others(connection: Connection, task: LabTask) -> list[LabTask]:
@@ -176,7 +212,7 @@ def _known(connection: Connection, task: LabTask, unseen: UnseenAnswers) -> list
             continue
         for measured in answer.measured:
             name = in_words(measured.property)
-            known_values.append(Known(answer.rung, name, str(measured.quantity), measured.level.label))
+            known_values.append(Known(answer.rung, name, in_words(str(measured.quantity)), measured.level.label))
     return known_values
 
 
@@ -212,10 +248,13 @@ def _page(
     conflict: bool = False,
     changed: str = "",
     seen: int = 0,
+    odd: Sequence[str] = (),
+    beside: RefusedForm = NOTHING_REFUSED,
 ) -> Response:
     """Shows a task. Without a fault, and for quantities that a person who met a conflict has left empty, the form
     begins with the last answer. conflict: somebody answered while the person was typing. changed: the difference
-    between the submission `seen`, which a reviewer read, and the one that waits."""
+    between the submission `seen`, which a reviewer read, and the one that waits. odd: the fault is that these things
+    are improbable, and the person says whether they are right. beside: another form of the page that was refused."""
     site = site_of(request)
     task = task_of(request)
     page = read_task(site.ledger, task, site.shared(TaskReader), visitor(request).viewer)
@@ -230,7 +269,8 @@ def _page(
     return site.page(
         request, "task.html.j2", status, page=page, task=page.task, form=form, fault=in_words(fault or ""), saved=saved,
         may=may, review=review, part=part, beyond=beyond, conflict=conflict, others=others, changed=changed, **words,
-        read=answers_by_id.get(seen), field_at_fault=field_at_fault,
+        read=answers_by_id.get(seen), field_at_fault=field_at_fault, odd=odd, confirmed=digest_of(odd),
+        beside=beside,
     )  # fmt: skip
 
 
@@ -243,7 +283,7 @@ def enter(request: Request, task: TaskId) -> Response:
     try:
         typed_texts = form.answer_texts(page.task.asks)
         _refuse_emptied(page, form, typed_texts)
-        entry = record_and_review_answers.LabEntry(
+        entry = record_answers.LabEntry(
             typed_texts,
             visitor(request).who,
             key=form.of("key")[:64] or uuid.uuid4().hex,
@@ -251,16 +291,19 @@ def enter(request: Request, task: TaskId) -> Response:
             sample=form.of("sample") or None,
             files=keep_files(site.ledger, request.state.form),
             seen=_seen(form),
+            confirmed=form.of("confirmed"),
         )
-        done = record_and_review_answers.enter(_built(request, page.task.campaign), task, entry)
+        done = record_answers.enter(_built(request, page.task.campaign), task, entry)
     except (UsageError, EvidenceConflictError) as error:
         conflict = isinstance(error, AnsweredMeanwhileError)
+        odd = error.odd if isinstance(error, ImprobableValuesError) else ()
         status, text = said_of(error)
         if wants_json(request):
-            return JSONResponse({"detail": sentence(in_words(text)), "conflict": conflict}, status)
+            detail = sentence(in_words(text))
+            return JSONResponse({"detail": detail, "conflict": conflict, "confirmed": digest_of(odd)}, status)
         if isinstance(error, EvidenceConflictError):  # another answer has the key; this one gets a new key
             form = TypedForm({name: field for name, field in form.fields.items() if name != "key"})
-        return _page(request, form, status, text, conflict=conflict)
+        return _page(request, form, status, text, conflict=conflict, odd=odd)
     beyond = 1 if done.overdrawn else None
     review = 1 if done.in_review else None
     part = 1 if done.open_quantities else None
@@ -310,8 +353,23 @@ def claim(request: Request, task: TaskId) -> Response:
 
 @pages.post("/tasks/{task}/release", WORK)
 def release(request: Request, task: TaskId) -> Response:
-    claims_costs_and_vials.release(_built_of_task(request), task, visitor(request).who, _reason(request))
-    return redirect_to("/tasks")
+    try:
+        claims_costs_and_vials.release(_built_of_task(request), task, visitor(request).who, _reason(request))
+    except UsageError as error:
+        return _refused(request, error, "release", "why")
+    return next_page(request, "/tasks")
+
+
+def _refused(request: Request, error: UsageError, form: str, field_at_fault: str) -> Response:
+    """Returns the page of a task with a form beside the measurement, as it was typed, and what is wrong with it."""
+    status, beside = refused(request, error, form, field_at_fault)
+    if wants_json(request):
+        answer: Response = beside.as_answer(status)
+    else:
+        answer = _page(request, TypedForm({}), status, beside=beside)
+    if isinstance(error, TryLaterError):
+        answer.headers["retry-after"] = str(error.seconds)
+    return answer
 
 
 @pages.post("/tasks/{task}/approve", DECIDE)
@@ -339,13 +397,17 @@ def review(request: Request, task: TaskId) -> Response:
     seen = _seen(form) or 0  # no submission has the id 0, so without an id nothing is recorded
     try:
         if form.of("decision") == "accept":
-            record_and_review_answers.accept(built, task, who, seen)
+            review_and_sign_answers.accept(built, task, who, seen)
         else:
-            record_and_review_answers.send_back(built, task, who, _reason(request), seen)
+            review_and_sign_answers.send_back(built, task, who, _reason(request), seen)
     except AnswerChangedError as error:
         status, fault = said_of(error)
+        if wants_json(request):
+            return JSONResponse({"detail": sentence(in_words(fault)), "field": ""}, status)
         return _page(request, TypedForm({}), status, changed=in_words(fault), seen=seen)
-    return redirect_to(f"/tasks/{task}")
+    except UsageError as error:
+        return _refused(request, error, "back", "why")
+    return next_page(request, f"/tasks/{task}")
 
 
 @pages.post("/tasks/{task}/sign", WORK)
@@ -355,20 +417,27 @@ async def sign(request: Request, task: TaskId) -> Response:
     person = visitor(request).person
     assert person is not None  # the rule of the route saw to it
     await run_in_threadpool(_refuse_hidden, request)
-    chosen = [meaning for meaning in record_and_review_answers.MEANINGS if meaning == fields.get("meaning")]
+    chosen = [meaning for meaning in review_and_sign_answers.MEANINGS if meaning == fields.get("meaning")]
     if not chosen:
-        raise UsageError("say what the signature means")
+        error = UsageError("say what the signature means; nothing was signed")
+        return await run_in_threadpool(_refused, request, error, "sign", "meaning")
     password = fields.get("password", "")
-    if await site_of(request).passwords.checked(person.login, password, address_of(request)) is None:
-        raise UsageError("the password does not fit; nothing was signed")
+    try:
+        if await site_of(request).passwords.checked(person.login, password, address_of(request)) is None:
+            raise UsageError("the password does not fit; nothing was signed")
+    except UsageError as error:  # also too many wrong passwords
+        return await run_in_threadpool(_refused, request, error, "sign", "password")
     return await run_in_threadpool(_signed, request, task, person.name, chosen[0])
 
 
-def _signed(request: Request, task: int, name: str, meaning: record_and_review_answers.Meaning) -> Response:
+def _signed(request: Request, task: int, name: str, meaning: review_and_sign_answers.Meaning) -> Response:
     """Writes a signature. name: as it is printed below it."""
     seen = _seen(TypedForm(texts(request))) or 0  # no submission has the id 0, so without an id nothing is signed
-    record_and_review_answers.sign(_built_of_task(request), task, visitor(request).who, name, meaning, seen)
-    return redirect_to(f"/tasks/{task}")
+    try:
+        review_and_sign_answers.sign(_built_of_task(request), task, visitor(request).who, name, meaning, seen)
+    except UsageError as error:
+        return _refused(request, error, "sign", "")
+    return next_page(request, f"/tasks/{task}")
 
 
 @pages.post("/tasks/{task}/sample", WORK)
@@ -376,11 +445,27 @@ def register(request: Request, task: TaskId) -> Response:
     """Registers a vial of the task's molecule; its label is printed next."""
     fields = texts(request)
     more: dict[str, object] = {name: fields.get(name, "").strip() or None for name in ("lot", "purity_how", "place")}
-    made = claims_costs_and_vials.register(
-        _built_of_task(request), task, visitor(request).who, fields.get("form", ""), fields.get("source", "made"),
-        purity=_fraction(fields), **more,
-    )  # fmt: skip
-    return redirect_to("/labels", codes=made.code)
+    form = fields.get("form", "")
+    source = fields.get("source", "made")
+    try:
+        more["purity"] = _fraction(fields)
+        made = claims_costs_and_vials.register(
+            _built_of_task(request), task, visitor(request).who, form, source, **more
+        )
+    except UsageError as error:
+        named = [name for name, words in VIAL_FIELDS.items() if words in error.text]
+        return _refused(request, error, "sample", named[0] if named else "form")
+    return next_page(request, "/labels", codes=made.code)
+
+
+# {field of the form of a vial: words by which a message names it}, the longer words first
+VIAL_FIELDS = {
+    "purity_how": samples.TEXTS["purity_how"],
+    "purity": "purity",
+    "lot": samples.TEXTS["lot"],
+    "place": samples.TEXTS["place"],
+    "source": "source",
+}
 
 
 def _fraction(fields: Mapping[str, str]) -> float | None:
@@ -388,7 +473,9 @@ def _fraction(fields: Mapping[str, str]) -> float | None:
     text = fields.get("purity", "").strip().rstrip("%").strip()
     if not text:
         return None
-    percent = read_number("purity in percent", text, what="number").value
+    # a single comma is a decimal sign here, since nobody writes a purity with thousands
+    plain = text.replace(",", ".") if text.count(",") == 1 and "." not in text else text
+    percent = read_number("purity in percent", plain, what="number").value
     if not 0 <= percent <= 100:
         raise UsageError(f"the purity {percent:g} % is not between 0 and 100 %")
     return percent / 100

@@ -165,6 +165,8 @@ class TypedForm:
     def field_at_fault(self, fault: str, asks: Sequence[LabAsked]) -> str:
         """Returns the id of the field that a message is about, such as `spread-melting_point`; empty if it is about
         none. The message begins with the name of a quantity."""
+        if fault.startswith(("measured on", "the day of the measurement")):
+            return "measured_on"
         first_word = re.split(r"[: ]", fault, maxsplit=1)[0]
         if first_word not in {asked.property for asked in asks}:
             return ""

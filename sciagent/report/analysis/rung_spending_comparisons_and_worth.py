@@ -19,7 +19,8 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.status_and_comparison import LadderWorth, RungWorth
 from sciagent.domain.display_units import Units, chosen_unit_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import pooled
-from sciagent.domain.quantities import Quantity
+from sciagent.domain.properties_and_levels import phases_agree, properties
+from sciagent.domain.quantities import Quantity, from_canonical
 from sciagent.report.parts import campaign_charts
 from sciagent.report.parts.best_candidate_cards_and_table import properties_of_spec
 from sciagent.report.parts.campaign_figures import ordered_resources, terminal_of
@@ -126,6 +127,9 @@ class Compared:
     figures: RankAgreement
     shared_scale: bool
     """Whether values at the two levels can be subtracted."""
+    left_out_error: float | None
+    """Mean absolute leave-one-out error of the fit, in `unit`, of imported values against a calibrated rung; else None.
+    The figures are then of the molecules to which the rung was fitted."""
     chart: str
     """SVG."""
 
@@ -158,8 +162,8 @@ def compared_with_imports(connection: Connection, row: CampaignRow, ladder: Sequ
 def _compare(
     connection: Connection, row: CampaignRow, lower: RungRow | None, upper: RungRow, name: str
 ) -> Iterator[Compared]:
-    """Yields a comparison for each pair of levels and each class of charge, with replicates pooled. lower: None for
-    imported values."""
+    """Yields a comparison for each pair of levels and each class of charge, with replicates pooled. Values in two
+    solvents are not compared. lower: None for imported values."""
     unit = chosen_unit_of(name, row.units)
     pairs_by_levels = defaultdict[tuple[int, int], list[tuple[int, Pair | None]]](list)  # None: a value is censored
     for x, y, hit in progress_and_comparisons.replicate_pairs(connection, row, lower, upper, name):
@@ -169,8 +173,11 @@ def _compare(
             y_and_uncertainty = _calibrated(_pooled(y), upper, name, unit)
             pair = Pair(*x_and_uncertainty, *y_and_uncertainty, hit)
         pairs_by_levels[x.level_id, y.level_id].append((x.candidate_id, pair))
-    labels = progress_and_comparisons.level_labels(connection, list(chain.from_iterable(pairs_by_levels)))
+    levels = progress_and_comparisons.levels(connection, set(chain.from_iterable(pairs_by_levels)))
+    labels = {id_: level.label for id_, level in levels.items()}
     for (x_level_id, y_level_id), pairs in pairs_by_levels.items():
+        if not phases_agree(levels[x_level_id].phase, levels[y_level_id].phase):
+            continue
         by_class = _by_charge(connection, pairs)
         for charge, of_class in by_class.items():
             is_named = len(by_class) > 1 or charge is ChargeClass.ION
@@ -235,6 +242,7 @@ def _comparison(
         censored=censored,
         figures=agreement(np.array([pair.x for pair in pairs]), np.array([pair.y for pair in pairs]), shared),
         shared_scale=shared,
+        left_out_error=_left_out_error(upper, name, unit) if lower is None else None,
         chart=campaign_charts.scatter(
             pairs,
             x_label=f"{x_label}, {molecules}" if molecules else x_label,
@@ -246,6 +254,15 @@ def _comparison(
             shared=shared,
         ),
     )
+
+
+def _left_out_error(rung: RungRow, name: str, unit: str) -> float | None:
+    """Returns the mean absolute leave-one-out error of a rung's calibration, in `unit`; None without one."""
+    if name not in rung.fits:
+        return None
+    prop = properties()[name]
+    of_fit = Quantity(rung.fits[name].mean_absolute_error, prop.unit)
+    return None if prop.conversion(unit) is not None else from_canonical(of_fit, prop, unit).value
 
 
 def _pooled(replicates: Replicates) -> tuple[float, float | None]:
@@ -277,13 +294,14 @@ def _level(label: str, rung: RungRow | None, name: str) -> str:
 
 
 def limits(row: CampaignRow, rung: RungRow, name: str) -> tuple[float | None, float | None] | None:
-    """Returns the rung's gate on the property, in the campaign's unit. At the terminal rung, the objective's limits
-    stand in for a missing gate. Returns None without either."""
+    """Returns the limits by which a rung judges a property, in the campaign's unit: those of the objective at the rung
+    that decides it, else the rung's gate. Returns None without either."""
     spec = row.shown_spec
-    edges = spec["ladder"][rung.position]["gate"].get(name)
-    if edges is None and rung.name == spec["terminal"]:
-        accepted = {objective["property"]: objective["accept"] for objective in spec["objectives"]}
-        edges = accepted.get(name)
+    accepted = {objective["property"]: objective["accept"] for objective in spec["objectives"]}
+    decides = name in rung.decides or rung.name == spec["terminal"]
+    edges = accepted.get(name) if decides else None
+    if edges is None:
+        edges = spec["ladder"][rung.position]["gate"].get(name)
     return None if edges is None else (edges[0], edges[1])
 
 

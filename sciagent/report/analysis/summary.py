@@ -277,10 +277,11 @@ def against_imported(row: CampaignRow, measured: Sequence[Compared]) -> tuple[li
         if comparison.upper == row.spec["terminal"] and comparison.property in wanted and mae is not None:
             molecules = f" {comparison.molecules}" if comparison.molecules else ""
             against = f"against {comparison.x_level} (imported, n = {comparison.figures.n}{molecules})"
-            lines.append(
-                f"{comparison.property} by {comparison.upper} {against}: mean absolute error {mae:.3g}{unit}, "
-                f"mean error {bias:+.3g}{unit}."
-            )
+            errors = f"mean absolute error {mae:.3g}{unit}, mean error {bias:+.3g}{unit}"
+            if comparison.left_out_error is not None:
+                mae = comparison.left_out_error
+                errors = f"calibrated on them; each left out in turn, mean absolute error {mae:.3g}{unit}"
+            lines.append(f"{comparison.property} by {comparison.upper} {against}: {errors}.")
             figure = figure or f"mean absolute error {mae:.3g}{unit}"
     return lines, figure
 

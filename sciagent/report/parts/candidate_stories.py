@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ from sciagent.domain.answers.candidate_and_value_answers import SameCompound
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung, file_of, pooled_measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
-from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.properties_and_levels import comparable_phase, phase_named, phases_agree, properties
 from sciagent.domain.quantities import Quantity, to_canonical
 from sciagent.domain.states_and_needs import Standing
 from sciagent.report.parts.margins_and_method_errors import Certainty, certainty, method_errors
@@ -30,6 +30,7 @@ from sciagent.store.views.report_candidates import (
     MeasuredAt,
     RankedCandidate,
     calibrations_by_rung,
+    deciding_phases,
     hits_of_same_compound,
     imported_answers,
     imported_for_same_compound,
@@ -144,30 +145,37 @@ class CandidateStories:
         of_tautomers: Sequence[tuple[str, Sequence[EvidenceAnswer]]],
     ) -> CandidateStory:
         row = self._row
-        pooled = pooled_by_rung(self._taken_up(candidate, answers), self._fits, row.limits)
+        pooled = pooled_by_rung(self._taken_up(candidate, answers), self._fits, row.limits, candidate.charge)
         return CandidateStory(
             candidate,
             answers,
             imported,
             pooled,
-            values=with_deciding_measurements(row, at_highest_rung(pooled), imported),
+            values=with_deciding_measurements(row, self._ladder, at_highest_rung(pooled), imported),
             certainty=certainty(row, self._ladder, pooled, self._errors, candidate.charge, imported),
-            contradicted=self._contradicted(candidate, imported, of_tautomers),
+            contradicted=self._contradicted(candidate, imported, of_tautomers, self._phases(pooled)),
             same_compound=same_compound,
         )
+
+    def _phases(self, pooled: Sequence[EvidenceAnswer]) -> dict[str, str]:
+        """Returns the phase of the candidate's value at the highest rung, by property; without one, that of the rung
+        which decides."""
+        own = {name: measured.level.phase for name, (_, measured) in at_highest_rung(pooled).items()}
+        return deciding_phases(self._ladder) | own
 
     def _contradicted(
         self,
         candidate: RankedCandidate,
         imported: Sequence[EvidenceAnswer],
         of_tautomers: Sequence[tuple[str, Sequence[EvidenceAnswer]]],
+        phases: Mapping[str, str],
     ) -> str | None:
         """Returns a sentence on the imported values that contradict the verdict; None if none does.
 
         Where a hit has no imported value of a property, it is contradicted by those of its tautomers: what is measured
-        is the compound. of_tautomers: their notations and imported values.
+        is the compound. of_tautomers: their notations and imported values. phases: of what was judged, by property.
         """
-        own = contradiction(self._row, candidate, candidate.hit, imported)
+        own = contradiction(self._row, candidate, candidate.hit, imported, phases)
         if own is not None:
             return own
         own_properties = set[str]()
@@ -178,7 +186,7 @@ class CandidateStories:
             for answer in answers:
                 measured = [each for each in answer.measured if each.property not in own_properties]
                 lacking.append(answer._replace(measured=tuple(measured)))
-            against = contradiction(self._row, candidate, candidate.hit, lacking)
+            against = contradiction(self._row, candidate, candidate.hit, lacking, phases)
             if against is not None:
                 return f"{against}, as measured for {notation}, which is the same compound"
         return None
@@ -203,10 +211,13 @@ class Judged(Protocol):
         """The verdict in words, with the property and its value."""
 
 
-def contradiction(row: CampaignRow, candidate: Judged, hit: bool, imported: Sequence[EvidenceAnswer]) -> str | None:
+def contradiction(
+    row: CampaignRow, candidate: Judged, hit: bool, imported: Sequence[EvidenceAnswer], phases: Mapping[str, str]
+) -> str | None:
     """Returns a sentence on the imported values that contradict the verdict on a candidate; None if none does.
 
-    hit: whether the candidate is a hit. imported: of this candidate. Replicates of one level are pooled first.
+    hit: whether the candidate is a hit. imported: of this candidate. Replicates of one level are pooled first. phases:
+    of the judged values, by property; a value in another phase contradicts nothing.
 
     A value contradicts a hit if it lies outside the limits of an objective by more than its standard uncertainty; an
     unknown uncertainty counts as 0. A value contradicts a miss if it lies inside the limits that the candidate missed.
@@ -216,7 +227,8 @@ def contradiction(row: CampaignRow, candidate: Judged, hit: bool, imported: Sequ
     limits = _limits(row) if hit else _missed_limits(row, candidate)
     where_it_lies = _outside if hit else _inside
     texts = []
-    for measured in pooled_measured(answer.measured for answer in imported):
+    values = pooled_measured(answer.measured for answer in imported)
+    for measured in _in_comparable_phase(values, phases):
         if measured.property not in limits or _is_of_another_scale(measured):
             continue
         quantity = to_canonical(measured.quantity, properties()[measured.property])
@@ -228,6 +240,24 @@ def contradiction(row: CampaignRow, candidate: Judged, hit: bool, imported: Sequ
             value = stated_value(measured)
             texts.append(f"{measured.property} = {value} ({origin}) lies {where}")
     return "; ".join(texts) or None
+
+
+def _in_comparable_phase(values: Sequence[Measured], phases: Mapping[str, str]) -> Iterator[Measured]:
+    """Yields the values without those that were measured in another phase than that of the rung.
+
+    phases: of the rungs' values, by property. See `comparable_phase`.
+    """
+    measured_in: dict[str, set[str]] = {}
+    for value in values:
+        if value.level.is_experiment:
+            measured_in.setdefault(value.property, set()).add(phase_named(value.level.phase))
+    for value in values:
+        phase = phases.get(value.property, "")
+        if not value.level.is_experiment:
+            if phases_agree(value.level.phase, phase):
+                yield value
+        elif phase_named(value.level.phase) == comparable_phase(measured_in[value.property], phase):
+            yield value
 
 
 def _limits(row: CampaignRow) -> dict[str, Window]:
@@ -252,7 +282,7 @@ def _missed_limits(row: CampaignRow, candidate: Judged) -> dict[str, Window]:
 
 def _is_of_another_scale(measured: Measured) -> bool:
     """Returns whether a value is a computed energy whose zero and scale depend on the method."""
-    return measured.property in PROPERTIES_ON_METHOD_SCALE and bool(measured.level.basis or measured.level.geometry)
+    return measured.property in PROPERTIES_ON_METHOD_SCALE and not measured.level.is_experiment
 
 
 def _outside(quantity: Quantity, window: Window) -> str | None:

@@ -31,7 +31,7 @@ from sciagent.domain.display_units import chosen_unit_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, at_highest_rung, pooled
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
-from sciagent.domain.properties_and_levels import Property, properties
+from sciagent.domain.properties_and_levels import Property, comparable_phase, phase_named, properties
 from sciagent.domain.quantities import Censoring, Quantity, from_canonical, spread_in_canonical_unit, to_canonical
 from sciagent.domain.rung_calibration_on_measurements import Fit, Fits
 from sciagent.domain.worth import EXACT, KnownError, LimitedValue, p_limits
@@ -50,6 +50,7 @@ from sciagent.store.views.report_queries import has_measured
 from sciagent.verification.verifier_contract import ChargeClass, MethodError
 from sciagent.verification.verifier_registry import verifier_class
 
+SURELY_OUTSIDE = 0.01  # probability below which one measured value says that the limits are missed
 INTERVAL = 0.95  # probability of the interval of a mean absolute error
 RungProperty = tuple[str, str]
 """Label of a rung, and a property that it measured."""
@@ -92,8 +93,10 @@ class MethodErrors:
         own = self.measured.get((rung, prop.name, charge))
         benchmark = None
         reason = ""
+        if fit and fit.charges not in (ChargeClass.ANY, charge):
+            return ErrorOrReason(None, f"{NOT_KNOWN} for {charge.many}")
         if fit:
-            own = _leave_one_out_error(fit, prop)
+            own = _leave_one_out_error(fit, prop, measured)
         elif prop.name in self.derived:
             benchmark, reason = self._of_parts(measured, charge, values)
         else:
@@ -217,11 +220,11 @@ def certainty(
     probability comes from it and its uncertainty, and not from the error of a method.
     """
     accept = _limits_by_objective(row)
-    by_measurement = deciding_measurements(row, imported)
+    by_measurement = deciding_measurements(row, ladder, imported)
     answered = _decided(ladder, answers, list(accept), by_measurement)
     values = {(answer.rung, measured.property): measured for answer in answers for measured in answer.measured}
     limit_margins = []
-    p_inside = _p_inside_by_measurement(row, imported, accept)
+    p_inside = _p_inside_by_measurement(row, ladder, imported, accept)
     from_measurement = tuple(p_inside)
     for name, (answer, measured) in answered.items():
         if name not in properties():  # a function of a notebook defines it, and this process may not have it
@@ -238,9 +241,17 @@ def certainty(
             limit_margins.append(_limit_margin(answer.rung, measured, accept[name], found, p_inside[name]))
     margins = tuple(limit_margins)
     if not accept.keys() <= answered.keys() | p_inside.keys():
-        return Certainty(margins, None, (), from_measurement)
+        return Certainty(margins, _surely_outside(p_inside, from_measurement), (), from_measurement)
     unknown = tuple(name for name in accept if p_inside.get(name) is None)
     return Certainty(margins, p_limits([p_inside.get(name) for name in accept]), unknown, from_measurement)
+
+
+def _surely_outside(p_inside: Mapping[str, float | None], measured: Sequence[str]) -> float | None:
+    """Returns the least probability of the measured objectives if it is below `SURELY_OUTSIDE`, else None: whatever the
+    other values will be, the probability that all limits are met is no larger."""
+    known = [p for p in map(p_inside.get, measured) if p is not None]
+    least = min(known, default=1.0)
+    return least if least < SURELY_OUTSIDE else None
 
 
 def _limits_by_objective(row: CampaignRow) -> dict[str, Sequence[float | None]]:
@@ -253,12 +264,15 @@ def _limits_by_objective(row: CampaignRow) -> dict[str, Sequence[float | None]]:
 
 
 def _p_inside_by_measurement(
-    row: CampaignRow, imported: Sequence[EvidenceAnswer], accept: Mapping[str, Sequence[float | None]]
+    row: CampaignRow,
+    ladder: Sequence[RungRow],
+    imported: Sequence[EvidenceAnswer],
+    accept: Mapping[str, Sequence[float | None]],
 ) -> dict[str, float | None]:
     """Returns {property: probability that the true value lies within the limits} of the objectives for which the
     candidate has an experimental value; None for a value without an uncertainty. accept: limits by property."""
     p_inside = {}
-    for name, (_, measured) in experimental_values(row, imported).items():
+    for name, (_, measured) in experimental_values(row, ladder, imported).items():
         if name in accept:
             p_inside[name] = _p_inside(measured.quantity, properties()[name], accept[name], OF_A_MEASUREMENT)
     return p_inside
@@ -272,7 +286,7 @@ def _decided(
 ) -> dict[str, MeasuredAt]:
     """Returns {property: (answer, value)} of those of the properties that a measurement decides, or that the rung which
     decides has answered."""
-    deciding = {name: rung.name for rung in ladder for name in rung.decides or ()}
+    deciding = {name: rung.name for rung in ladder for name in rung.decides}
     highest = at_highest_rung(answers)
     decided = {}
     for name in names:
@@ -364,31 +378,39 @@ def _from_measured(
     """Returns the errors over the neutral candidates and over the ions that have a measured value, replicates pooled; a
     class with too few is left out.
 
-    A candidate that was measured by several methods counts once, with the mean of its errors.
+    A candidate that was measured by several methods counts once, with the mean of its errors. A value in another phase
+    than the rung's says nothing of its error.
     """
-    pairs = []
+    pairs: list[tuple[progress_and_comparisons.Replicates, progress_and_comparisons.Replicates]] = []
     # lower=None: the rung's values are compared with imported values
     candidate_pairs = progress_and_comparisons.replicate_pairs(
         connection, row, lower=None, upper=rung, property_name=name
     )
     for imported, of_rung, _ in candidate_pairs:
         if not imported.is_censored and not of_rung.is_censored:
-            pairs.append((imported, _mean(of_rung)))
-    level_ids = {imported.level_id for imported, _ in pairs}
-    experimental = progress_and_comparisons.experimental_levels(connection, sorted(level_ids))
+            pairs.append((imported, of_rung))
+    level_ids = {replicates.level_id for pair in pairs for replicates in pair}
+    levels = progress_and_comparisons.levels(connection, level_ids)
+    errors: dict[tuple[int, str], dict[str, list[float]]] = {}  # by candidate and computed phase, then by phase
+    for imported, of_rung in pairs:
+        level = levels[imported.level_id]
+        if level.is_experiment:
+            by_phase = errors.setdefault((imported.candidate_id, levels[of_rung.level_id].phase), {})
+            by_phase.setdefault(phase_named(level.phase), []).append(_mean(of_rung) - _mean(imported))
     errors_by_candidate: dict[int, list[float]] = {}
-    for imported, computed in pairs:
-        if imported.level_id in experimental:
-            errors_by_candidate.setdefault(imported.candidate_id, []).append(computed - _mean(imported))
+    for (id_, computed_phase), by_phase in errors.items():
+        phase = comparable_phase(by_phase, computed_phase)
+        if phase is not None:
+            errors_by_candidate.setdefault(id_, []).extend(by_phase[phase])
     charges = progress_and_comparisons.charges(connection, list(errors_by_candidate))
     errors_by_class: dict[ChargeClass, list[float]] = {}
     for id_, of_candidate in errors_by_candidate.items():
         errors_by_class.setdefault(ChargeClass.of(charges[id_]), []).append(fmean(of_candidate))
     unit = chosen_unit_of(name, row.units)
     return {
-        charge: _own_figures(errors, unit, charge)
-        for charge, errors in errors_by_class.items()
-        if len(errors) >= MIN_PAIRS
+        charge: _own_figures(of_class, unit, charge)
+        for charge, of_class in errors_by_class.items()
+        if len(of_class) >= MIN_PAIRS
     }
 
 
@@ -426,21 +448,25 @@ def interval_of_mean_absolute_error(absolute: float, n: int) -> tuple[float, flo
     return absolute * math.sqrt(freedom / largest), absolute * math.sqrt(freedom / smallest)
 
 
-def _leave_one_out_error(fit: Fit, prop: Property) -> MethodFigures:
-    """Returns the leave-one-out error of a calibration, in the canonical unit."""
-    low, high = interval_of_mean_absolute_error(fit.mean_absolute_error, fit.n)
+def _leave_one_out_error(fit: Fit, prop: Property, measured: Measured) -> MethodFigures:
+    """Returns the leave-one-out error of a calibration, widened for a value far from the fitted ones, in the canonical
+    unit. measured: the calibrated value."""
+    computed = (to_canonical(measured.quantity, prop).value - fit.intercept) / fit.slope
+    widening = fit.widening(computed)
+    absolute = widening * fit.mean_absolute_error
+    low, high = interval_of_mean_absolute_error(absolute, fit.n)
     return MethodFigures(
         n=fit.n,
         mean_error=0.0,
-        mean_absolute_error=fit.mean_absolute_error,
+        mean_absolute_error=absolute,
         unit=prop.unit,
         chemistry="the candidates of the fit, each left out in turn",
         reference=fit.measured_level,
         source=MEASURED,
-        root_mean_square=fit.root_mean_square_error,
+        root_mean_square=widening * fit.root_mean_square_error,
         low=low,
         high=high,
-        charge=ChargeClass.ANY,
+        charge=fit.charges,
     )
 
 

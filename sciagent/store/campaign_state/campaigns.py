@@ -115,8 +115,8 @@ class RungRow:
     """Fits of the rung's values to measured values, by property. Fits that are not in use are among them."""
     control: bool = False
     """Whether the rung is the campaign's control, which decides nothing."""
-    decides: Sequence[str] | None = None
-    """Properties of objectives that no higher rung measures; None if that is not stored."""
+    decides: Mapping[str, str] = field(default_factory=dict)
+    """The phase of the rung's values, by property of those objectives that no higher rung measures."""
 
     @property
     def fits(self) -> Fits:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Basis, Worth
@@ -16,6 +17,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many
 from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
+from sciagent.store.results.evidence import reusable_query
 
 _CC = t.campaign_candidate.c
 _UPDATE_ONE = sa.update(t.campaign_candidate).where(
@@ -196,6 +198,20 @@ def waiting_candidates(connection: Connection, campaign_id: int, position: int, 
     return list(connection.execute(query).scalars())
 
 
+def waiting_with_answer(
+    connection: Connection, campaign_id: int, rung_id: int, position: int, computation: Computation, limit: int
+) -> list[int]:
+    """Ids of open candidates at a rung whose reusable evidence in the ledger was not taken up, the best first."""
+    has_answer = reusable_query(computation).where(t.current_evidence.c.candidate_id == _CC.candidate_id)
+    d = t.decision.c
+    taken_up = sa.exists().where(d.candidate_id == _CC.candidate_id, d.rung_id == rung_id, d.action == "reuse")
+    taken_up = taken_up.where(d.campaign_id == campaign_id)
+    conditions = (_CC.campaign_id == campaign_id, _CC.standing == Standing.OPEN, _CC.position == position)
+    query = sa.select(_CC.candidate_id).where(*conditions, has_answer.exists(), ~taken_up)
+    query = query.order_by(*t.BEST_FIRST).limit(limit)
+    return list(connection.execute(query).scalars())
+
+
 def count_at(connection: Connection, campaign_id: int, positions: Sequence[int], at_most: int) -> int:
     """Number of candidates that are open or pending at one of these rungs; counting stops at `at_most`."""
     undecided = _CC.standing.in_([Standing.OPEN, Standing.PENDING])
@@ -209,15 +225,16 @@ def count_up_to(connection: Connection, at_most: int, *conditions: sa.ColumnElem
 
 
 def best_with_worth(connection: Connection, campaign_id: int, n: int, part: CandidatePart = WHOLE) -> list[Any]:
-    """The n best candidates that have a worth: rows with candidate_id, key, text, depth, in_seeds, seq, operation and
-    the columns of `Worth`.
+    """The n best candidates that have a worth: rows with candidate_id, key, text, standing, depth, in_seeds, seq,
+    operation and the columns of `Worth`.
 
     part: the part of the campaign to which they belong.
     """
     c = t.candidate.c
     p = t.proposal.c
     query = (
-        sa.select(_CC.candidate_id, c.key, c.text, _CC.depth, _CC.in_seeds, _CC.seq, p.operation, *WORTH_COLUMNS)
+        sa.select(_CC.candidate_id, c.key, c.text, _CC.standing, _CC.depth, _CC.in_seeds, _CC.seq, p.operation)
+        .add_columns(*WORTH_COLUMNS)
         .join(t.candidate, c.id == _CC.candidate_id)
         .outerjoin(t.proposal, p.id == _CC.proposal_id)
         .where(_CC.campaign_id == campaign_id, _CC.chance.is_not(None), part.condition)

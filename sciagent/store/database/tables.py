@@ -183,7 +183,9 @@ rung = table(
     # for remote workers: settings with the paths of their files, and the present limits
     optional(Json, "request"),
     needed(sa.Boolean, "control", server_default=sa.false()),  # it decides nothing and is never rewarded
-    optional(Json, "decides"),  # properties of objectives that no higher rung measures
+    needed(
+        Json, "decides", server_default="{}"
+    ),  # {property: phase of the values} of the objectives that no higher rung measures
 )
 
 trajectory = table(
@@ -435,6 +437,8 @@ calibration = table(
     needed(Integer, "n"),
     needed(sa.Double, "slope", "intercept", "mean_absolute_error", "root_mean_square_error", "error_without"),
     needed(sa.Boolean, "is_used", server_default=sa.true()),
+    needed(sa.Double, "center", "squared_deviations"),  # of the computed values
+    needed(String(10), "charges"),  # class of charge of the molecules: neutral, ion or any
     needed(Id, "watermark"),
     needed(UtcDateTime, "at"),
     Index("ix_calibration_campaign", "campaign_id", "id"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, pooled_measured, pooled_quantity
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
-from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.properties_and_levels import Level, comparable_phase, phase_named, properties
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated_quantities
 from sciagent.store.database import tables as t
@@ -63,13 +62,13 @@ def ids_with_replicates(connection: Connection, candidate_ids: Sequence[int], co
 def experimental_values(
     connection: Connection,
     candidate_ids: Sequence[int],
-    property_names: Collection[str],
+    phases: Mapping[str, str],
     source: sa.FromClause = t.current_evidence,
 ) -> dict[int, PooledValues]:
     """{candidate id: imported experimental values by property}, in canonical units, replicates and levels pooled.
 
-    A value is experimental if its level has neither a basis set nor a computed geometry. source: the evidence that
-    counts, as from `evidence_as_of`.
+    phases: the wanted properties, each with the phase of the values that the measured ones stand beside; see
+    `comparable_phase`. source: the evidence that counts, as from `evidence_as_of`.
     """
     e = source.c
     q = t.quantity.c
@@ -80,23 +79,21 @@ def experimental_values(
         .join(t.property_, p.id == q.property_id)
         .join(t.level, t.level.c.id == q.level_id)
         .where(among(connection, e.candidate_id, candidate_ids), e.verifier == IMPORT_VERIFIER)
-        .where(p.name.in_(sorted(property_names)))
+        .where(p.name.in_(sorted(phases)))
         .order_by(e.id, q.id)
     )
-    replicates: dict[int, dict[str, list[Quantity]]] = {}
-    for candidate_id, name, level, value, uncertainty, censoring in connection.execute(query):
-        if is_experimental(level):
+    replicates: dict[tuple[int, str], dict[str, list[Quantity]]] = {}  # by candidate and property, then by phase
+    for candidate_id, name, spec, value, uncertainty, censoring in connection.execute(query):
+        level = Level(**spec)
+        if level.is_experiment:
             quantity = Quantity(value, properties()[name].unit, uncertainty, CENSORING_BY_TEXT[censoring])
-            replicates.setdefault(candidate_id, {}).setdefault(name, []).append(quantity)
-    pooled = {}
-    for candidate_id, by_name in replicates.items():
-        pooled[candidate_id] = {name: pooled_quantity(quantities) for name, quantities in by_name.items()}
+            replicates.setdefault((candidate_id, name), {}).setdefault(phase_named(level.phase), []).append(quantity)
+    pooled: dict[int, PooledValues] = {}
+    for (candidate_id, name), by_phase in replicates.items():
+        phase = comparable_phase(by_phase, phases[name])
+        if phase is not None:
+            pooled.setdefault(candidate_id, {})[name] = pooled_quantity(by_phase[phase])
     return pooled
-
-
-def is_experimental(level: Mapping[str, Any]) -> bool:
-    """Whether a level, as the ledger holds it, is an experiment: it has neither a basis set nor a computed geometry."""
-    return not level.get("basis") and not level.get("geometry")
 
 
 PooledValues = dict[str, Quantity]  # {property: value pooled from all replicates}

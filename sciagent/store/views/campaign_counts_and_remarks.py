@@ -107,6 +107,11 @@ def hits(connection: Connection, campaign_id: int, part: CandidatePart = WHOLE) 
     return HitCounts(n_hits, distinct=n_hits - n_with_inchikey + n_inchikeys)
 
 
+def proposals(connection: Connection, campaign_id: int) -> int:
+    """Number of proposals of a campaign, also of people, refused ones included."""
+    return count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id)
+
+
 def verifications(connection: Connection, campaign_id: int, terminal: int) -> int:
     """Number of candidates, without seeds, that have reached the rung at position `terminal` and were started there."""
     return count(connection, t.campaign_candidate, _CC.campaign_id == campaign_id, *is_asked_about(terminal))

@@ -9,7 +9,7 @@ candidates that they share, and by statistics of a rung's values.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import product
@@ -22,6 +22,7 @@ from sciagent.domain.answers.candidate_and_value_answers import CandidateName
 from sciagent.domain.answers.status_and_comparison import SharedCandidates, ValueSpread
 from sciagent.domain.display_units import Units, quantity_in_chosen_unit
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
+from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -29,7 +30,6 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER
-from sciagent.store.results.pooled_replicates import is_experimental
 from sciagent.store.views.report_candidates import is_of_rung, rung_values
 from sciagent.store.views.report_episodes_and_proposers import join_of_job_costs, turn_cost
 from sciagent.store.views.report_queries import stream, with_proposer
@@ -464,10 +464,10 @@ def imported_properties(connection: Connection, row: CampaignRow) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
-def experimental_levels(connection: Connection, ids: Sequence[int]) -> set[int]:
-    """Ids of the levels that are experiments: an experiment has neither a basis set nor a computed geometry."""
-    rows = connection.execute(sa.select(t.level.c.id, t.level.c.spec).where(t.level.c.id.in_(ids)))
-    return {int(id_) for id_, spec in rows if is_experimental(spec)}
+def levels(connection: Connection, ids: Collection[int]) -> dict[int, Level]:
+    """{level id: level}."""
+    rows = connection.execute(sa.select(t.level.c.id, t.level.c.spec).where(t.level.c.id.in_(sorted(ids))))
+    return {int(id_): Level(**spec) for id_, spec in rows}
 
 
 def charges(connection: Connection, ids: Sequence[int]) -> dict[int, int]:
@@ -476,12 +476,6 @@ def charges(connection: Connection, ids: Sequence[int]) -> dict[int, int]:
     return {
         id_: charge for id_, charge in connection.execute(sa.select(c.id, c.charge).where(among(connection, c.id, ids)))
     }
-
-
-def level_labels(connection: Connection, ids: Sequence[int]) -> dict[int, str]:
-    """{level id: label}."""
-    query = sa.select(t.level.c.id, t.level.c.label).where(t.level.c.id.in_(ids))
-    return {id_: label for id_, label in connection.execute(query)}
 
 
 def shared_candidates(connection: Connection, first: CampaignRow, second: CampaignRow) -> SharedCandidates:

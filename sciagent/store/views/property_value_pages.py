@@ -161,6 +161,8 @@ class ImportedLevel(NamedTuple):
     """{candidate id: value in the canonical unit}; replicates are pooled, and bounds are left out."""
     files: tuple[str, ...]
     """Names of the files that they come from; the file with the most values is first."""
+    phase: str
+    """The phase of the level, such as `water`."""
 
 
 def imported_levels(connection: Connection, property_name: str) -> dict[str, ImportedLevel]:
@@ -170,7 +172,7 @@ def imported_levels(connection: Connection, property_name: str) -> dict[str, Imp
     p = t.property_.c
     level = t.level.c
     query = (
-        sa.select(level.label, e.candidate_id, e.source, q.value, q.uncertainty, q.censoring)
+        sa.select(level.label, level.spec, e.candidate_id, e.source, q.value, q.uncertainty, q.censoring)
         .select_from(t.current_evidence)
         .join(t.quantity, q.evidence_id == e.id)
         .join(t.property_, sa.and_(p.id == q.property_id, p.name == property_name))
@@ -181,7 +183,9 @@ def imported_levels(connection: Connection, property_name: str) -> dict[str, Imp
     unit = properties()[property_name].unit
     replicates: dict[str, dict[int, list[Quantity]]] = {}  # by level and candidate
     files: dict[str, dict[str, int]] = {}  # numbers of values, by level and file
-    for label, candidate_id, source, value, uncertainty, censoring in connection.execute(query):
+    phases: dict[str, str] = {}
+    for label, spec, candidate_id, source, value, uncertainty, censoring in connection.execute(query):
+        phases[label] = spec["phase"]
         quantity = Quantity(value, unit, uncertainty, CENSORING_BY_TEXT[censoring])
         replicates.setdefault(label, {}).setdefault(candidate_id, []).append(quantity)
         file = file_of(source)
@@ -196,5 +200,5 @@ def imported_levels(connection: Connection, property_name: str) -> dict[str, Imp
                 values[id_] = pooled.value
         values_by_file = files[label]
         files_in_order = sorted(values_by_file, key=lambda file: (-values_by_file[file], file))
-        levels[label] = ImportedLevel(values, tuple(files_in_order))
+        levels[label] = ImportedLevel(values, tuple(files_in_order), phases[label])
     return levels

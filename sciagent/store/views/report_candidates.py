@@ -17,7 +17,7 @@ from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_t
 from sciagent.domain.display_units import Units, as_imported, beside_limits, in_chosen_unit
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, pooled_measured, pooled_quantity
 from sciagent.domain.objectives import Window, decisive
-from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.properties_and_levels import comparable_phase, phase_named, properties
 from sciagent.domain.quantities import Quantity, to_canonical
 from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated
 from sciagent.domain.states_and_needs import Standing
@@ -326,18 +326,22 @@ def imported_answers(
 
 
 def pooled_by_rung(
-    answers: Iterable[EvidenceAnswer], fits: Mapping[str, Fits], limits: Mapping[str, tuple[float, ...]]
+    answers: Iterable[EvidenceAnswer],
+    fits: Mapping[str, Fits],
+    limits: Mapping[str, tuple[float, ...]],
+    charge: int | None = None,
 ) -> list[EvidenceAnswer]:
     """One answer per rung, with the values of its replicates pooled and calibrated.
 
     answers: of one candidate, in ladder order. fits: calibrations by label of the rung, from `calibrations_by_rung`.
-    limits: of the campaign, by property; the texts of the values tell them from these.
+    limits: of the campaign, by property; the texts of the values tell them from these. charge: of the candidate.
     """
     pooled_answers = []
     for rung, grouped_answers in groupby(answers, key=lambda answer: answer.rung):
         replicates = list(grouped_answers)
         pooled_values = pooled_measured(replicate.measured for replicate in replicates)
-        measured = tuple(beside_limits(value, limits) for value in calibrated(pooled_values, fits.get(rung, {})))
+        values = calibrated(pooled_values, fits.get(rung, {}), charge)
+        measured = tuple(beside_limits(value, limits) for value in values)
         pooled_answers.append(replicates[0]._replace(measured=measured))
     return pooled_answers
 
@@ -346,7 +350,7 @@ MEASURED_LABEL = "measured"  # in place of the label of a rung, of an experiment
 
 
 def with_deciding_measurements(
-    row: CampaignRow, highest: Mapping[str, MeasuredAt], imported: Sequence[EvidenceAnswer]
+    row: CampaignRow, ladder: Sequence[RungRow], highest: Mapping[str, MeasuredAt], imported: Sequence[EvidenceAnswer]
 ) -> dict[str, MeasuredAt]:
     """Returns the values of a candidate by property, with the experimental ones in place of those of rungs where they
     decide an objective. Without `measured: decide` in the campaign file, the values are unchanged.
@@ -354,35 +358,55 @@ def with_deciding_measurements(
     highest: the value at the highest rung, by property. imported: the candidate's imported values, in any unit.
     """
     values = dict(highest)
-    for name, (answer, measured) in deciding_measurements(row, imported).items():
+    for name, (answer, measured) in deciding_measurements(row, ladder, imported).items():
         values[name] = (answer._replace(rung=MEASURED_LABEL), measured)
     return values
 
 
-def deciding_measurements(row: CampaignRow, imported: Sequence[EvidenceAnswer]) -> dict[str, MeasuredAt]:
+def deciding_measurements(
+    row: CampaignRow, ladder: Sequence[RungRow], imported: Sequence[EvidenceAnswer]
+) -> dict[str, MeasuredAt]:
     """Returns the experimental values that decide objectives of the campaign, by property, in its units; empty without
     `measured: decide` in the campaign file. imported: the candidate's imported values, in any unit."""
-    return experimental_values(row, imported) if row.spec.get("measured") == "decide" else {}
+    return experimental_values(row, ladder, imported) if row.spec.get("measured") == "decide" else {}
 
 
-def experimental_values(row: CampaignRow, imported: Sequence[EvidenceAnswer]) -> dict[str, MeasuredAt]:
+def deciding_phases(ladder: Sequence[RungRow]) -> dict[str, str]:
+    """Returns the phase of the values that decide an objective, by property, as the ledger holds it."""
+    phases: dict[str, str] = {}
+    for rung in ladder:
+        phases.update(rung.decides)
+    return phases
+
+
+def experimental_values(
+    row: CampaignRow, ladder: Sequence[RungRow], imported: Sequence[EvidenceAnswer]
+) -> dict[str, MeasuredAt]:
     """Returns the experimental values of the objectives' properties, by property, in the units of the campaign; several
-    of one property are pooled. A bound that could lie on either side of a limit is left out.
+    of one property are pooled. A value in another phase than that of the deciding rung is left out, and so is a bound
+    that could lie on either side of a limit.
 
     imported: the candidate's imported values, in any unit.
     """
     limits = {}
     for objective in row.spec.get("objectives", ()):
         limits[objective["property"]] = Window(*objective["accept"]) if objective["accept"] else None
-    replicates: dict[str, list[Quantity]] = {}
-    origins: dict[str, MeasuredAt] = {}
+    by_name: dict[str, dict[str, list[MeasuredAt]]] = {}  # by property, then by phase
     for answer in imported:
         for measured in answer.measured:
-            name = measured.property
-            if name in limits and not measured.level.basis and not measured.level.geometry:
-                replicates.setdefault(name, []).append(to_canonical(measured.quantity, properties()[name]))
-                origins.setdefault(name, (answer, measured))
-    pooled_values = {name: pooled_quantity(quantities) for name, quantities in replicates.items()}
+            if measured.property in limits and measured.level.is_experiment:
+                by_phase = by_name.setdefault(measured.property, {})
+                by_phase.setdefault(phase_named(measured.level.phase), []).append((answer, measured))
+    phases = deciding_phases(ladder)
+    origins: dict[str, MeasuredAt] = {}
+    pooled_values: dict[str, Quantity] = {}
+    for name, by_phase in by_name.items():
+        phase = comparable_phase(by_phase, phases.get(name, ""))
+        if phase is not None:
+            replicates = by_phase[phase]
+            origins[name] = replicates[0]
+            prop = properties()[name]
+            pooled_values[name] = pooled_quantity([to_canonical(measured.quantity, prop) for _, measured in replicates])
     values = {}
     for name, quantity in decisive(limits, pooled_values).items():
         answer, first = origins[name]

@@ -315,6 +315,10 @@ class SnapshotBench(AgentWorkbench):
     def results_of(self, key: str) -> list[str]:
         return self._snapshot.results.get(key) or self._memory.lines(key)
 
+    def barred(self, candidate: Candidate) -> str | None:
+        """Returns None: a snapshot does not keep what people have vetoed."""
+        return None
+
     def left(self) -> dict[str, float]:
         return dict(self._snapshot.left)
 

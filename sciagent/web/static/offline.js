@@ -35,7 +35,7 @@ async function wipeCopies() {
 function tidy(stays) {
   for (const name of Object.keys(localStorage)) {
     const [kind, owner] = name.split(":");
-    if (owner === stays || !["draft", "last", "touched"].includes(kind)) continue;
+    if (owner === stays || !["draft", "last", "touched", "beside"].includes(kind)) continue;
     const draft = kind === "draft" ? kept(name, null) : null;
     if (!draft || !draft.fields || !hasContent(draft.fields)) localStorage.removeItem(name);
   }

@@ -90,7 +90,7 @@ function scanned(form) {
   field.value = isVial ? code[1] || code[2] : field.value.slice(0, code.index);
   field.dispatchEvent(new Event("input", { bubbles: true }));
   if (isVial) form.querySelector(".measure input, .grade input").focus();
-  else if (hasChanges(form)) showFault(form, "a vial was scanned before this answer was saved: save it, then scan the vial again");
+  else if (hasChanges(form)) showFault(form, "A vial was scanned before this answer was saved: save it, then scan the vial again");
   else { localStorage.removeItem(DRAFT + form.dataset.task); location.assign("/scan?code=" + encodeURIComponent(code[1] || code[2])); }
   return true;
 }
@@ -111,9 +111,9 @@ function askPassword(then) {
     data.append("password", dialog.querySelector("input").value);
     const fault = dialog.querySelector(".fault");
     let response;
-    try { response = await fetch("/login", { method: "POST", body: data, headers: { Accept: "application/json" } }); } catch { fault.hidden = false; fault.textContent = "no network; try again"; return; }
+    try { response = await fetch("/login", { method: "POST", body: data, headers: { Accept: "application/json" } }); } catch { fault.hidden = false; fault.textContent = "No network; try again."; return; }
     const answer = await response.json().catch(() => ({}));
-    if (!response.ok) { fault.hidden = false; fault.textContent = answer.detail || "try again"; return; }
+    if (!response.ok) { fault.hidden = false; fault.textContent = answer.detail || "Try again."; return; }
     csrf = answer.csrf;
     document.body.dataset.csrf = csrf;
     for (const field of document.querySelectorAll("input[name=csrf]")) field.value = csrf;

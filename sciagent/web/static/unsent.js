@@ -6,7 +6,8 @@ const QUEUE = "queue:" + login, NEXT_TRY = [2, 4, 8, 15, 30];  // seconds
 const RETRIED = [408, 425, 429, 502, 503, 504];  // a reply that says nothing of the answer itself
 let waiting = null, tries = 0, sending = false, leaving = false;
 
-// An entry: {id, task, url, fields, missed: sendings without a reply, refused: the server's words, conflict: somebody else answered}
+// An entry: {id, task, url, fields, missed: sendings without a reply, refused: the server's words, conflict: somebody else answered,
+// confirmed: what the field of this name holds when the person says that an improbable answer is right}
 const unsent = () => kept(QUEUE, []);
 const entryOf = (task) => unsent().find((entry) => entry.task === task);
 const taskForm = () => document.querySelector("form[data-task]");
@@ -93,10 +94,46 @@ async function verdictOn(url, data) {
     if (session !== "same") return { kind: session };
   }
   const answer = await response.json().catch(() => null);
-  if (RETRIED.includes(response.status) || (response.ok && !(answer && answer.next))) return { kind: "no reply" };
+  if (RETRIED.includes(response.status) || (response.ok && !(answer && answer.next))) return { kind: "no reply", words: answer && answer.detail };
   if (response.ok) return { kind: "recorded", next: answer.next };
   const words = (answer && answer.detail) || "the server refused it (" + response.status + ")";
-  return { kind: "refused", words, conflict: Boolean(answer && answer.conflict) };
+  return { kind: "refused", words, conflict: Boolean(answer && answer.conflict), confirmed: (answer && answer.confirmed) || "", field: (answer && answer.field) || "" };
+}
+
+// --- forms beside the measurement, such as that of a vial: what is typed stays through a fault and an ended session
+const BESIDE = "beside:" + login + ":";
+const besideName = (form) => BESIDE + (form.getAttribute("action") || location.pathname);
+
+function watchBeside(form) {
+  const typed = kept(besideName(form), null);
+  if (typed && !form.querySelector(".fault")) fill(form, typed);
+  form.addEventListener("input", () => {
+    const changed = [...form.elements].filter((field) => field.name && field.type !== "hidden" && field.type !== "password" && isChanged(field));
+    keep(besideName(form), Object.fromEntries(changed.map((field) => [field.name, field.value])));
+  });
+  form.addEventListener("submit", (event) => { event.preventDefault(); sendKept(form, event.submitter); });
+}
+
+async function sendKept(form, button) {
+  const verdict = await verdictOn(form.getAttribute("action") || location.pathname, new FormData(form, button));
+  if (verdict.kind === "recorded") { localStorage.removeItem(besideName(form)); leave(verdict.next); return; }
+  if (verdict.kind === "log in") { wipeCopies(); askPassword(() => sendKept(form, button)); return; }
+  if (verdict.kind === "locked") { showLock(); return; }
+  if (verdict.kind === "another login") { markFault(form, "Somebody else has logged in on this device. Nothing was sent."); return; }
+  if (verdict.kind === "no reply") { markFault(form, verdict.words || "Not sent: no network, or the server does not answer. What you typed is still here."); return; }
+  markFault(form, verdict.words, verdict.field);
+}
+
+function markFault(form, words, name) {
+  for (const earlier of form.querySelectorAll(".fault")) earlier.remove();
+  for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  const line = element("p", { className: "fault", textContent: words, id: "fault-here" }), field = name && form.elements[name];
+  line.setAttribute("role", "alert");
+  form.prepend(line);
+  if (!field) { line.scrollIntoView({ block: "nearest" }); return; }
+  field.setAttribute("aria-invalid", "true");
+  field.setAttribute("aria-describedby", "fault-here");
+  field.focus();
 }
 
 // A newer session of the same login has a newer token.
@@ -131,7 +168,7 @@ async function sendFiles(form) {
   if (verdict.kind === "locked") { showLock(); return; }
   if (verdict.kind === "another login") { say("Somebody else has logged in on this device. Your answer was not sent."); return; }
   if (verdict.conflict) { plain(form); return; }
-  if (verdict.kind === "refused") { showFault(form, verdict.words); return; }
+  if (verdict.kind === "refused") { showFault(form, verdict.words, { task: form.dataset.task, fields: fieldsOf(form), confirmed: verdict.confirmed }); return; }
   forget(form.dataset.task);
   leave(verdict.next);
 }
@@ -150,7 +187,7 @@ function refuse(entry, verdict) {
   const here = isHere(entry), form = taskForm(), fields = { ...entry.fields, key: newKey() };  // nothing is recorded under the old key
   const draft = kept(DRAFT + entry.task, null);
   if (draft && JSON.stringify(draft.fields) === JSON.stringify(entry.fields)) keep(DRAFT + entry.task, { ...draft, fields });
-  change(entry, { fields, refused: verdict.words, conflict: verdict.conflict });
+  change(entry, { fields, refused: verdict.words, conflict: verdict.conflict, confirmed: verdict.confirmed });
   if (!here) return;
   form.elements.key.value = fields.key;
   if (verdict.conflict) plain(form);
@@ -170,6 +207,12 @@ function showFault(form, words, entry) {
 // The field that the server's words are about, which begin with its quantity; else the first number.
 function fieldAtFault(form, words) {
   for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid");
+  if (/^(measured on|the day of the measurement) /i.test(words)) {
+    const day = form.elements.measured_on;
+    day.closest("details").open = true;
+    day.setAttribute("aria-invalid", "true");
+    return day;
+  }
   const about = [...form.querySelectorAll("fieldset")].find((set) => beginsWith(words, set.querySelector("legend").textContent.trim()));
   if (!about) return form.querySelector(".measure input");
   const filled = [...about.querySelectorAll("[name^='readings.'], [name^='value.']")].filter((field) => field.value);
@@ -185,9 +228,18 @@ function beginsWith(words, label) {
 
 function choices(entry, form) {
   const found = [];
+  if (entry.confirmed) found.push(element("button", { type: "button", className: "main", textContent: "It is right: record it", onclick: () => confirmIt(entry, form) }));
   if (entry.conflict && form) found.push(element("button", { type: "button", textContent: "Show both answers", onclick: () => { form.elements.seen.value = entry.fields.seen; plain(form); } }));
   found.push(element("button", { type: "button", textContent: "Discard what I typed", onclick: () => askDiscard(entry) }));
   return found;
+}
+
+// Sends an improbable answer once more, with the word of the person that it is right.
+function confirmIt(entry, form) {
+  if (form) { form.elements.confirmed.value = entry.confirmed; form.requestSubmit(); return; }
+  change(entry, { fields: { ...entry.fields, confirmed: entry.confirmed }, refused: "", confirmed: "" });
+  flush();
+  location.assign("/tasks");
 }
 
 function askDiscard(entry) {
@@ -300,6 +352,7 @@ if (login) {
   const saved = new URLSearchParams(location.search).get("saved");
   if (saved && saved === sessionStorage.getItem("plain")) { sessionStorage.removeItem("plain"); forget(saved); }
   for (const link of document.querySelectorAll("[data-drop]")) link.addEventListener("click", () => forget(link.dataset.drop));
+  for (const form of document.querySelectorAll("form[data-keep]")) watchBeside(form);
   document.querySelector("form[action='/logout']").addEventListener("submit", askBeforeLogOut);
   window.addEventListener("storage", (event) => { if (event.key === QUEUE) followUp(); });
   window.addEventListener("pageshow", () => { leaving = false; });  // brought back by the browser's Back

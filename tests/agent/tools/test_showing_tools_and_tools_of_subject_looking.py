@@ -28,6 +28,13 @@ def test_what_is_told_of_the_campaign():
     bench = MemoryBench("Cc1ccccc1", "C(")
     assert call(bench, "best", n=1).text.startswith("#1 Cc1ccccc1 [")
     assert call(bench, "best", n=1).text.endswith("] P(hit) 50 %, expected utility 0.07; seed")
+    bench.vetoed.update(bench.molecules)
+    assert ", known here, vetoed by ann: smells" in call(bench, "inspect", molecule="#1").text
+    refused = call(bench, "modify", parent="#1", edit="add substituent", what="chloro")
+    assert not refused.ok and "Cc1ccccc1 is vetoed by ann: smells; nothing is bred from it" in refused.text
+    bench.vetoed.clear()
+    bench.held.update(bench.molecules)
+    assert "expected utility 0.07, held by a person: nothing is run for it; seed" in call(bench, "best", n=1).text
     assert call(bench, "history", n=1).text == "C( refused (unparsable) seed"
     assert call(bench, "budget").text == "goal: largest homo_lumo_gap\nleft: proposals 98, core_seconds 3600"
     assert TOOLS.call("budget", "", bench).ok

@@ -9,12 +9,12 @@ import sqlalchemy as sa
 
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.derived_properties import DERIVED_VERIFIER
-from sciagent.lab import record_and_review_answers
+from sciagent.lab import record_answers
 from sciagent.store.database import tables as t
 from sciagent.store.database.evidence_secret import FILE_VARIABLE
 from sciagent.store.database.ledger import Ledger
 from tests.lab import conftest as lab
-from tests.lab.test_record_and_review_answers import entry, task_ids
+from tests.lab.test_record_answers import entry, task_ids
 
 make = lab.make
 DERIVED = """
@@ -38,7 +38,7 @@ def test_the_driver_records_what_the_web_server_could_not(
     web = Ledger(str(tmp_path / "ledger.db"), artifacts=tmp_path / "artifacts")
     monkeypatch.delenv(FILE_VARIABLE)
     seen_by_web = open_campaign_for_people(web, "gaps")
-    record_and_review_answers.enter(seen_by_web, task_ids(built)[0], entry("4.31 eV"))
+    record_answers.enter(seen_by_web, task_ids(built)[0], entry("4.31 eV"))
     web.close()
     assert halves(built.ledger) == []
     lab.drive(built)

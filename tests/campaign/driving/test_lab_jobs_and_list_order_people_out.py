@@ -14,14 +14,14 @@ from sciagent.campaign.driving import lab_jobs_and_list_order
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.people import find_candidate, hold_release_veto_and_promote
 from sciagent.domain.states_and_needs import CampaignState
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_answers
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
 from sciagent.store.views import campaign_counts_and_remarks
 from tests.lab.conftest import CAMPAIGN, drive
-from tests.lab.test_record_and_review_answers import entry, place
+from tests.lab.test_record_answers import entry, place
 from tests.support.chat_server import ChatServer
 
 ALCOHOLS = [f"{'C' * n}O" for n in range(1, 25)]
@@ -42,7 +42,7 @@ def built(ledger: Ledger, tmp_path: Path) -> Built:
     while not learnt(made):
         assert drive(made) is CampaignState.WAITING
         for task_id, smiles in listed(made).items():
-            record_and_review_answers.enter(made, task_id, entry(gap(smiles)))
+            record_answers.enter(made, task_id, entry(gap(smiles)))
     assert drive(made) is CampaignState.WAITING
     return made
 
@@ -131,7 +131,7 @@ def test_no_more_stays_on_the_list_than_the_goal_is_likely_to_need(
     built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for task_id, smiles in listed(built).items():
-        record_and_review_answers.enter(built, task_id, entry(gap(smiles)))
+        record_answers.enter(built, task_id, entry(gap(smiles)))
     drive(built)
     with built.ledger.read() as connection:
         hits = campaign_counts_and_remarks.hits(connection, built.row.id).hits
@@ -165,5 +165,5 @@ def test_a_campaign_whose_model_fails_waits_for_people_who_have_tasks(
         why = str(campaigns.get(connection, "gaps").stop_reason)
     assert why.startswith("for people; the model failed 5 times in a row: ") and "no credit" in why
     for task_id in listed(made):
-        record_and_review_answers.enter(made, task_id, entry("1 eV"))
+        record_answers.enter(made, task_id, entry("1 eV"))
     assert drive(made) is CampaignState.FAILED

@@ -43,6 +43,7 @@ HARMLESS = {
     "GaussianScfSettings": "basis functional keywords",
     "JudgeSettings": "model version",
     "LabMeasurementSettings": "conditions method quantities",
+    "LabSpec": "units",
     "LawSpec": "from",
     "LlmSpec": "column keep model policy",
     "McpServerSpec": "tools",

@@ -76,6 +76,19 @@ def test_a_derived_property_is_calibrated_from_the_values_of_its_parts(ledger: L
         assert value.value == pytest.approx(slope * 2 * logp[smiles] + intercept)
 
 
+def test_a_rung_is_not_fitted_to_values_in_another_solvent(ledger: Ledger, tmp_path: Path) -> None:
+    text = SPEC.format(name="solvated", calibrate=CALIBRATE).replace("logp", "solvation_free_energy")
+    rung = "  - rung: hexane\n    verifier: xtb.solvation\n    settings: {solvent: hexane}\ngoal:"
+    spec = parse_spec(text.replace("max: 2.0", "max: 0\n    unit: eV").replace("goal:", rung, 1), base=tmp_path)
+    file = tmp_path / "lab.csv"
+    file.write_text("smiles,value\n" + "".join("C" * n + f",{-n / 10}\n" for n in range(1, 10)))
+    level = Level("experiment", phase="water")
+    import_file(ledger, file, columns=[Column("value", "solvation_free_energy")], level=level)
+    said = r'hexane computes solvation_free_energy in hexane, and "experiment\(water\)" was measured in water'
+    with pytest.raises(UsageError, match=said), ledger.read() as connection:
+        fits_of(connection, spec)
+
+
 def test_a_spec_without_the_key_has_the_hash_that_it_had(tmp_path: Path) -> None:
     (tmp_path / "bare.yaml").write_text(SPEC.format(name="bare", calibrate="weight: 1.0"))
     canonical = load_spec(tmp_path / "bare.yaml").canonical()

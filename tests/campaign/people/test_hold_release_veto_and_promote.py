@@ -17,6 +17,7 @@ from sciagent.campaign.file.campaign_spec import load_spec
 from sciagent.campaign.people import amend_pause_stop_and_resume, hold_release_veto_and_promote
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.campaign.people.verify_calculate_and_add import add
+from sciagent.campaign.proposing import briefing_and_workbench, proposal_novelty
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.states_and_needs import CampaignState, JobState, Standing, Verb
@@ -24,6 +25,7 @@ from sciagent.errors import UsageError
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns, candidate_standings, directives
 from sciagent.store.database import tables as t
+from sciagent.store.database.condition_for_part_of_candidates import WHOLE
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, leases, reservations_and_bookings
 from sciagent.store.views import campaign_counts_and_remarks
@@ -129,6 +131,10 @@ def test_a_hold_and_its_release_keep_what_the_law_has_forecast(built: Built) -> 
     hold_release_veto_and_promote.hold(people(built), named(built, "CO"), "ann", "wait for the NMR")
     with built.ledger.read() as connection:
         [held] = best(connection, built.row, 1)
+        [told] = briefing_and_workbench._best_lines(connection, built, WHOLE)
+        [shown] = proposal_novelty.best_candidates(connection, built, 1).values()
+    assert told == "#1 CO: P(hit) 58 %, expected utility 0.89, held by a person: nothing is run for it"
+    assert shown.is_held
     assert (held.standing, held.verified, held.p_hit, held.basis) == ("held", False, 0.58, "law")
     hold_release_veto_and_promote.release(people(built), named(built, "CO"), "bob", "it came")
     now = stands(built, "CO")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from pathlib import Path
 
 import openpyxl
@@ -386,3 +387,11 @@ def test_a_cost_that_makes_no_sense_is_refused(
         run(ledger, file, "smiles,gap,price\nCCO,3.10,4\nC,12,dear\n", costs=costs)
     assert place is None or f"{file.name}{place}" in str(refused.value)
     assert counts(ledger) == (0, 0, 0)
+
+
+def test_a_mass_by_volume_is_converted_by_the_molar_mass_of_each_molecule(ledger: Ledger, file: Path) -> None:
+    column = Column("s", "log_molar_solubility", "mg/L")
+    run(ledger, file, "smiles,s\nc1ccccc1,1780\nCCCCCC,9.5\n", column)
+    masses = {"c1ccccc1": 78.114, "CCCCCC": 86.178}  # g/mol
+    expected = {"c1ccccc1": math.log10(1.78 / masses["c1ccccc1"]), "CCCCCC": math.log10(0.0095 / masses["CCCCCC"])}
+    assert values(ledger) == {text: [pytest.approx(value, abs=1e-4)] for text, value in expected.items()}

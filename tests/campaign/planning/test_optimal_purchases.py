@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import multivariate_normal
 
-from tests.campaign.planning.fake_ladder import Good, Maker, Top, Unknown, rung
+from tests.campaign.planning.fake_ladder import Dipole, Good, Maker, Top, Unknown, rung
 
 
 @pytest.mark.parametrize(
@@ -81,3 +81,22 @@ def test_more_budget_buys_more_and_never_more_hits_than_there_are(planned: Maker
         hits = [case["hits"]["middle"] for case in cases]
         assert hits == sorted(hits) and hits[-1] == pytest.approx(500 * cases[0]["hit_rate"], rel=1e-3)
         assert cases[-1]["price"]["core_seconds"] == pytest.approx(0, abs=1e-9)
+
+
+DIPOLE_TOO = "  - {property: dipole, min: 1, unit: D}\n"
+
+
+@pytest.mark.parametrize("top", [8, 20, 400])
+def test_no_run_is_planned_for_a_candidate_that_missed_at_a_lower_rung(planned: Maker, top: int) -> None:
+    """Of two independent objectives the lower rung decides one: the share of the square root of the rate goes on."""
+    n = 400
+    budget = f"{{rungs: {{top: {top}}}, proposals: {n}}}"
+    found = planned((Dipole, 0.001), (Top, 60.0), budget=budget, n=n, objectives=DIPOLE_TOO)
+    for case in found["cases"]:
+        share = case["hit_rate"] ** 0.5
+        runs = min(top, share * n)
+        assert case["runs"]["top"] == pytest.approx(runs, rel=1e-3)
+        assert case["hits"]["low"] == pytest.approx(runs * share, rel=0.02), "the dipole may tell nothing of the gap"
+    assert "A candidate that misses at dipole gets no later run." in found["assumptions"]
+    best = planned((Dipole, 0.001), (Top, 60.0), budget=budget, n=n, objectives=DIPOLE_TOO, goal="{kind: best}")
+    assert best["cases"][0]["runs"]["top"] > min(0.8 * top, 0.2 * n), "no miss ends a search for the best"

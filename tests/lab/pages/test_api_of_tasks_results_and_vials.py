@@ -16,7 +16,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.people import persons, sessions_and_tokens
 from sciagent.store.people.sessions_and_tokens import AccessKind
 from tests.lab.pages.test_task_pages import count
-from tests.lab.test_record_and_review_answers import place, task_ids
+from tests.lab.test_record_answers import place, task_ids
 from tests.support.served_pages import HOST, Serve, Server
 
 GAP = "homo_lumo_gap"

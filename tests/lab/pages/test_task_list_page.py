@@ -10,11 +10,11 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.people import Role
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_answers, review_and_sign_answers
 from sciagent.store.database import tables as t
 from sciagent.store.lab import tasks
 from sciagent.store.people import audit
-from tests.lab.test_record_and_review_answers import entry, task_ids
+from tests.lab.test_record_answers import entry, task_ids
 from tests.support.served_pages import Browser, Serve, Server
 
 LINK = r'class="task" href="/tasks/(\d+)"'
@@ -144,11 +144,11 @@ def test_each_task_stands_in_one_group(serve: Serve) -> None:
     )
     anna, ben = server.person("anna"), server.person("ben")
     back, own, of_ben, waits, *free = task_ids(server.built)
-    record_and_review_answers.enter(server.built, back, entry("4.31 eV"))
-    record_and_review_answers.send_back(server.built, back, "ben", "which lamp?")
+    record_answers.enter(server.built, back, entry("4.31 eV"))
+    review_and_sign_answers.send_back(server.built, back, "ben", "which lamp?")
     anna.post(f"/tasks/{own}/claim")
-    record_and_review_answers.enter(server.built, of_ben, entry("4.31 eV", who="ben"))
-    record_and_review_answers.enter(server.built, waits, entry("4.31 eV"))
+    record_answers.enter(server.built, of_ben, entry("4.31 eV", who="ben"))
+    record_answers.enter(server.built, waits, entry("4.31 eV"))
     groups = {"sent_back": [back], "own": [own], "review": [of_ben], "free": free, "own_review": [waits]}
     for group, expected in groups.items():
         assert (group, numbers(anna, f"?group={group}")) == (group, expected)
@@ -181,7 +181,7 @@ def test_a_blind_task_of_another_person_is_not_offered(serve: Serve) -> None:
     anna, ben = server.person("anna"), server.person("ben")
     first, second, third = task_ids(server.built)
     token = server.token("anna", *(right for right in ("read", "work")))  # type: ignore[arg-type]
-    record_and_review_answers.enter(server.built, first, entry("4.31 eV"))
+    record_answers.enter(server.built, first, entry("4.31 eV"))
     assert headings(anna) == ["Not for you: measured blind by another person"]
     assert numbers(anna, "?group=free") == [] and numbers(anna, "?group=not_yours") == [second, third]
     assert numbers(ben, "?group=free") == [second, third]

@@ -14,14 +14,14 @@ from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.domain.people import Role
 from sciagent.domain.properties_and_levels import properties
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, review_and_sign_answers
 from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.lab import submissions, tasks
 from sciagent.store.people import audit
 from tests.lab.conftest import CAMPAIGN, Make, drive
-from tests.lab.test_record_and_review_answers import place, task_ids
+from tests.lab.test_record_answers import place, task_ids
 from tests.support.served_pages import Browser, Serve, Server, every_page
 
 GAP = "homo_lumo_gap"
@@ -222,7 +222,7 @@ def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> Non
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"purity": "98,5"}, "write a decimal point: 98.5"),
+        ({"purity": "1,234.5"}, "write it without commas between the thousands: 1234.5"),
         ({"purity": "1e400"}, "is too large"),
         ({"purity": "150"}, "The purity 150 % is not between 0 and 100 %"),
         ({"lot": "x" * 900_000}, "The batch has 900,000 characters; 100 are the most"),
@@ -365,9 +365,20 @@ def test_an_answer_is_reviewed_and_signed(serve: Serve) -> None:
         )
         last = submissions.of_job(connection, first)[-1].id
     said = {"meaning": "reviewed", "seen": str(last), "password": "a sentence of anna"}
-    assert ben.post(f"/tasks/{first}/sign", said).status_code == 400
+    refused = ben.post(f"/tasks/{first}/sign", said)
+    assert refused.status_code == 400 and "The password does not fit; nothing was signed" in refused.text
+    assert '<option value="reviewed" selected>reviewed it</option>' in refused.text, "what was chosen stays"
+    assert re.search(r'id="sign-password"[^>]*aria-invalid="true"[^>]*autofocus', refused.text)
+    assert "a sentence of anna" not in refused.text
+    silent = ben.post(f"/tasks/{first}/sign", said | {"meaning": ""})
+    assert silent.status_code == 400 and "Say what the signature means" in silent.text
+    assert '<option value="">choose what you say</option>' in ben.client.get(f"/tasks/{first}").text
+    assert "measured by Anna (anna)." in shown(ben, f"/tasks/{first}")
     assert ben.post(f"/tasks/{first}/sign", said | {"password": "a sentence of ben"}).status_code == 303
     assert "Signed by Ben" in shown(anna, f"/tasks/{first}")
+    for _ in range(8):
+        late = ben.post(f"/tasks/{first}/sign", said)
+    assert late.status_code == 429 and int(late.headers["retry-after"]) > 0 and "You sign" in late.text
     with server.ledger.read() as connection:
         assert audit.check(connection).fault is None
 
@@ -499,7 +510,7 @@ def test_what_was_sent_back_is_marked_on_the_list_and_stands_in_the_form(serve: 
     first = task_ids(server.built)[0]
     readings = {f"readings.{GAP}": "4.30 4.32", f"unit.{GAP}": "eV", "instrument": "UV 2", "measured_on": "2026-11-03"}
     assert anna.post(f"/tasks/{first}/enter", readings | {"seen": "0"}).status_code == 303
-    record_and_review_answers.send_back(server.built, first, "ben", "which lamp?")
+    review_and_sign_answers.send_back(server.built, first, "ben", "which lamp?")
     listed = anna.client.get("/tasks").text
     assert "sent back</span>" in listed and "by ben: which lamp?" in listed
     page = anna.client.get(f"/tasks/{first}").text

@@ -9,7 +9,7 @@ import pytest
 from sciagent.campaign.people import remove_unneeded_files
 from sciagent.store.database import tables as t
 from tests.lab.pages.test_task_pages import answered, count
-from tests.lab.test_record_and_review_answers import task_ids
+from tests.lab.test_record_answers import task_ids
 from tests.support.served_pages import Serve
 
 

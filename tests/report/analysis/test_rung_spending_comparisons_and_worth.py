@@ -20,6 +20,7 @@ from sciagent.report.analysis.rung_spending_comparisons_and_worth import (
     Compared,
     compared_with_imports,
     ladder_worth,
+    limits,
     spending,
 )
 from sciagent.report.analysis.summary import against_imported
@@ -191,3 +192,17 @@ def test_amendments_and_decisions_of_people_are_listed(own_ledger: Ledger, tmp_p
     text = Parsed(rendered(made)).text
     assert "ada budget.rungs.r2: 10 → 20 two more hits wanted" in text
     assert "ada promote CCO to r2 worth a look" in text
+
+
+def test_a_chart_shows_the_limits_of_the_objective_at_the_rung_that_decides_it_else_the_gate(
+    own_ledger: Ledger, tmp_path: Path
+) -> None:
+    row = Maker(own_ledger, tmp_path).row
+    with own_ledger.read() as connection:
+        ladder = campaigns.rungs(connection, row.id)
+    lower = ladder[1]
+    gate = row.spec["ladder"][1]["gate"]["homo_lumo_gap"]
+    assert limits(row, lower, "homo_lumo_gap") == tuple(gate) != (4.0, 4.6)
+    assert limits(row, replace(lower, decides={"homo_lumo_gap": ""}), "homo_lumo_gap") == (4.0, 4.6)
+    assert limits(row, ladder[2], "homo_lumo_gap") == (4.0, 4.6)
+    assert limits(row, ladder[2], "dipole") is None

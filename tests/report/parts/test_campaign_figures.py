@@ -9,7 +9,7 @@ from sciagent.campaign.people.import_values import import_file
 from sciagent.domain.answers.figures import Figure
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties_and_levels import Level
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_answers, review_and_sign_answers
 from sciagent.report.explain_candidate import explain_named
 from sciagent.report.explanation_text import VERBOSE, paragraphs
 from sciagent.report.page.html_page import page
@@ -23,7 +23,7 @@ from sciagent.store.views import campaign_counts_and_remarks
 from tests.lab import conftest as lab
 from tests.lab.conftest import Make
 from tests.lab.test_historical_values import loaded
-from tests.lab.test_record_and_review_answers import entry, task_ids
+from tests.lab.test_record_answers import entry, task_ids
 from tests.support.pages import Parsed
 
 make = lab.make
@@ -59,8 +59,8 @@ def points(figure: Figure) -> list[tuple[float, float]]:
 def test_measured_hits_are_counted_against_money_hours_slots_and_time(make: Make) -> None:
     built = make(lab=PRICED)
     first, second, third = task_ids(built)
-    record_and_review_answers.enter(built, first, entry("5.9 eV"))
-    record_and_review_answers.enter(built, second, entry("4.31 eV"))
+    record_answers.enter(built, first, entry("5.9 eV"))
+    record_answers.enter(built, second, entry("4.31 eV"))
     claims_costs_and_vials.claim(built, third, "ben")
     found = figures_of(built)
     assert points(found["hits_against_money"]) == [(0, 0), (80, 1), (120, 1)], "a claimed task is booked"
@@ -85,7 +85,7 @@ def test_measured_hits_are_counted_against_money_hours_slots_and_time(make: Make
 
 def test_a_campaign_without_a_hit_says_so_and_shows_its_spending(make: Make) -> None:
     built = make(lab=PRICED)
-    record_and_review_answers.enter(built, task_ids(built)[0], entry("5.9 eV"))
+    record_answers.enter(built, task_ids(built)[0], entry("5.9 eV"))
     spent = ("money", "person_hours", "lab_slots", "core_seconds")
     assert set(figures_of(built)) == {f"{name}_over_time" for name in spent}
     text = report_of(built)
@@ -95,28 +95,28 @@ def test_a_campaign_without_a_hit_says_so_and_shows_its_spending(make: Make) -> 
 def test_a_correction_moves_the_hits_from_the_moment_it_was_made(make: Make) -> None:
     built = make(lab=PRICED)
     first, second, _ = task_ids(built)
-    record_and_review_answers.enter(built, first, entry("5.9 eV"))
-    record_and_review_answers.enter(built, second, entry("4.31 eV"))
-    record_and_review_answers.enter(built, first, entry("4.2 eV", why="digits were swapped"))
+    record_answers.enter(built, first, entry("5.9 eV"))
+    record_answers.enter(built, second, entry("4.31 eV"))
+    record_answers.enter(built, first, entry("4.2 eV", why="digits were swapped"))
     into = figures_of(built)
     assert points(into["hits_against_money"]) == [(0, 0), (80, 1), (80, 2)], "known as a hit when 80 EUR were spent"
-    record_and_review_answers.enter(built, second, entry("5.1 eV", why="wrong lamp"))
-    record_and_review_answers.enter(built, first, entry("4.25 eV", why="read again"))
+    record_answers.enter(built, second, entry("5.1 eV", why="wrong lamp"))
+    record_answers.enter(built, first, entry("4.25 eV", why="read again"))
     assert points(figures_of(built)["hits_against_money"])[-1] == (80, 1)
-    record_and_review_answers.enter(built, first, entry("6 eV", why="wrong vial"))
+    record_answers.enter(built, first, entry("6 eV", why="wrong vial"))
     assert "hits_over_time" not in figures_of(built)
 
 
 def test_an_answer_in_review_is_no_hit_yet(make: Make) -> None:
     built = make(lab=PRICED.replace("ahead: 3", "ahead: 3, review: true"))
     first = task_ids(built)[0]
-    record_and_review_answers.enter(built, first, entry("4.31 eV"))
+    record_answers.enter(built, first, entry("4.31 eV"))
     assert "hits_over_time" not in figures_of(built) and "No hit yet" in report_of(built)
     with built.ledger.read() as connection:
         task = tasks.find(connection, first)
         assert task is not None
-        waiting = record_and_review_answers.waiting_answer(connection, task)
-    record_and_review_answers.accept(built, first, "ben", waiting.id)
+        waiting = review_and_sign_answers.waiting_answer(connection, task)
+    review_and_sign_answers.accept(built, first, "ben", waiting.id)
     assert points(figures_of(built)["hits_against_money"]) == [(0, 0), (40, 1)]
 
 
@@ -142,7 +142,7 @@ def test_hits_by_measured_values_are_on_the_curve_though_the_lab_measured_nothin
 def test_old_values_are_hits_at_no_cost(make: Make, tmp_path: Path) -> None:
     built = make(lab=PRICED, count=3)
     loaded(built, tmp_path / "old.csv", "Oc1ccccc1,4.31,0.02\nCCO,5.9,0.02")
-    record_and_review_answers.enter(built, task_ids(built)[0], entry("4.4 eV"))
+    record_answers.enter(built, task_ids(built)[0], entry("4.4 eV"))
     found = figures_of(built)
     assert points(found["hits_against_money"]) == [(0, 0), (0, 1), (40, 2)]
     assert "1 hit was known before anything was booked" in found["hits_against_money"].notes[1]

@@ -27,10 +27,14 @@ EXPERIMENT = Level("experiment")
 
 @pytest.fixture
 def hit(own_ledger: Ledger, tmp_path: Path) -> Maker:
-    """One hit: its gap of 4.3 eV lies in the window from 4.0 to 4.6 eV."""
-    made = Maker(own_ledger, tmp_path)
+    return a_hit(own_ledger, tmp_path, PBE0)
+
+
+def a_hit(ledger: Ledger, folder: Path, level: Level) -> Maker:
+    """One hit: its gap of 4.3 eV lies in the window from 4.0 to 4.6 eV. level: of the gap."""
+    made = Maker(ledger, folder)
     made.enter(("c1ccccc1",))
-    made.answer(0, 2, gap(4.3, PBE0))
+    made.answer(0, 2, gap(4.3, level))
     made.place(0, Standing.SETTLED, 2, verdict="pass", depth=2, utility=0.9, is_hit=True, hit_tier="x")
     return made
 
@@ -83,6 +87,18 @@ def test_replicates_contradict_together_or_not_at_all(hit: Maker) -> None:
 def test_a_gap_at_another_level_of_theory_does_not_contradict(hit: Maker) -> None:
     write(hit, Quantity(5.7, "eV", 0.0), level=Level("HF", "def2-SVP"))
     assert against(hit) is None
+
+
+def test_a_value_in_another_solvent_does_not_contradict(own_ledger: Ledger, tmp_path: Path) -> None:
+    hit = a_hit(own_ledger, tmp_path, Level("PBE0", "def2-SVP", "hexane", "GFN2-xTB"))
+    write(hit, Quantity(5.2, "eV", 0.1), level=Level("experiment", phase="water"))
+    assert against(hit) is None
+
+
+def test_a_value_in_the_same_solvent_contradicts(own_ledger: Ledger, tmp_path: Path) -> None:
+    hit = a_hit(own_ledger, tmp_path, Level("PBE0", "def2-SVP", "hexane", "GFN2-xTB"))
+    write(hit, Quantity(5.2, "eV", 0.1), level=Level("experiment", phase="hexane"))
+    assert against(hit) is not None
 
 
 def test_the_badge_the_card_and_the_answer_say_so(hit: Maker) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ class Imported(Answer):
 class Rung:
     def __init__(self, name: str, *decides: str) -> None:
         self.name = name
-        self.decides = decides
+        self.decides = dict.fromkeys(decides, "water")
 
 
 def of_solvation(value: float, unit: str, level: Level = ALPB, errors: MethodErrors | None = None) -> Any:
@@ -124,7 +125,9 @@ def test_the_chance_of_true_values_within_the_limits_is_that_of_drawn_errors() -
         assert of_solvation(-2.4 * KCAL, unit).p_inside == pytest.approx(expected, abs=0.01)
 
 
-def chance_beside_measurement(computed: Quantity, measured: Quantity | None, mode: str = "flag") -> Certainty:
+def chance_beside_measurement(
+    computed: Quantity, measured: Quantity | None, mode: str = "flag", phase: str = ""
+) -> Certainty:
     """Certainty of a hydration energy, in kcal/mol between -6 and -2, beside an imported experimental value."""
     row: Any = Row("solvation_free_energy", [-6 * KCAL, -2 * KCAL])
     row.spec["measured"] = mode
@@ -133,7 +136,7 @@ def chance_beside_measurement(computed: Quantity, measured: Quantity | None, mod
     answers: Any = [Answer(Measured("solvation_free_energy", ALPB, computed))]
     imported: Any = []
     if measured is not None:
-        imported = [Imported(Measured("solvation_free_energy", Level("experiment"), measured))]
+        imported = [Imported(Measured("solvation_free_energy", Level("experiment", phase=phase), measured))]
     errors = MethodErrors({}, {"alpb": XTB_SOLVATION})
     return certainty(row, (Rung("alpb", "solvation_free_energy"),), answers, errors, 0, imported)  # type: ignore[arg-type]
 
@@ -150,12 +153,34 @@ def test_the_chance_within_the_limits_comes_from_the_candidates_own_measured_val
     assert alone is not None and alone > 0.75
     told = chance_beside_measurement(computed, kcal(-1.5, 0.2), mode)
     assert told.p_limits == pytest.approx(float(ndtr(-2.5)), rel=1e-4)
-    assert told.words == "1 % by the measured solvation_free_energy"
+    assert told.words == "1 % with the measured solvation_free_energy"
     [margin] = told.margins
     assert margin.p_inside == told.p_limits
     assert margin.margin == pytest.approx(2.0 if mode == "flag" else -0.5), (
         "the distance is that of the value that decides"
     )
+
+
+@pytest.mark.parametrize("mode", ["flag", "decide"])
+def test_a_value_measured_in_another_solvent_says_nothing(mode: str) -> None:
+    """The rung that decides computes in water."""
+    computed = kcal(-4.0, 0.2)
+    alone = chance_beside_measurement(computed, None, mode)
+    assert chance_beside_measurement(computed, kcal(-1.5, 0.2), mode, "hexane") == alone
+    for phase in ("water", "gas", ""):
+        assert chance_beside_measurement(computed, kcal(-1.5, 0.2), mode, phase).measured == ("solvation_free_energy",)
+
+
+def test_one_measured_value_far_outside_is_enough_before_other_rungs_have_answered() -> None:
+    row: Any = Row("solvation_free_energy", [-6 * KCAL, -2 * KCAL])
+    row.spec["objectives"].append({"property": "dipole", "accept": [1.0, None]})
+    row.units = {"solvation_free_energy": "kcal/mol"}
+    row.limits = {"solvation_free_energy": (-6.0, -2.0), "dipole": (1.0,)}
+    ladder: Any = (Rung("alpb", "solvation_free_energy"), Rung("dft", "dipole"))
+    for value, words in ((-1.4, "< 1 % with the measured solvation_free_energy"), (-4.0, "")):
+        measured = Measured("solvation_free_energy", Level("experiment"), kcal(value, 0.2))
+        imported: Any = [Imported(measured)]
+        assert certainty(row, ladder, [], MethodErrors({}, {}), 0, imported).words == words
 
 
 def test_a_measured_value_without_an_uncertainty_leaves_the_chance_unknown() -> None:
@@ -166,7 +191,7 @@ def test_a_measured_value_without_an_uncertainty_leaves_the_chance_unknown() -> 
 
 def test_a_bound_beyond_a_limit_decides_the_chance_and_one_on_either_side_does_not() -> None:
     above, below = Censoring.ABOVE, Censoring.BELOW
-    assert chance_beside_measurement(kcal(-4.0, 0.2), kcal(-1.0, None, above)).words.startswith("0 % by")
+    assert chance_beside_measurement(kcal(-4.0, 0.2), kcal(-1.0, None, above)).words.startswith("0 % with")
     computed = chance_beside_measurement(kcal(2.0, 0.2, above), None)
     assert computed.p_limits is not None and computed.words == "< 1 %" and computed.margins == ()
     undecided = chance_beside_measurement(kcal(-4.0, 0.2, below), None)
@@ -251,6 +276,15 @@ def test_the_error_of_a_calibrated_value_is_the_leave_one_out_error_of_its_fit()
     found = of_solvation(-2.4 * KCAL, "kcal/mol", errors=errors).method
     assert found.mean_absolute_error == pytest.approx(0.03 / KCAL, rel=1e-4) and found.mean_error == 0
     assert (found.n, found.unit, found.own.reference, found.source) == (19, "kcal/mol", "experiment", MEASURED)
+    far = replace(fit, center=-1.0, squared_deviations=0.01)
+    errors = MethodErrors({}, {}, {"alpb": {"solvation_free_energy": far}})
+    widened = of_solvation(-2.4 * KCAL, "kcal/mol", errors=errors).method.mean_absolute_error
+    computed = (-2.4 * KCAL + 0.01) / 1.1
+    assert widened * KCAL == pytest.approx(0.03 * ((1 + 1 / 19 + (computed + 1) ** 2 / 0.01) / (1 + 2 / 19)) ** 0.5)
+    of_neutral = MethodErrors({}, {}, {"alpb": {"solvation_free_energy": replace(fit, charges="neutral")}})
+    ladder = (Rung("alpb", "solvation_free_energy"),)
+    ion = certainty_of_solvation(-2.4 * KCAL, "kcal/mol", ALPB, of_neutral, *ladder, charge=1)
+    assert ion.margins[0].method_unknown == "not known for ions" and ion.p_limits is None
 
 
 def test_errors_from_measured_values_are_in_the_unit_of_the_campaign(own_ledger: Ledger, tmp_path: Path) -> None:
@@ -360,6 +394,8 @@ def test_measured_values_at_hand_count(own_ledger: Ledger, tmp_path: Path) -> No
     import_dipoles(made, Level("calorimetry", phase="gas"), (0.1, -0.3, 0.2, 0.2, 0.3))
     [twice] = figures().values()
     assert twice == found, "a candidate that two methods measured counts once"
+    import_dipoles(made, Level("experiment", phase="hexane"), (5.0,) * 5)
+    assert list(figures().values()) == [twice], "a value in hexane says nothing of the error of one in water"
     with made.ledger.read() as connection:
         first = next(c for c in best(connection, made.row, 12) if c.smiles == "CO")
     [margin] = first.margins

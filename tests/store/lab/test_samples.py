@@ -10,7 +10,7 @@ from sciagent.errors import UsageError
 from sciagent.store.lab import samples, tasks
 from sciagent.store.lab.samples import NewSample
 from tests.lab import conftest as lab
-from tests.lab.test_record_and_review_answers import task_ids
+from tests.lab.test_record_answers import task_ids
 
 make = lab.make
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from sciagent.domain.people import Actor
-from sciagent.lab import record_and_review_answers
+from sciagent.lab import record_answers
 from sciagent.store.lab import submissions
 from sciagent.store.people import audit, persons
 from tests.lab import conftest as lab
-from tests.lab.test_record_and_review_answers import entry, task_ids
+from tests.lab.test_record_answers import entry, task_ids
 
 make = lab.make
 
@@ -18,7 +18,7 @@ def test_a_submission_is_read_as_it_was_written_and_has_its_entry(make: lab.Make
     with built.ledger.begin() as connection:
         anna = Actor("anna", persons.add(connection, "root", "anna", "Anna").id)
     file = {"name": "nmr.pdf", "sha256": "ab" * 32, "size": 4, "type": "application/pdf"}
-    record_and_review_answers.enter(built, first, entry("4.31 eV", who=anna, key="k" * 32, files=[file]))
+    record_answers.enter(built, first, entry("4.31 eV", who=anna, key="k" * 32, files=[file]))
     with built.ledger.read() as connection:
         [kept] = submissions.of_job(connection, first)
         assert submissions.with_key(connection, "k" * 32) == submissions.by_id(connection, kept.id) == kept

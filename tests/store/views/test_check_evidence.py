@@ -12,7 +12,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.people.import_values import import_file
 from sciagent.domain.display_units import Column
 from sciagent.domain.properties_and_levels import Level
-from sciagent.lab import record_and_review_answers
+from sciagent.lab import record_answers
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import audit
@@ -20,7 +20,7 @@ from sciagent.store.results import evidence, evidence_seals
 from sciagent.store.views import check_evidence
 from sciagent.store.views.check_evidence import EvidenceCheck
 from tests.lab import conftest as lab
-from tests.lab.test_record_and_review_answers import entry, task_ids
+from tests.lab.test_record_answers import entry, task_ids
 
 make = lab.make
 on_sqlite = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -37,8 +37,8 @@ def answered(make: lab.Make, tmp_path: Path) -> Built:
     """Checks of four molecules, an answer with its correction, and imported values with a correction."""
     built = make()
     first = task_ids(built)[0]
-    record_and_review_answers.enter(built, first, entry("4.31 eV", who="anna"))
-    record_and_review_answers.enter(built, first, entry("4.35 eV", who="anna", why="read it wrong"))
+    record_answers.enter(built, first, entry("4.31 eV", who="anna"))
+    record_answers.enter(built, first, entry("4.35 eV", who="anna", why="read it wrong"))
     imported(built.ledger, tmp_path, "CCO,3.10\nC,12\n")
     imported(built.ledger, tmp_path, "CCO,3.20\nC,12\n", revise="a slip of the pen")
     return built

@@ -20,7 +20,7 @@ def test_groups_from_the_seeds_see_the_same_however_much_the_campaign_has_found(
         now = campaign_snapshot_and_workbench.take(connection, built)
         seeds = campaign_snapshot_and_workbench.take(connection, built, "seeds")
     assert replace(seeds, left={}) == replace(now, left={}), "there are only seeds so far"
-    assert seeds.keys == now.keys and seeds.left == {"llm_tokens": 1e6}
+    assert seeds.keys == now.keys and seeds.left == {"llm_tokens": 1e6, "proposals": 1000.0}
     runner = runner_of(built, worker)
     to_the_end(runner, runner.opened(PLAN))
     let_go(built)

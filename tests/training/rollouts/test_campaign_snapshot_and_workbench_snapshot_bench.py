@@ -48,4 +48,4 @@ def test_a_memory_comes_back_from_what_is_stored_of_it(built: Built, worker: Wor
 def test_the_room_of_a_turn_and_the_budget_are_those_of_the_snapshot(built: Built, worker: Worker) -> None:
     bench = bench_of(built, worker, EpisodeMemory(), room=1)
     assert [out.reason for out in bench.propose([ProposalIn("CCCCO"), ProposalIn("CCCCCO")])] == [None, "too_many"]
-    assert bench.left() == {"llm_tokens": 1e6}
+    assert bench.left() == {"llm_tokens": 1e6, "proposals": 998.0}

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.states_and_needs import CampaignState, JobState
 from sciagent.errors import EvidenceConflictError, UsageError
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
+from sciagent.lab import claims_costs_and_vials, record_answers, review_and_sign_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
-from sciagent.lab.record_and_review_answers import LabEntry, Recorded
+from sciagent.lab.record_answers import LabEntry, Recorded
 from sciagent.store.database import tables as t
 from sciagent.store.lab import submissions, tasks
 from sciagent.store.lab.tasks import LabTask
@@ -21,8 +21,8 @@ from sciagent.store.people import audit
 from sciagent.store.results import evidence, pooled_replicates
 from sciagent.store.views import campaign_counts_and_remarks, check_evidence
 from tests.lab.conftest import Make, drive
-from tests.lab.test_record_and_review_answers import place, task_ids
-from tests.lab.test_record_and_review_answers_reviewing import waiting
+from tests.lab.test_record_answers import place, task_ids
+from tests.lab.test_review_and_sign_answers import waiting
 
 GAP = "homo_lumo_gap"
 MELTING = "melting_point"
@@ -45,7 +45,7 @@ def entry(
 
 
 def enter(built: Built, task_id: int, *args: Any, **more: Any) -> Recorded:
-    return record_and_review_answers.enter(built, task_id, entry(*args, **more))
+    return record_answers.enter(built, task_id, entry(*args, **more))
 
 
 def task_of(built: Built, task_id: int) -> LabTask:
@@ -203,18 +203,18 @@ def test_each_half_is_reviewed(make: Make) -> None:
     built = make(quantities=BOTH, wanted=WANTED, lab=REVIEW)
     task = task_ids(built)[0]
     assert enter(built, task, {GAP: "4.31 eV"}).in_review and evidence_rows(built) == []
-    record_and_review_answers.send_back(built, task, "ben", "which lamp?")
+    review_and_sign_answers.send_back(built, task, "ben", "which lamp?")
     listed = displayed(built, task)
     assert (listed.state, listed.sent_back, listed.sent_back_by) == ("claimed", "which lamp?", "ben")
     enter(built, task, {GAP: "4.32 eV"})
     assert displayed(built, task).sent_back is None
-    half = record_and_review_answers.accept(built, task, "ben", waiting(built, task))
+    half = review_and_sign_answers.accept(built, task, "ben", waiting(built, task))
     assert half.open_quantities == (MELTING,) and displayed(built, task).state == "part_answered"
     assert enter(built, task, {MELTING: "300 K"}).in_review and place(built, task)[0] == "pending"
-    whole = record_and_review_answers.accept(built, task, "ben", waiting(built, task))
+    whole = review_and_sign_answers.accept(built, task, "ben", waiting(built, task))
     assert (whole.state, whole.revision, place(built, task)) == (JobState.DONE, 1, ("settled", "pass", True))
     enter(built, task, {MELTING: "420 K"}, why="calibrated anew")
-    record_and_review_answers.send_back(built, task, "ben", "against which standard?")
+    review_and_sign_answers.send_back(built, task, "ben", "against which standard?")
     with built.ledger.read() as connection:
         [returned] = tasks.listed(connection, sent_back_to="anna")
         assert (returned.id, returned.sent_back_by, returned.state) == (task, "ben", JobState.DONE)

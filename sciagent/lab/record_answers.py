@@ -3,8 +3,8 @@ transaction.
 
 `enter` records an answer or a correction, which counts in every campaign that asks for the same. An answer that leaves
 quantities open becomes evidence, too, but no verdict follows from it, and its task stays open; what completes it is a
-revision of that evidence. Where the rung asks for a review, a second person has to `accept` the answer or to
-`send_back` it. `sign` signs what is recorded.
+revision of that evidence. Where the rung asks for a review, the answer waits for a second person
+(`review_and_sign_answers`).
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.core.record_results_and_place import Settling, is_verdict_due, settle, settle_again
+from sciagent.chemistry.mass_concentrations import conversions
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, EvidenceKey, Finding
 from sciagent.domain.lab_messages_and_codes import LabAnswer, read_code
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.errors import (
-    AnswerChangedError,
     AnsweredMeanwhileError,
     EvidenceConflictError,
+    ImprobableValuesError,
     SciagentError,
     TaskStateError,
     UsageError,
@@ -42,6 +43,7 @@ from sciagent.lab.claims_costs_and_vials import (
     usable_vial,
 )
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabEntered, TaskState
+from sciagent.lab.improbable_values import WHATEVER, digest_of, odd_things
 from sciagent.lab.typed_answers import KEPT, typed_answer, with_earlier
 from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.database.engine import db_now
@@ -52,7 +54,6 @@ from sciagent.store.job_queue.leases import JobEnd
 from sciagent.store.lab import samples, submissions, tasks
 from sciagent.store.lab.submissions import REVIEWED, SENT_BACK, NewSubmission, Submission
 from sciagent.store.lab.tasks import LabTask
-from sciagent.store.people import audit
 from sciagent.store.results import candidates, evidence
 from sciagent.store.results.evidence import NewEvidence, RecordedEvidence
 from sciagent.verification.verifier_contract import WorldVerifier
@@ -136,6 +137,8 @@ class LabEntry:
     """Name, sha256, size and media type of each file that is added. Those of earlier answers stay attached."""
     seen: int | None = None
     """Id of the last submission that the person saw, 0 for none; None: not compared."""
+    confirmed: str = ""
+    """`digest_of` the improbable things of which the person says that they are right; WHATEVER for all of them."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +161,10 @@ class Recorded:
     """Message on the limit of the budget that the measurement exceeds; empty if it exceeds none."""
     open_quantities: tuple[str, ...] = ()
     """Names of the quantities that are still open; empty for an answer that is complete."""
+    converted: tuple[str, ...] = ()
+    """Sentences on the masses by volume that were converted into amounts by volume; see `conversions`."""
+    odd: tuple[str, ...] = ()
+    """Sentences on what is improbable; of an answer that would be recorded, those that are to be confirmed."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +174,12 @@ class ReadAnswer:
     finding: Finding
     open_quantities: tuple[str, ...]
     """Names of the quantities without a value, a grade or a reason."""
+    converted: tuple[str, ...]
+    """Sentences on masses by volume; see `conversions`."""
+    answer: LabAnswer
+    """The answer as it was typed."""
+    unchanged: tuple[str, ...] = ()
+    """Names of the quantities of which the recorded answer says the same."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +190,13 @@ class Revised:
     revision: int
     typed_texts: Mapping[str, Any]
     """Texts of the submission that it was made from; empty for an imported value."""
+
+    def recorded(self, asked: Sequence[str]) -> list[str]:
+        """Returns the names of the quantities of which the recorded answer says something. asked: as for `changed`."""
+        if not self.typed_texts:
+            return []
+        earlier = typed_answer(self.typed_texts)
+        return [name for name in asked if _statement(earlier, name) is not None]
 
     def changed(self, answer: LabAnswer, asked: Sequence[str]) -> list[str]:
         """Returns the names of the quantities that are recorded, and of which an answer says something else. asked:
@@ -226,6 +246,11 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
     _refuse_unless_open_for(connection, task, rung, entry.who)
     revised = _revised(connection, task, rung)
     typed_texts, read = _read_beside(connection, task, rung, entry, revised)
+    odd = _odd_things(connection, built, task, read, typed_texts)
+    if odd and entry.confirmed not in (WHATEVER, digest_of(odd)):
+        raise ImprobableValuesError(odd)
+    if odd:
+        typed_texts = {**typed_texts, CONFIRMED: list(odd)}
     earlier_files = _attached_files(connection, task)
     if earlier_files:
         typed_texts = {**typed_texts, KEPT_FILES: len(earlier_files)}
@@ -244,7 +269,7 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
         recorded = _await_review(connection, task, revised, new)
     else:
         recorded = record(connection, built, task, rung, read, new)
-    return replace(recorded, overdrawn=overdrawn)
+    return replace(recorded, overdrawn=overdrawn, converted=read.converted)
 
 
 def would_record(connection: Connection, built: Built, task_id: int, entry: LabEntry) -> Recorded:
@@ -260,10 +285,17 @@ def would_record(connection: Connection, built: Built, task_id: int, entry: LabE
         refuse_unless_free(connection, task, rung, entry.who)
     else:
         _refuse_unless_open_for(connection, task, rung, entry.who)
-    _, read = _read_beside(connection, task, rung, entry, _revised(connection, task, rung))
+    typed_texts, read = _read_beside(connection, task, rung, entry, _revised(connection, task, rung))
     in_review = rung.spec.lab is not None and rung.spec.lab.review
     return Recorded(
-        task.id, task.state, evidence_key="", revision=0, in_review=in_review, open_quantities=read.open_quantities
+        task.id,
+        task.state,
+        evidence_key="",
+        revision=0,
+        in_review=in_review,
+        open_quantities=read.open_quantities,
+        converted=read.converted,
+        odd=_odd_things(connection, built, task, read, typed_texts),
     )
 
 
@@ -298,11 +330,26 @@ def _read_beside(
     answer = typed_answer(typed_texts)
     read = read_answer(connection, rung, task, answer)
     _refuse_silent_change(task, entry, revised, read, answer, asked)
+    if revised is not None:
+        changed = revised.changed(answer, asked)
+        recorded = revised.recorded(asked)
+        read = replace(read, unchanged=tuple(name for name in recorded if name not in changed))
     return typed_texts, read
+
+
+def _odd_things(
+    connection: Connection, built: Built, task: LabTask, read: ReadAnswer, typed_texts: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Returns a sentence on each improbable thing that an answer adds or changes; see `odd_things`."""
+    typed = {name: quantity for name, quantity in read.answer.values.items() if name not in read.unchanged}
+    added = [value for value in read.finding.measured if value.property in typed]
+    return odd_things(connection, built, task, added, typed, measured_on=typed_texts.get("measured_on", ""))
 
 
 KEPT_FILES = "kept_files"
 """The entry of a submission's texts with the number of its first files, which an earlier answer brought."""
+CONFIRMED = "confirmed"
+"""The entry of a submission's texts with the improbable things of which the person has said that they are right."""
 
 
 def _refuse_silent_change(
@@ -453,7 +500,9 @@ def read_answer(connection: Connection, rung: BuiltRung, task: LabTask, answer: 
     verifier = rung.verifier
     assert isinstance(verifier, WorldVerifier)  # the registry checks it
     candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
-    return ReadAnswer(verifier.read(candidate, answer), verifier.form(candidate).open_quantities(answer))
+    finding = verifier.read(candidate, answer)
+    open_quantities = verifier.form(candidate).open_quantities(answer)
+    return ReadAnswer(finding, open_quantities, converted=conversions(answer.values, candidate), answer=answer)
 
 
 def _await_review(connection: Connection, task: LabTask, revised: Revised | None, new: NewSubmission) -> Recorded:
@@ -493,12 +542,19 @@ def _known_answer(connection: Connection, task: LabTask, entry: LabEntry, before
             f"the key {entry.key} was used for another answer, which is recorded; this one is not. "
             "Load the task again to see the first one, and correct it there"
         )
-    if before.evidence_id is None:
-        return Recorded(task.id, task.state, evidence_key="", revision=before.revision, was_known=True, in_review=True)
-    evidence_key = submissions.evidence_key(connection, before.evidence_id)
-    return Recorded(
-        task.id, task.state, evidence_key, before.revision, was_known=True, open_quantities=task.open_quantities
+    candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
+    known = Recorded(
+        task.id,
+        task.state,
+        evidence_key="",
+        revision=before.revision,
+        was_known=True,
+        converted=conversions(typed_answer(before.said).values, candidate),
     )
+    if before.evidence_id is None:
+        return replace(known, in_review=True)
+    evidence_key = submissions.evidence_key(connection, before.evidence_id)
+    return replace(known, evidence_key=evidence_key, open_quantities=task.open_quantities)
 
 
 def entered(recorded: Recorded) -> LabEntered:
@@ -515,6 +571,7 @@ def entered(recorded: Recorded) -> LabEntered:
         revision=recorded.revision,
         overdrawn=recorded.overdrawn,
         open_quantities=recorded.open_quantities,
+        converted=recorded.converted,
     )
 
 
@@ -525,7 +582,7 @@ def _own_texts(typed_texts: Mapping[str, Any]) -> dict[str, Any]:
     for part, entry in typed_texts.items():
         if isinstance(entry, Mapping):
             entry = {name: text for name, text in entry.items() if name not in kept}
-        if entry and part not in (KEPT, KEPT_FILES):
+        if entry and part not in (KEPT, KEPT_FILES, CONFIRMED):
             own[part] = entry
     return own
 
@@ -571,116 +628,3 @@ def _act(new: NewSubmission, act_of_author: str) -> str:
 def _measured_by(new: NewSubmission) -> str:
     """Returns who measured; a reviewer's submission names that person among its texts."""
     return str(new.said["measured_by"]) if new.kind == REVIEWED else str(new.who)
-
-
-Meaning = Literal["measured", "reviewed", "approved"]
-MEANINGS: tuple[Meaning, ...] = get_args(Meaning)
-"""The meanings that a signature can have."""
-
-
-def accept(built: Built, task_id: int, who: str, seen: int) -> Recorded:
-    """Makes evidence of the answer that waits. seen: id of the submission that the reviewer read.
-
-    Raises UsageError if none waits, or the same person entered it; AnswerChangedError if another answer waits than the
-    one that the reviewer read."""
-    with locked(built, task_id) as (connection, task, rung):
-        waiting = _reviewable_answer(connection, task, who, seen)
-        read = read_answer(connection, rung, task, typed_answer(waiting.said))
-        typed_texts = {**waiting.said, "measured_by": waiting.who}
-        new = NewSubmission(
-            key=uuid.uuid4().hex,
-            job_id=task.id,
-            fence=waiting.fence,
-            kind=REVIEWED,
-            who=who,
-            said=typed_texts,
-            of_id=waiting.id,
-            sample_id=waiting.sample_id,
-            files=waiting.files,
-            why=waiting.why,
-        )
-        tasks.write_change(connection, task.id, in_review_id=None)
-        return record(connection, built, task, rung, read, new)
-
-
-def send_back(built: Built, task_id: int, who: str, why: str, seen: int | None = None) -> None:
-    """Gives an answer that waits back to the person who entered it. seen: as for `accept`; None: not compared. Raises
-    the errors of `accept`."""
-    with locked(built, task_id) as (connection, task, _):
-        waiting = _reviewable_answer(connection, task, who, seen)
-        new = NewSubmission(
-            key=uuid.uuid4().hex,
-            job_id=task.id,
-            fence=waiting.fence,
-            kind=SENT_BACK,
-            who=who,
-            said={},
-            revision=waiting.revision,
-            of_id=waiting.id,
-            why=why,
-        )
-        submission_id = submissions.write(connection, new, task.campaign_id, "sent back")
-        tasks.write_change(connection, task.id, in_review_id=None, sent_back_id=submission_id)
-
-
-def sign(built: Built, task_id: int, who: str, name: str, meaning: Meaning, seen: int) -> None:
-    """Signs the last submission of a task; the entry of the audit trail has the printed name, the meaning, and the hash
-    of the submission. seen: id of the submission that the person read.
-
-    The caller has asked for the password. Raises UsageError if another submission came since."""
-    with locked(built, task_id) as (connection, task, _):
-        answers = [each for each in submissions.of_job(connection, task_id) if each.kind != SENT_BACK]
-        if not answers or answers[-1].id != seen:
-            raise UsageError(f"task {task_id} was changed since you read it; read it again before you sign")
-        about: dict[str, object] = {
-            "task": task_id,
-            "name": name,
-            "meaning": meaning,
-            "submission_sha256": audit.submission_digest(connection, seen),
-        }
-        audit.append(connection, who, "signed", "submission", seen, campaign_id=task.campaign_id, **about)
-
-
-def answer_in_words(typed_texts: Mapping[str, Any]) -> str:
-    """Returns what a submission says, in one line. typed_texts: its texts as they were typed."""
-    parts = []
-    if typed_texts.get("not_obtained"):
-        parts = [f"not obtained: {typed_texts['not_obtained'].replace('_', ' ')}"]
-    parts += [f"{name}: {grade}" for name, grade in typed_texts.get("grades", {}).items()]
-    uncertainties = typed_texts.get("uncertainties", {})
-    for name, value in typed_texts.get("values", {}).items():
-        uncertainty = f" ± {uncertainties[name]}" if uncertainties.get(name) else ""
-        parts.append(f"{name} {value}{uncertainty}")
-    for name, reason in typed_texts.get("reasons", {}).items():
-        parts.append(f"{name} not obtained: {reason.replace('_', ' ')}")
-    comment = f" “{typed_texts['comment']}”" if typed_texts.get("comment") else ""
-    return ", ".join(parts) + comment
-
-
-def waiting_answer(connection: Connection, task: LabTask) -> Submission:
-    """Returns the answer that waits for a second person. Raises UsageError if none waits."""
-    if task.in_review_id is None:
-        raise UsageError(f"no answer of task {task.id} waits for a review")
-    return submissions.by_id(connection, task.in_review_id)
-
-
-def _reviewable_answer(connection: Connection, task: LabTask, who: str, seen: int | None) -> Submission:
-    """Returns the answer that a reviewer may decide about. Raises the errors of `accept`."""
-    waiting = waiting_answer(connection, task)
-    if waiting.who == who:
-        raise UsageError(f"you entered the answer of task {task.id}; another person reviews it")
-    if seen is not None and waiting.id != seen:
-        raise AnswerChangedError(_change(connection, task, waiting, seen))
-    return waiting
-
-
-def _change(connection: Connection, task: LabTask, waiting: Submission, seen: int) -> str:
-    """Returns what changed since a reviewer read an answer: the old one, the new one, and who entered each."""
-    waiting_text = f'"{answer_in_words(waiting.said)}" by {waiting.who}'
-    by_id = {submission.id: submission for submission in submissions.of_job(connection, task.id)}
-    if seen not in by_id:
-        which = f"the answer of task {task.id} that waits is {waiting_text}"
-        return f"{which}; read it before you decide. Nothing was recorded"
-    read_text = f'"{answer_in_words(by_id[seen].said)}" by {by_id[seen].who}'
-    what = f"the answer of task {task.id} was changed since you read it"
-    return f"{what}, from {read_text} to {waiting_text}. Nothing was recorded"

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.states_and_needs import CampaignState, JobState
 from sciagent.errors import EvidenceConflictError, UsageError
-from sciagent.lab import claims_costs_and_vials, record_and_review_answers
-from sciagent.lab.record_and_review_answers import LabEntry
+from sciagent.lab import claims_costs_and_vials, record_answers
+from sciagent.lab.record_answers import LabEntry
 from sciagent.store.campaign_state import campaigns, candidate_standings, note_and_take_watermarks
 from sciagent.store.database import tables as t
 from sciagent.store.lab import tasks
@@ -47,7 +47,7 @@ def test_an_answer_becomes_evidence_and_wakes_the_campaign(make: Make) -> None:
         campaigns.set_hosted(connection, built.row.id, True)
         assert campaigns.hosted_without_driver(connection) == [], "a dispatcher leaves it alone while nothing is new"
     first = task_ids(built)[0]
-    done = record_and_review_answers.enter(built, first, entry("4.31 eV"))
+    done = record_answers.enter(built, first, entry("4.31 eV"))
     assert (done.state, done.revision, place(built, first)) == ("done", 0, ("settled", "pass", True))
     with built.ledger.read() as connection:
         assert campaigns.hosted_without_driver(connection) == [(built.row.id, "gaps")]
@@ -59,14 +59,14 @@ def test_an_answer_becomes_evidence_and_wakes_the_campaign(make: Make) -> None:
         assert campaign_counts_and_remarks.spent(connection, built.row.id)["lab_slots"] == 1
     assert drive(built) is CampaignState.WAITING and len(task_ids(built)) == 3, "the fourth molecule is on the list"
     for task_id in task_ids(built)[:2]:
-        record_and_review_answers.enter(built, task_id, entry("4.2 eV"))
+        record_answers.enter(built, task_id, entry("4.2 eV"))
     assert drive(built) is CampaignState.FINISHED, "three hits"
 
 
 def test_what_could_not_be_obtained_is_a_result(make: Make) -> None:
     built = make()
     first = task_ids(built)[0]
-    record_and_review_answers.enter(built, first, entry(not_obtained="decomposed"))
+    record_answers.enter(built, first, entry(not_obtained="decomposed"))
     assert place(built, first) == ("settled", "fail", False)
     with built.ledger.read() as connection:
         row = connection.execute(sa.select(t.campaign_candidate).where(t.campaign_candidate.c.verdict == "fail")).one()
@@ -80,18 +80,18 @@ def test_what_could_not_be_obtained_is_a_result(make: Make) -> None:
 def test_a_limit_decides_only_where_it_can(make: Make, gap: str, verdict: str) -> None:
     built = make()
     first = task_ids(built)[0]
-    record_and_review_answers.enter(built, first, entry(gap))
+    record_answers.enter(built, first, entry(gap))
     assert place(built, first)[1] == verdict
 
 
 def test_an_answer_that_is_sent_twice_is_recorded_once(make: Make) -> None:
     built = make()
     first = task_ids(built)[0]
-    done = record_and_review_answers.enter(built, first, entry(key="k"))
-    again = record_and_review_answers.enter(built, first, entry(key="k"))
+    done = record_answers.enter(built, first, entry(key="k"))
+    again = record_answers.enter(built, first, entry(key="k"))
     assert again.was_known and again.evidence_key == done.evidence_key
     with pytest.raises(EvidenceConflictError, match="the key k was used for another answer"):
-        record_and_review_answers.enter(built, first, entry("4.4 eV", key="k"))
+        record_answers.enter(built, first, entry("4.4 eV", key="k"))
     with built.ledger.read() as connection:
         assert connection.execute(sa.select(sa.func.count()).select_from(t.submission)).scalar() == 1
 
@@ -101,11 +101,11 @@ def test_only_who_has_a_task_answers_it(make: Make) -> None:
     first = task_ids(built)[0]
     claims_costs_and_vials.claim(built, first, "anna")
     with pytest.raises(UsageError, match=f"task {first} is with anna"):
-        record_and_review_answers.enter(built, first, entry(who="ben"))
+        record_answers.enter(built, first, entry(who="ben"))
     claims_costs_and_vials.claim(built, first, "ben", take_over=True)
     with pytest.raises(UsageError, match=f"task {first} is with ben"):
-        record_and_review_answers.enter(built, first, entry(who="anna"))
-    record_and_review_answers.enter(built, first, entry(who="ben"))
+        record_answers.enter(built, first, entry(who="anna"))
+    record_answers.enter(built, first, entry(who="ben"))
 
 
 def test_an_answer_to_a_task_that_is_not_wanted_any_more_counts(make: Make) -> None:
@@ -116,16 +116,16 @@ def test_an_answer_to_a_task_that_is_not_wanted_any_more_counts(make: Make) -> N
         note_and_take_watermarks.lock(connection, built.row.id)
         connection.execute(sa.update(t.job).where(t.job.c.id == first).values(cancel_requested=True))
         connection.execute(sa.update(t.job).where(t.job.c.id == second).values(state="cancelled"))
-    record_and_review_answers.enter(built, first, entry())
+    record_answers.enter(built, first, entry())
     assert place(built, first) == ("settled", "pass", True)
     with pytest.raises(UsageError, match=f"task {second} is over: cancelled; nothing was recorded"):
-        record_and_review_answers.enter(built, second, entry())
+        record_answers.enter(built, second, entry())
 
 
 def test_a_correction_moves_the_verdict_in_every_campaign_with_the_rung(make: Make) -> None:
     built = make()
     first = task_ids(built)[0]
-    record_and_review_answers.enter(built, first, entry("4.5 eV"))
+    record_answers.enter(built, first, entry("4.5 eV"))
     other = make("wider", high=5.0)
     with built.ledger.read() as connection:
         found = tasks.find(connection, first)
@@ -140,12 +140,12 @@ def test_a_correction_moves_the_verdict_in_every_campaign_with_the_rung(make: Ma
 
     assert hits() == [True, True], "the second campaign reuses what the first one measured"
     with pytest.raises(UsageError, match="a correction needs a reason; give it with --why"):
-        record_and_review_answers.enter(built, first, entry("4.8 eV"))
-    assert record_and_review_answers.enter(built, first, entry("4.8 eV", why="wrong baseline")).revision == 1
+        record_answers.enter(built, first, entry("4.8 eV"))
+    assert record_answers.enter(built, first, entry("4.8 eV", why="wrong baseline")).revision == 1
     assert hits() == [False, True], "above the window of the first, inside that of the second"
-    assert record_and_review_answers.enter(built, first, entry("5.8 eV", why="wrong solvent")).revision == 2
+    assert record_answers.enter(built, first, entry("5.8 eV", why="wrong solvent")).revision == 2
     assert hits() == [False, False]
-    assert record_and_review_answers.enter(built, first, entry("4.5 eV", why="it was right")).revision == 3
+    assert record_answers.enter(built, first, entry("4.5 eV", why="it was right")).revision == 3
     assert hits() == [True, True]
     with built.ledger.read() as connection:
         events = connection.execute(
@@ -163,7 +163,7 @@ def test_one_compound_in_two_campaigns_is_one_task(make: Make) -> None:
     claims_costs_and_vials.claim(first, one, "anna")
     with pytest.raises(UsageError, match=f"task {one} of gaps asks for the same, and is with anna"):
         claims_costs_and_vials.claim(second, other, "ben")
-    record_and_review_answers.enter(first, one, entry("4.31 eV"))
+    record_answers.enter(first, one, entry("4.31 eV"))
     assert place(first, one) == ("settled", "pass", True) and place(second, other) == ("settled", "fail", False)
     with first.ledger.read() as connection:
         found = tasks.find(connection, other)
@@ -174,7 +174,7 @@ def test_one_compound_in_two_campaigns_is_one_task(make: Make) -> None:
         d = t.decision.c
         reasons = sa.select(d.why).where(d.action == "reuse", d.campaign_id == second.row.id)
         assert f"task {one} of gaps asked for the same, and was answered" in connection.execute(reasons).scalars().all()
-    record_and_review_answers.enter(first, one, entry("4.1 eV", why="read again"))
+    record_answers.enter(first, one, entry("4.1 eV", why="read again"))
     assert place(first, one) == ("settled", "pass", True) and place(second, other) == ("settled", "pass", True)
     with first.ledger.begin() as connection:
         resting = sa.update(t.campaign).where(t.campaign.c.id == first.row.id)
