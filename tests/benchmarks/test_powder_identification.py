@@ -18,6 +18,8 @@ from sciagent.chemistry.crystal import crystal_from_structure
 from sciagent.verification.verifier_contract import Context
 from sciagent_verifiers.fast.crystal_xrd import CrystalXrd
 
+pytestmark = pytest.mark.long
+
 CAMPAIGNS = Path(__file__).parents[2] / "campaigns"
 
 

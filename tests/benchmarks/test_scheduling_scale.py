@@ -21,6 +21,8 @@ from sciagent.scheduling import indices_to_recompute
 from sciagent.scheduling.rules import priced
 from sciagent.store.database.ledger import Ledger
 
+pytestmark = pytest.mark.long
+
 N = 2000
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "scheduling_scale"

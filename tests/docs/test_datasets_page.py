@@ -16,6 +16,8 @@ from tests.docs.pages import ROOT
 from tests.docs.test_shapes import sciagent
 from tests.support.conversing import Conversing, conversing
 
+pytestmark = pytest.mark.long
+
 PAGE = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
 SESSION = re.compile(r"```console\n(.*?)```", re.DOTALL)
 CARD = re.compile(r"```markdown\n(.*?)```", re.DOTALL)

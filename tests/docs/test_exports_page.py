@@ -12,6 +12,8 @@ from tests.docs.pages import ROOT
 from tests.docs.test_shapes import sciagent
 from tests.support.exported import four_siblings, write_datasets
 
+pytestmark = pytest.mark.long
+
 PAGE = (ROOT / "docs" / "exports.md").read_text(encoding="utf-8")
 SESSION = re.compile(r"```console\n(.*?)```", re.DOTALL)
 CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
