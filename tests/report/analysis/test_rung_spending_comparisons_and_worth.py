@@ -15,6 +15,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
+from sciagent.domain.rung_calibration_on_measurements import Fit, FitKind
 from sciagent.domain.states_and_needs import Standing
 from sciagent.report.analysis.rung_spending_comparisons_and_worth import (
     Compared,
@@ -99,6 +100,18 @@ def test_the_head_of_the_report_tells_the_error_against_imported_values(made: Ma
     [line], figure = against_imported(row, list(comparisons(made).values()))
     assert line.endswith("(imported, n = 5): mean absolute error 0.02 eV, mean error +0.02 eV.")
     assert figure == "mean absolute error 0.02 eV"
+
+
+def test_a_calibrated_rung_is_told_by_the_error_of_the_molecules_that_were_left_out(made: Maker) -> None:
+    wanted = {"objectives": [{"property": "solvation_free_energy"}], "terminal": "r2"}
+    row = replace(made.row, spec=made.row.spec | wanted)
+    fit = Fit("solvation_free_energy", FitKind.LINEAR, "experiment", 1.0, -0.02, 8, 0.05, 0.06, 0.02)
+    with made.ledger.read() as connection:
+        ladder = [replace(rung, all_fits={fit.property: fit}) for rung in campaigns.rungs(connection, row.id)]
+        found = compared_with_imports(connection, row, ladder)
+    [line], figure = against_imported(row, found)
+    assert line.endswith(": calibrated on them; each left out in turn, mean absolute error 0.05 eV.")
+    assert figure == "mean absolute error 0.05 eV"
 
 
 def test_ions_are_compared_apart_from_neutral_molecules(made: Maker) -> None:
