@@ -107,8 +107,8 @@ def test_a_calibrated_rung_is_told_by_the_error_of_the_molecules_that_were_left_
     row = replace(made.row, spec=made.row.spec | wanted)
     fit = Fit("solvation_free_energy", FitKind.LINEAR, "experiment", 1.0, -0.02, 8, 0.05, 0.06, 0.02)
     with made.ledger.read() as connection:
-        ladder = [replace(rung, all_fits={fit.property: fit}) for rung in campaigns.rungs(connection, row.id)]
-        found = compared_with_imports(connection, row, ladder)
+        ladder = [replace(rung, all_fits={fit.property: fit}) for rung in campaigns.rungs(connection, made.row.id)]
+        found = compared_with_imports(connection, made.row, ladder)
     [line], figure = against_imported(row, found)
     assert line.endswith(": calibrated on them; each left out in turn, mean absolute error 0.05 eV.")
     assert figure == "mean absolute error 0.05 eV"
