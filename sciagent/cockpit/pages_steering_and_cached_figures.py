@@ -486,6 +486,8 @@ def _candidate_page(request: Request, key: str, status: int = 200, beside: Refus
     shown = {"row": row, "answer": answer, "story": story, "trail": list(paragraphs(answer, VERBOSE))}
     shown["verbs"] = POSSIBLE[Standing(story.standing)]
     evidence = [(rung.rung, rung.evidence) for rung in story.rungs if rung.evidence is not None]
+    for rung in story.rungs:
+        evidence += [(f"{rung.rung}, one of several", replicate) for replicate in rung.replicates]
     labels = {(own.verifier, own.settings_hash): label for label, own in evidence}
     for other in answer.other_evidence:
         label = labels.get((other.verifier, other.settings_hash), "")

@@ -18,9 +18,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.verdicts_and_places import RungRules, RungTerms, judge, ladder_rules
+from sciagent.campaign.file.lab_rung import LabSpec
 from sciagent.campaign.people.find_candidate import resolve
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.answers.candidate_and_value_answers import CandidateName, PropertyValue
+from sciagent.domain.answers.candidate_and_value_answers import CandidateName, EvidenceValue, PropertyValue
 from sciagent.domain.answers.explanation import (
     AttemptStory,
     CampaignStory,
@@ -38,7 +39,7 @@ from sciagent.domain.answers.explanation import (
 from sciagent.domain.candidate_and_its_names_in_files import Names
 from sciagent.domain.derived_properties import DERIVED_VERIFIER, VERSION
 from sciagent.domain.display_units import beside_limits, in_chosen_units, window_text
-from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Finding, pooled_measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated
@@ -53,6 +54,7 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import jobs
 from sciagent.store.lab.blind_measurements import ALL_SEEN, UnseenAnswers, Viewer, unseen_answers
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER, register_ledger_properties
@@ -85,12 +87,12 @@ def rung_stories(
     of them."""
     decisions = candidate_history.decisions(connection, row, candidate_id)
     attempts = candidate_history.attempts(connection, row, candidate_id, [rung.id for rung in ladder])
-    oldest_by_computation: dict[tuple[str, str, str], StoredEvidence] = {}
+    replicates: dict[Computation, list[StoredEvidence]] = {}
     for stored in evidence:
-        story = stored.story
-        if story.is_current:
-            oldest_by_computation.setdefault((story.verifier, story.version, story.settings_hash), stored)
-    answers = [_with_derived(rung, oldest_by_computation) for rung in ladder]
+        if stored.story.is_current:
+            replicates.setdefault(stored.computation, []).append(stored)
+    current = {computation: _pooled(each) for computation, each in replicates.items()}
+    answers = [_with_derived(rung, current) for rung in ladder]
     stories = []
     for rung, rules, answer in zip(ladder, _rules(row, ladder, answers), answers, strict=True):
         own_decisions = decisions.get(rung.name, [])
@@ -98,22 +100,54 @@ def rung_stories(
         gate = {name: window for name, window in rules.gate.items() if name not in decided_by_measurement}
         accept = {name: window for name, window in rules.accept.items() if name not in decided_by_measurement}
         own_rules = replace(rules, gate=gate, accept=accept)
-        stories.append(_story(row, rung, own_rules, answer, own_decisions, own_attempts, charge))
+        story = _story(row, rung, own_rules, answer, own_decisions, own_attempts, charge)
+        measured = replicates.get(rung.computation, ())
+        if len(measured) > 1:
+            each_shown = tuple(stored.shown(row.units, row.limits) for stored in measured)
+            story = story.model_copy(update={"replicates": each_shown})
+        awaited = _awaited_measurements(connection, row, rung, candidate_id)
+        if awaited:
+            story = story.model_copy(update={"verdict": None, "reason": None, "detail": awaited})
+        stories.append(story)
     return stories
 
 
-def _with_derived(rung: RungRow, current: Mapping[tuple[str, str, str], StoredEvidence]) -> StoredEvidence | None:
+def _pooled(replicates: Sequence[StoredEvidence]) -> StoredEvidence:
+    """Returns the evidence by which a rung judges, with the values of all replicates that have an answer."""
+    answered = [stored for stored in replicates if stored.story.outcome == Outcome.OK]
+    first = answered[0] if answered else replicates[0]
+    if len(answered) < 2:
+        return first
+    measured = pooled_measured(stored.measured for stored in answered)
+    people = " and ".join(dict.fromkeys(stored.story.who for stored in answered))
+    values = tuple(map(EvidenceValue.of, measured))
+    return StoredEvidence(first.story.model_copy(update={"who": people, "values": values}), measured)
+
+
+def _awaited_measurements(connection: Connection, row: CampaignRow, rung: RungRow, candidate_id: int) -> str:
+    """Returns how many measurements of several are in, if the verdict waits for more; else an empty text."""
+    stated = row.spec["ladder"][rung.position].get("lab")
+    if not stated or stated.get("replicates", 1) == 1:
+        return ""
+    n_answered, n_open = jobs.answered_and_open(connection, rung.id, candidate_id)
+    lab = LabSpec.model_validate(stated)
+    if not n_answered or lab.is_verdict_due(n_answered, n_open):
+        return ""
+    return f"{n_answered} of {lab.decide_after or lab.replicates} measurements are in"
+
+
+def _with_derived(rung: RungRow, current: Mapping[Computation, StoredEvidence]) -> StoredEvidence | None:
     """Returns the evidence of a rung, with the values of the properties derived after it; None without evidence.
 
-    current: current evidence by verifier, version and hash of the settings.
+    current: current evidence, replicates pooled.
     """
-    answer = current.get((rung.verifier, rung.verifier_version, rung.settings_hash))
+    answer = current.get(rung.computation)
     if answer is None:
         return None
     values = list(answer.story.values)
     measured = list(answer.measured)
     for settings_hash in rung.derived.values():
-        derived = current.get((DERIVED_VERIFIER, VERSION, settings_hash))
+        derived = current.get(Computation(DERIVED_VERIFIER, VERSION, settings_hash))
         if derived is not None:
             values += derived.story.values
             measured += derived.measured
@@ -329,6 +363,7 @@ def _other_evidence(
         for rung in story.rungs:
             if rung.evidence:
                 shown_keys.add(rung.evidence.key)
+            shown_keys.update(replicate.key for replicate in rung.replicates)
     units = dict[str, str]()
     for row in reversed(rows):  # the first campaign comes last, so that its units win
         units.update(row.units)

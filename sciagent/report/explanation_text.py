@@ -305,8 +305,13 @@ def _rung(
             yield Paragraph(f"calibrated, which counts: {value.line()}", depth=2)
         yield from _diagnostics(rung.evidence, shown)
         is_computed_here = not rung.reused and not rung.evidence.source.startswith("task ")
-        if shown.provenance or not is_computed_here:
+        if rung.replicates:
+            yield Paragraph(f"pooled from {len(rung.replicates)} measurements:", depth=2)
+        elif shown.provenance or not is_computed_here:
             yield Paragraph(_origin(rung, rung.evidence), depth=2)
+        for replicate in rung.replicates:
+            values = ", ".join(named_value_text(value.property, value) for value in replicate.values)
+            yield Paragraph(f"{values or replicate.outcome}, {_origin(rung, replicate)}", depth=3)
     yield from _decisions_and_attempts(rung, shown, labels)
     if rung.evidence:
         yield from _provenance(rung, rung.evidence, shown)

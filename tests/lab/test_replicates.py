@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.domain.answers.explanation import Explanation, RungStory
 from sciagent.errors import SpecError, UsageError
 from sciagent.lab import claims_costs_and_vials, record_answers
+from sciagent.report.explain_candidate import explain_named
+from sciagent.report.explanation_text import VERBOSE, paragraphs
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
-from sciagent.store.results import pooled_replicates
+from sciagent.store.results import candidates, pooled_replicates
 from tests.lab.conftest import Make, drive
 from tests.lab.test_record_answers import entry, place
 
@@ -43,6 +46,32 @@ def test_three_of_five_make_the_verdict_and_the_others_refine_it(make: Make) -> 
         found = pooled_replicates.pooled_answers(connection, [five[0].candidate_id], computation)[five[0].candidate_id]
     [measured] = found.measured
     assert measured.quantity.value == pytest.approx((4.5 + 5.9 + 4.9 + 4.1) / 4) and measured.quantity.n == 4
+
+
+def test_explain_tells_the_pooled_value_its_verdict_and_each_measurement(make: Make) -> None:
+    """4.2 and 4.5 eV pass alone, 4.9 eV does not, and the limit is 4.6 eV."""
+    built = make(lab="{ahead: 10, replicates: 3}", budget="{lab_slots: 20}")
+    three = of_first(built)
+    with built.ledger.read() as connection:
+        key = candidates.load(connection, [three[0].candidate_id])[three[0].candidate_id].key
+
+    def told() -> tuple[RungStory, str]:
+        answer = explain_named(built.ledger, key, built.row)
+        assert isinstance(answer, Explanation) and answer.other_evidence == ()
+        return answer.campaigns[0].rungs[-1], "\n".join(map(str, paragraphs(answer, VERBOSE)))
+
+    record_answers.enter(built, three[0].id, entry("4.9 eV"))
+    waiting, _ = told()
+    assert (waiting.verdict, waiting.detail) == (None, "1 of 3 measurements are in")
+    record_answers.enter(built, three[1].id, entry("4.2 eV", who="ben"))
+    record_answers.enter(built, three[2].id, entry("4.5 eV", who="cleo"))
+    assert place(built, three[0].id) == ("settled", "pass", True)
+    rung, text = told()
+    assert rung.verdict == "pass" and rung.evidence is not None
+    [value] = rung.evidence.values
+    assert (value.value, value.n) == (pytest.approx((4.9 + 4.2 + 4.5) / 3), 3)
+    assert [replicate.who for replicate in rung.replicates] == ["anna", "ben", "cleo"]
+    assert "pooled from 3 measurements:" in text and "4.2 eV, entered by ben" in text
 
 
 def test_without_more_to_come_the_verdict_is_made_of_what_is_there(make: Make) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from sciagent.agent.tools.tool_contract_and_calls import Past
 from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
+from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.proposing.prediction_scores import in_canonical, latest_scores
 from sciagent.campaign.proposing.proposal_novelty import best_candidates
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
@@ -242,10 +244,9 @@ def remaining_budget(connection: Connection, built: Built) -> dict[str, float]:
     """Returns the budget that is neither spent nor reserved: by resource, in runs of each limited rung, and in
     proposals and verifications."""
     campaign_id = built.row.id
+    built = as_amended(connection, built)
     budget = BudgetTracker(built, connection)
     used = budget.used()
-    # the row of `built` is from when the campaign was opened
-    used["wall_seconds"] = campaigns.get(connection, built.row.name).wall_seconds
     used["proposals"] = campaign_counts_and_remarks.proposals(connection, campaign_id)
     used["verifications"] = campaign_counts_and_remarks.verifications(connection, campaign_id, built.terminal)
     labels = _labels_of_limits(built)
@@ -253,6 +254,19 @@ def remaining_budget(connection: Connection, built: Built) -> dict[str, float]:
     for name, limit in _limits(built, budget).items():
         left[labels.get(name, name)] = max(limit - used.get(name, 0.0), 0.0)
     return left
+
+
+def as_amended(connection: Connection, built: Built) -> Built:
+    """Returns the campaign with its limits and its wall time as the ledger has them now.
+
+    `built` may be from before an amendment, and its wall time is that of when it was opened.
+    """
+    row = campaigns.get(connection, built.row.name)
+    if row.spec_hash != built.row.spec_hash:
+        return open_within(connection, built.ledger, row.name)
+    present = copy(built)
+    present.row = row
+    return present
 
 
 def whole_budget(built: Built, connection: Connection) -> dict[str, float]:

@@ -4,6 +4,7 @@ so that a driver may run at the same time."""
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +22,7 @@ from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.learning import policies_and_roles
 from sciagent.verification.sandbox.host import Worker
 
+NONE_LEFT = "all proposals of the budget are made"
 MAX_PROPOSALS = 8  # most candidates that one call may propose
 MAX_CLIENT = 100  # characters stored of the client's name
 MAX_TOOL = 64  # characters stored of a tool's name
@@ -78,17 +80,22 @@ class McpEpisode:
                 asked = proposer_trajectories.asked_now(connection)  # the moment whose results the client may know
                 left = briefing_and_workbench.remaining_budget(connection, built).get("proposals", MAX_PROPOSALS)
             number = self._turns
-            full = FULL_TURN if left >= MAX_PROPOSALS else f"all {built.spec.budget.proposals} proposals are made"
+            full = FULL_TURN if left >= MAX_PROPOSALS else NONE_LEFT
             room = min(MAX_PROPOSALS, int(left))
             bench = AgentWorkbench(built, self._worker, self._owner, room=room, trajectory=self._number, full=full)
             seed = turn_seed(built, self._number, number)
             observation = self._tools.call(
                 name, text, bench, seed=seed, limits=built.edit_limits(), numbered=self._numbered, subject=built.subject
             )
-            calls = [call_record(name, text, observation)]
-            observations = [to_json(Message("tool", observation.text, name=name[:MAX_TOOL]))]
             with built.ledger.begin() as connection:
                 note_and_take_watermarks.lock(connection, built.row.id)
+                left = briefing_and_workbench.remaining_budget(connection, built).get("proposals", math.inf)
+                # another client or the driver may have proposed meanwhile
+                is_too_late = len(bench.entries) > left
+                if is_too_late:
+                    observation = Observation(ok=False, text=f"error: {NONE_LEFT} by others meanwhile")
+                calls = [call_record(name, text, observation)]
+                observations = [to_json(Message("tool", observation.text, name=name[:MAX_TOOL]))]
                 new = NewTurn(
                     number,
                     cursor={},  # the client keeps its own state
@@ -100,6 +107,7 @@ class McpEpisode:
                     tool_set_id=self._tool_set_id,
                 )
                 turn_id = proposer_trajectories.write_turn(connection, self._id, new)
-                bench.commit(connection, turn_id)
+                if not is_too_late:
+                    bench.commit(connection, turn_id)
             self._turns += 1
             return observation

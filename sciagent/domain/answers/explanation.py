@@ -19,6 +19,7 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     RungResult,
     SameCompound,
 )
+from sciagent.domain.omit_unset import omitted_if_unset
 
 
 class FileRemoval(AnswerModel):
@@ -163,6 +164,8 @@ class RungStory(RungResult):
     """Evidence of the rung, as it was computed; null without an answer."""
     calibrated: tuple[PropertyValue, ...]
     """Calibrated values, by which gate and objectives judge; empty without a calibration."""
+    replicates: tuple[EvidenceStory, ...] = omitted_if_unset(())
+    """Evidence of each measurement, where `evidence` has the pooled values of several."""
 
 
 class ProposedText(AnswerModel):

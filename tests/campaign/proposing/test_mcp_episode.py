@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.campaign.proposing.briefing_and_workbench import AgentWorkbench
 from sciagent.campaign.proposing.mcp_episode import McpEpisode
+from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
+from sciagent.store.views import campaign_counts_and_remarks
 from tests.campaign.proposing.opened import built
 
 __all__ = ["built"]
@@ -19,7 +24,28 @@ def test_a_client_is_told_what_is_left_and_proposes_no_more_than_that(built: Bui
             assert episode.call("propose", {"smiles": "C" * n + "O"}).ok
         assert "proposals 0" in episode.call("budget", {}).text
         refused = episode.call("propose", {"smiles": "CCN"})
-    assert not refused.ok and "all 9 proposals are made" in refused.text
+    assert not refused.ok and "all proposals of the budget are made" in refused.text
+
+
+def test_proposals_that_others_made_meanwhile_are_counted_before_any_is_written(
+    built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client is asked when one proposal is left, and another client makes it before the turn is written."""
+    with McpEpisode(built, "first") as first, McpEpisode(built, "second") as second:
+        for n in range(1, 9):
+            assert first.call("propose", {"smiles": "C" * n + "O"}).ok
+        propose = AgentWorkbench.propose
+
+        def late(bench: AgentWorkbench, proposals: Sequence[ProposalIn]) -> list[ProposalOut]:
+            monkeypatch.setattr(AgentWorkbench, "propose", propose)
+            assert first.call("propose", {"smiles": "CCCCCCCCCO"}).ok
+            return propose(bench, proposals)
+
+        monkeypatch.setattr(AgentWorkbench, "propose", late)
+        refused = second.call("propose", {"smiles": "CCN"})
+    assert not refused.ok and "all proposals of the budget are made by others meanwhile" in refused.text
+    with built.ledger.read() as connection:
+        assert campaign_counts_and_remarks.proposals(connection, built.row.id) == 9
 
 
 def test_an_unknown_property_is_not_predicted(built: Built) -> None:
