@@ -40,7 +40,7 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
-from sciagent.store.lab.blind_measurements import Viewer, unseen_answers
+from sciagent.store.lab.blind_measurements import Viewer, is_blind_in, unseen_answers
 from sciagent.store.results.candidates import ids_of
 from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_recent_failures
@@ -378,6 +378,7 @@ def _campaign_page(
         lab_tasks = tasks.listed(connection, campaign_id=row.id, limit=PAGE)
         of_tasks = unseen_answers(connection, viewer, [task.candidate_id for task in lab_tasks])
         best = best_seen(connection, row, figures.best, viewer)
+        is_blind = is_blind_in(connection, viewer, row.id)
     out = [replace(task, claimed_by=None) if of_tasks.hides(task) else task for task in lab_tasks]
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
     objectives = {objective["property"] for objective in row.spec["objectives"]}
@@ -393,7 +394,10 @@ def _campaign_page(
     axes = axes_of(figures)
     known = [axis.name for axis in axes]
     chosen = by if by in known else next(iter(known), "")
-    shown |= {"axes": axes, "by": chosen, "shown_figures": shown_figures(figures, chosen)}
+    drawn = shown_figures(figures, chosen)
+    if is_blind:  # the best utility tells the best value
+        drawn = [each for each in drawn if not each.figure.name.startswith("utility_")]
+    shown |= {"axes": axes, "by": chosen, "shown_figures": drawn}
     shown["costs"] = cost_cells(figures.spending)
     shown |= {"tiles": tiles_of(figures), "limits": limits_in_words(figures.status)}
     shown |= {name: getattr(wording, name) for name in ("amount_below_name", "resource_words", "used_of_limit")}

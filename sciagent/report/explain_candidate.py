@@ -101,15 +101,20 @@ def rung_stories(
         accept = {name: window for name, window in rules.accept.items() if name not in decided_by_measurement}
         own_rules = replace(rules, gate=gate, accept=accept)
         story = _story(row, rung, own_rules, answer, own_decisions, own_attempts, charge)
-        measured = replicates.get(rung.computation, ())
-        if len(measured) > 1:
-            each_shown = tuple(stored.shown(row.units, row.limits) for stored in measured)
-            story = story.model_copy(update={"replicates": each_shown})
         awaited = _awaited_measurements(connection, row, rung, candidate_id)
-        if awaited:
-            story = story.model_copy(update={"verdict": None, "reason": None, "detail": awaited})
-        stories.append(story)
+        stories.append(_of_several(story, row, replicates.get(rung.computation, ()), awaited))
     return stories
+
+
+def _of_several(story: RungStory, row: CampaignRow, measured: Sequence[StoredEvidence], awaited: str) -> RungStory:
+    """Returns the entry of a rung with each of several measurements. awaited: words on the missing ones, for which the
+    verdict waits; empty if it does not."""
+    update: dict[str, object] = {}
+    if len(measured) > 1:
+        update["replicates"] = tuple(stored.shown(row.units, row.limits) for stored in measured)
+    if awaited:
+        update |= {"verdict": None, "reason": None, "detail": awaited}
+    return story.model_copy(update=update)
 
 
 def _pooled(replicates: Sequence[StoredEvidence]) -> StoredEvidence:

@@ -48,6 +48,12 @@ def status(connection: Connection, row: CampaignRow) -> Status:
     )
 
 
+def without_values(answer: Status) -> Status:
+    """Returns a status without what is made of measured values: for a person from whom blind measurements hide some."""
+    proposers = tuple(each.model_copy(update={"utility": None}) for each in answer.proposers)
+    return answer.model_copy(update={"proposers": proposers, "audit": None, "value": None, "opinions": ()})
+
+
 def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:
     """Returns the n best candidates. Vetoed candidates are left out."""
     return with_values(connection, row, best_candidates(connection, row, n, vetoed=False))

@@ -88,6 +88,24 @@ def unseen_answers(connection: Connection, viewer: Viewer | None, candidate_ids:
     return UnseenAnswers(by_candidate, frozenset(own_tasks), viewer.login)
 
 
+def is_blind_in(connection: Connection, viewer: Viewer, campaign_id: int) -> bool:
+    """Whether answers on any candidate of a campaign are hidden from a person, who then sees no figure that is made of
+    values, such as the best utility."""
+    rungs = blind_rungs(connection)
+    if not rungs:
+        return False
+    j = t.job.c
+    cc = t.campaign_candidate.c
+    is_member = sa.exists().where(cc.campaign_id == campaign_id, cc.candidate_id == j.candidate_id)
+    query = (
+        sa.select(j.candidate_id)
+        .distinct()
+        .where(j.campaign_id.in_(sorted({rung.campaign_id for rung in rungs})), j.state.in_(jobs.UNFINISHED))
+        .where(j.rung_id.in_([rung.id for rung in rungs]), is_member)
+    )
+    return bool(unseen_answers(connection, viewer, connection.execute(query).scalars().all()).by_candidate)
+
+
 class _BlindTask(NamedTuple):
     """A task of a blind rung."""
 

@@ -114,6 +114,21 @@ def test_whoever_may_still_measure_sees_nothing_of_the_others_on_any_page(blind:
     assert "4.317" in ben.client.get(f"/campaigns/gaps/candidates/{blind.three[0].key}").text, "all are made"
 
 
+def test_the_best_utility_from_which_the_value_follows_is_hidden_while_any_is_to_be_made(blind: BlindCampaign) -> None:
+    ben = blind.server.person("ben")
+    vera = blind.server.person("vera", Role.VIEWER)
+
+    def utilities(person: Browser, campaign: str) -> list[float | None]:
+        answer = person.get(f"/api/v1/campaigns/{campaign}").json()
+        return [proposer["utility"] for proposer in answer["proposers"]]
+
+    for campaign in ("gaps", "reuses"):
+        assert any(utilities(vera, campaign))
+        assert not any(utilities(ben, campaign))
+    carla = blind.server.person("carla", Role.CHEMIST)
+    assert any(utilities(carla, "gaps")), "she measures nothing"
+
+
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.CHEMIST])
 def test_whoever_measures_nothing_sees_all(blind: BlindCampaign, role: Role) -> None:
     found = disclosures(blind, blind.server.person("carla", role))
