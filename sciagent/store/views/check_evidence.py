@@ -88,6 +88,7 @@ def check(
         checked.add(f"the level {label} was changed: its fields do not fit its hash")
     acts = _acts(connection)
     act = next(acts, None)
+    of_people = _verifiers_of_people(connection)
     watermark = 0
     page = evidence_after(connection, watermark)
     while page:
@@ -95,7 +96,10 @@ def check(
             while act is not None and act.last < row.watermark:
                 _close(act, checked)
                 act = next(acts, None)
-            _check_row(row, act, keys, checked)
+            if row.seal is not None and row.verifier in of_people:
+                checked.add(f"evidence {row.id} of {row.verifier}: it is sealed as computed, but people alone answer")
+            else:
+                _check_row(row, act, keys, checked)
         checked.rows += len(page)
         progress(checked.rows)
         watermark = page[-1].watermark
@@ -104,6 +108,13 @@ def check(
         _close(act, checked)
         act = next(acts, None)
     return checked
+
+
+def _verifiers_of_people(connection: Connection) -> frozenset[str]:
+    """Returns the verifiers for which people alone answer: those of rungs that people do, and of imported values."""
+    r = t.rung.c
+    found = connection.execute(sa.select(r.verifier).distinct().where(r.tier == Tier.WORLD)).scalars()
+    return frozenset([*found, IMPORT_VERIFIER])
 
 
 def _check_row(row: CheckedEvidence, act: _Act | None, keys: SealingKeys | None, checked: EvidenceCheck) -> None:

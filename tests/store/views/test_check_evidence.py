@@ -14,6 +14,7 @@ from sciagent.domain.display_units import Column
 from sciagent.domain.properties_and_levels import Level
 from sciagent.lab import record_answers
 from sciagent.store.database import tables as t
+from sciagent.store.database.evidence_secret import secret_of
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import audit
 from sciagent.store.results import evidence, evidence_seals
@@ -95,6 +96,23 @@ def test_a_revision_that_nobody_answers_for_is_found(answered: Built, verifier: 
     found = checked(answered.ledger)
     assert found.faults == 1 and f"evidence {forged} of {verifier}" in found.first_faults[0]
     assert "no act in the audit trail answers for it" in found.first_faults[0]
+
+
+@on_sqlite
+def test_a_proper_seal_on_the_answer_of_a_person_is_found(answered: Built) -> None:
+    """A worker's login with the secret writes a revision of a measurement as if it were computed."""
+    with answered.ledger.begin() as connection:
+        without_triggers(connection)
+        forged = forge(connection, newest(connection, "lab.measurement"), 9.99, source="computed")
+        watermark = sa.select(t.evidence.c.watermark).where(t.evidence.c.id == forged)
+        [row] = evidence_seals.evidence_after(connection, connection.execute(watermark).scalar_one() - 1)
+        seal = secret_of(connection).keys().seal(row.content.text)
+        connection.execute(sa.update(t.evidence).where(t.evidence.c.id == forged).values(seal=seal))
+    found = checked(answered.ledger)
+    assert found.faults == 1
+    assert found.first_faults[0] == (
+        f"evidence {forged} of lab.measurement: it is sealed as computed, but people alone answer"
+    )
 
 
 @on_sqlite
