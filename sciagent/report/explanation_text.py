@@ -203,6 +203,8 @@ def _certainty(story: CampaignStory, shown: Sections, words: Words) -> Iterator[
             yield Paragraph(f"the method: {margin.method}; {margin.method.source}", depth=2)
     if story.margins:
         about = f"± is the repeatability over {words.repeats} (k = 1)"
+        if all(margin.uncertainty_kind is None for margin in story.margins):
+            about = "± is the standard uncertainty that came with the value"
         yield Paragraph(f"{about}; “(method)” is the error against experiment")
     chance = limits_chance_words(story.p_limits, story.p_limits_unknown, story.p_limits_measured)
     if chance:

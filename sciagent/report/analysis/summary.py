@@ -255,12 +255,14 @@ def _sure(
         lines.append(f"{ranks} {figures.spearman:.2f}{interval}, n = {figures.n}.")
         figure = figure or f"Spearman {figures.spearman:.2f}"
     lines += [f"{judge.words[0].upper()}{judge.words[1:]}." for judge in judged]
-    has_values = any(c.headline for c in best)
+    shown = [measured.quantity for card in best for _, measured in card.headline]
     repeats = subject_of(row.spec["subject"]).words.repeats
     repeatability = f"± is the repeatability over {repeats} (k = 1), not the method's error."
+    if all(quantity.uncertainty_kind is None for quantity in shown):
+        repeatability = "± is the standard uncertainty that came with the value (k = 1)."
     without_values = "No value has been measured at a paid rung"
     without_values += "; imported values have decided." if status.hits else "."
-    lines.append(repeatability if has_values else without_values)
+    lines.append(repeatability if shown else without_values)
     lines += _caution(row)
     return QuestionAnswered("How sure is it?", figure or "not yet known", lines)
 
