@@ -642,6 +642,7 @@ CREATE TABLE sample (
 	id INTEGER NOT NULL, 
 	code VARCHAR(16) NOT NULL, 
 	candidate_id INTEGER NOT NULL, 
+	job_id INTEGER NOT NULL, 
 	parent_id INTEGER, 
 	form VARCHAR(200) NOT NULL, 
 	source VARCHAR(20) NOT NULL, 
@@ -659,6 +660,7 @@ CREATE TABLE sample (
 	CONSTRAINT pk_sample PRIMARY KEY (id), 
 	CONSTRAINT uq_sample_code UNIQUE (code), 
 	CONSTRAINT fk_sample_candidate_id FOREIGN KEY(candidate_id) REFERENCES candidate (id), 
+	CONSTRAINT fk_sample_job_id FOREIGN KEY(job_id) REFERENCES job (id), 
 	CONSTRAINT fk_sample_parent_id FOREIGN KEY(parent_id) REFERENCES sample (id)
 );
 CREATE TABLE spend (

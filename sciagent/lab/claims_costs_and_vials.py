@@ -300,7 +300,7 @@ def _declared(connection: Connection, rung: BuiltRung, task: LabTask) -> Cost:
 
 
 def register(built: Built, task_id: int, who: str, form: str, source: str, **more: object) -> Vial:
-    """Registers a sample of the task's molecule, which the task then names. more: other fields of `NewSample`.
+    """Registers a sample of the task's molecule for the task, which then names it. more: other fields of `NewSample`.
 
     Raises UsageError for an empty form, an unknown source, a purity that is no fraction, or a text that is too long."""
     if not form.strip():
@@ -311,7 +311,7 @@ def register(built: Built, task_id: int, who: str, form: str, source: str, **mor
     if isinstance(purity, float) and not 0 <= purity <= 1:
         raise UsageError(f"purity = {purity:g} is no fraction from 0 to 1")
     with locked(built, task_id) as (connection, task, _):
-        new = NewSample(task.candidate_id, form.strip(), source, who[:200], **more)  # type: ignore[arg-type]
+        new = NewSample(task.candidate_id, task.id, form.strip(), source, who[:200], **more)  # type: ignore[arg-type]
         samples.check_lengths(new)
         made = samples.register(connection, new)
         tasks.write_change(connection, task.id, sample_id=made.id)

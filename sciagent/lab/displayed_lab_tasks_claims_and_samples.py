@@ -186,7 +186,7 @@ class LabVialAnswer(LabSampleAnswer):
     """A vial with the tasks of its candidate."""
 
     tasks: tuple[LabTaskAnswer, ...]
-    """Tasks of the candidate, open ones first, then the newest."""
+    """Tasks of the candidate: first the one for which the vial was registered, then open ones, then the newest."""
 
 
 class LabWaiting(AnswerModel):

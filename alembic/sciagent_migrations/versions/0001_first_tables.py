@@ -442,28 +442,6 @@ def tables() -> None:
     )
 
     create(
-        "sample",
-        needed("code", sa.String(16)),
-        reference("candidate_id", "candidate"),
-        reference("parent_id", "sample", nullable=True),
-        needed("form", sa.String(200)),
-        needed("source", sa.String(20)),
-        optional("lot", sa.String(100)),
-        optional("amount", sa.Double()),
-        optional("amount_unit", sa.String(20)),
-        optional("purity", sa.Double()),
-        optional("purity_how", sa.String(200)),
-        optional("made_by", sa.String(200)),
-        optional("place", sa.String(200)),
-        optional("made_on", sa.Date()),
-        needed("state", sa.String(20)),
-        needed("who", sa.String(200)),
-        needed("created_at", WHEN),
-        unique=(("code",),),
-    )
-    index("ix_sample_candidate_id", "sample", "candidate_id")
-
-    create(
         "audit_entry",
         needed("at", WHEN),
         reference("person_id", "person", nullable=True),
@@ -558,6 +536,29 @@ def tables() -> None:
         where="queue IS NOT NULL",
     )
     index("ix_job_rung_state", "job", "rung_id", "state")
+
+    create(
+        "sample",
+        needed("code", sa.String(16)),
+        reference("candidate_id", "candidate"),
+        reference("job_id", "job"),
+        reference("parent_id", "sample", nullable=True),
+        needed("form", sa.String(200)),
+        needed("source", sa.String(20)),
+        optional("lot", sa.String(100)),
+        optional("amount", sa.Double()),
+        optional("amount_unit", sa.String(20)),
+        optional("purity", sa.Double()),
+        optional("purity_how", sa.String(200)),
+        optional("made_by", sa.String(200)),
+        optional("place", sa.String(200)),
+        optional("made_on", sa.Date()),
+        needed("state", sa.String(20)),
+        needed("who", sa.String(200)),
+        needed("created_at", WHEN),
+        unique=(("code",),),
+    )
+    index("ix_sample_candidate_id", "sample", "candidate_id")
 
     create(
         "trajectory",

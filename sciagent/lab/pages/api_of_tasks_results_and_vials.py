@@ -136,8 +136,8 @@ def _visible_vial(request: Request, connection: Connection, text: str, field: st
         raise FieldFaultError(400, error.text, field) from None
     vial = samples.find(connection, code)
     rights = visitor(request).rights
-    of_candidate = [] if vial is None else tasks.of_candidate(connection, vial.candidate_id)
-    if vial is None or not any(rights.may(Right.READ, task.campaign_id) for task in of_candidate):
+    of_vial = [] if vial is None else tasks.of_vial(connection, vial)
+    if vial is None or not any(rights.may(Right.READ, task.campaign_id) for task in of_vial):
         raise HTTPException(404, f"no vial has the code {code}, or you may not see it")
     return vial
 
@@ -310,15 +310,15 @@ def read_vial(
     rights = visitor(request).rights
     with site.ledger.read() as connection:
         vial = _visible_vial(request, connection, code, "code")
-        of_candidate = tasks.of_candidate(connection, vial.candidate_id)
-        visible = [task for task in of_candidate if rights.may(Right.READ, task.campaign_id)]
+        of_vial = tasks.of_vial(connection, vial)
+        visible = [task for task in of_vial if rights.may(Right.READ, task.campaign_id)]
         shown = site.shared(TaskReader).shown(connection, visible, visitor(request).viewer)
         candidate = candidates.load(connection, [vial.candidate_id])[vial.candidate_id]
     structure = structure_text(candidate)
     is_hidden = any(task.is_hidden for task in shown)
     return LabVialAnswer(
         code=vial.code,
-        task=next((task.task for task in shown if task.code == vial.code), None),
+        task=next((task.task for task in shown if task.task == vial.job_id), None),
         kind=structure.kind,
         text=structure.text,
         drawn_from=structure.drawn_from,

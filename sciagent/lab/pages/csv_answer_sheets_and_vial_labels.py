@@ -554,8 +554,7 @@ def labels(request: Request, codes: Codes = "", paper: Literal["label", "sheet"]
             sample = samples.find(connection, read_code(code))
             if sample is None:
                 raise UsageError(f"no vial has the code {code[:20]}")
-            of_candidate = tasks.of_candidate(connection, sample.candidate_id)
-            of_vial = next((task.id for task in of_candidate if task.code == sample.code), None)
+            of_candidate = tasks.of_vial(connection, sample)
             campaign_ids = [task.campaign_id for task in of_candidate]
             names = candidates.names_of(connection, [sample.candidate_id], campaign_ids)
             if not any(who.rights.may(Right.READ, task.campaign_id) for task in of_candidate):
@@ -566,7 +565,7 @@ def labels(request: Request, codes: Codes = "", paper: Literal["label", "sheet"]
             alerts = samples.alerts(connection, sample.candidate_id, subject_of(candidate.kind).screen or "")
             shown.append({
                 "vial": sample, "structure": structure, "qr": qr(address), "formula": candidate.formula,
-                "alerts": alerts, "task": of_vial, "name": identifier_text(names.get(sample.candidate_id, {})),
+                "alerts": alerts, "task": sample.job_id, "name": identifier_text(names.get(sample.candidate_id, {})),
             })  # fmt: skip
     return site.page(request, "labels.html.j2", labels=shown, paper=paper, codes=codes)
 

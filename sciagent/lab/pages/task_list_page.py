@@ -7,7 +7,7 @@ without scripts.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 from urllib.parse import urlencode
@@ -31,6 +31,7 @@ from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, T
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
 from sciagent.store.lab.blind_measurements import not_for
+from sciagent.store.lab.samples import Vial
 from sciagent.store.lab.task_groups import ListedRung, Searched, TaskGroup, TaskOrder, TaskQuery
 from sciagent.store.lab.tasks import LabTask
 from sciagent.web.route_rules_and_request_guards import LARGEST, Pages, PathText, QueryText, RouteRule
@@ -82,6 +83,10 @@ class ListAsked(BaseModel):
     sort: Literal[tuple(map(str, TaskOrder))] = str(TaskOrder.WORTH)  # type: ignore[valid-type]
     skip: Annotated[int, Field(ge=0, le=MAX_SKIPPED)] = 0
     """Tasks of the group on the pages before."""
+    vial: Annotated[str, Field(max_length=40)] = ""
+    """Code of a vial that was scanned just now, of whose tasks the person chooses one; empty without one."""
+    registered: Count = 0
+    """Number of the task for which that vial was registered; 0 if the person may not see it."""
     saved: Count = 0
     """Number of the task that was answered just now; 0 without one."""
     review: bool = False
@@ -247,23 +252,52 @@ def vial(request: Request, code: PathText) -> Response:
 
 
 def _open_vial(request: Request, code: str) -> Response:
-    """Shows a task of the vial's candidate: one that the person has claimed, else the first that the person may
-    measure, else the first that the person may see."""
+    """Shows the task for which the vial was registered, if it is open and the person may do it. Otherwise shows the
+    only open task of the candidate that the person may do, a list to choose from if there are several, and the first
+    task that the person may see if there is none."""
     site = site_of(request)
     who = visitor(request)
     with site.ledger.read() as connection:
         sample = samples.find(connection, read_code(code))
         if sample is None:
             raise UsageError(f"no vial has the code {code[:20]}")
-        of_candidate = tasks.of_candidate(connection, sample.candidate_id)
-        of_others = tasks.selected(connection, [task.id for task in of_candidate], not_for(connection, who.viewer))
-    visible = [task for task in of_candidate if who.rights.may(Right.READ, task.campaign_id)]
+        of_vial = tasks.of_vial(connection, sample)
+        of_others = tasks.selected(connection, [task.id for task in of_vial], not_for(connection, who.viewer))
+    visible = [task for task in of_vial if who.rights.may(Right.READ, task.campaign_id)]
     if not visible:
         raise UsageError(f"nothing is to be measured on the vial {sample.code}")
-    claimed = [task for task in visible if task.claimed_by == who.who]
-    free = [task for task in visible if task.state is JobState.QUEUED and task.id not in of_others]
-    shown = next(iter([*claimed, *free, *visible]))
+    choice = _tasks_to_do(visible, sample, who, of_others)
+    if len(choice) > 1:
+        registered = next((task.id for task in visible if task.id == sample.job_id), None)
+        return redirect_to("/tasks", find=sample.code, vial=sample.code, registered=registered)
+    shown = next(iter([*choice, *visible]))
     return redirect_to(f"/tasks/{shown.id}", vial=sample.code)
+
+
+def _tasks_to_do(visible: Sequence[LabTask], vial: Vial, who: Visitor, of_others: Collection[int]) -> list[LabTask]:
+    """Returns the open tasks that a scanned vial may be for: the one for which it was registered alone, if the person
+    may do it; otherwise all that the person may do. If none of these is of its rung, that one is among them while
+    another person has it, so that a task of another method does not open silently in its place.
+
+    visible: tasks of the vial's candidate that the person may see. of_others: numbers of the tasks that another person
+    has to measure."""
+    to_do = []
+    taken = []
+    for task in visible:
+        if not who.rights.may(Right.WORK, task.campaign_id):
+            continue
+        is_registered_for = task.id == vial.job_id
+        is_claimed = task.state is JobState.RUNNING
+        is_mine = is_claimed and task.claimed_by == who.who
+        is_free = task.state is JobState.QUEUED and task.id not in of_others
+        if is_registered_for and (is_mine or is_free):
+            return [task]
+        if is_mine or is_free:
+            to_do.append(task)
+        elif is_registered_for and is_claimed:
+            taken.append(task)
+    rungs_to_do = {task.rung_id for task in to_do}
+    return [*(task for task in taken if task.rung_id not in rungs_to_do), *to_do]
 
 
 @pages.post("/approve", RouteRule(Right.DECIDE))

@@ -159,6 +159,7 @@ sample = table(
     "sample",
     needed(String(16), "code", unique=True),
     references("candidate", index=True),
+    references("job"),  # the task for which it was registered
     reference("parent_id", "sample", nullable=True),  # the sample that it was taken from
     needed(String(200), "form"),  # "free base", "HCl, 1 H2O"
     needed(String(20), "source"),  # made, bought or given

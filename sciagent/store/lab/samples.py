@@ -23,6 +23,8 @@ class NewSample:
     """A vial that is to be registered."""
 
     candidate_id: int
+    job_id: int
+    """Id of the task for which it is registered."""
     form: str
     """Salt form and solvates, such as `free base` or `HCl, 1 H2O`."""
     source: str

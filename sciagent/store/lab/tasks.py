@@ -24,6 +24,7 @@ from sciagent.store.database.bulk_statements import insert_or_ignore
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs
 from sciagent.store.job_queue.leases import Claim
+from sciagent.store.lab.samples import Vial
 from sciagent.store.results.laws_and_audits import AUDIT
 
 PAGE_SIZE = 100  # tasks on a page of the list
@@ -327,6 +328,13 @@ def of_candidate(connection: Connection, candidate_id: int, limit: int = 20) -> 
     open_first = sa.case((j.state.in_(jobs.UNFINISHED), 0), else_=1)
     query = TASKS.where(j.candidate_id == candidate_id, j.queue == QUEUE)
     return [task_of_row(row) for row in connection.execute(query.order_by(open_first, j.id.desc()).limit(limit))]
+
+
+def of_vial(connection: Connection, vial: Vial) -> list[LabTask]:
+    """The tasks of a vial's candidate: first the one for which the vial was registered, then as in `of_candidate`."""
+    registered_for = find(connection, vial.job_id)
+    others = [task for task in of_candidate(connection, vial.candidate_id) if task.id != vial.job_id]
+    return others if registered_for is None else [registered_for, *others]
 
 
 def find(connection: Connection, task_id: int) -> LabTask | None:

@@ -190,6 +190,32 @@ def test_a_blind_task_of_another_person_is_not_offered(serve: Serve) -> None:
     assert "This task is for another person: you have measured this molecule already" in page
     assert "/enter" not in page and "/claim" not in page, "it is refused when it is opened"
     vial = claims_costs_and_vials.register(server.built, second, "ben", "free base", "made")
-    assert ben.get(f"/s/{vial.code}").headers["location"].startswith(f"/tasks/{third}?")
-    claims_costs_and_vials.claim(server.built, third, "carl")
-    assert ben.get(f"/s/{vial.code}").headers["location"].startswith(f"/tasks/{second}?"), "the one that he may measure"
+    assert ben.get(f"/s/{vial.code}").headers["location"].startswith(f"/tasks/{second}?")
+    claims_costs_and_vials.claim(server.built, second, "carl")
+    assert ben.get(f"/s/{vial.code}").headers["location"].startswith(f"/tasks/{third}?"), "the one that he may measure"
+
+
+def test_a_vial_opens_the_task_for_which_it_was_registered_and_otherwise_the_choice(serve: Serve) -> None:
+    """The same molecule is measured in two campaigns; the task of the second is the newer one."""
+    crys = serve(name="crys", smiles=("Oc1ccccc1",))
+    solo = serve(name="solo", smiles=("Oc1ccccc1",), quantities="homo_lumo_gap, melting_point")
+    [registered_for] = task_ids(crys.built)
+    [other] = task_ids(solo.built)
+    anna = crys.person("anna")
+    vials = [claims_costs_and_vials.register(crys.built, registered_for, "ben", "free base", "made") for _ in range(2)]
+    claims_costs_and_vials.claim(solo.built, other, "anna")
+    for vial in vials:  # the second is what the row of the task names
+        for path in (f"/s/{vial.code}", f"/scan?code={vial.code}"):
+            assert anna.get(path).headers["location"] == f"/tasks/{registered_for}?vial={vial.code}"
+        answer = anna.client.get(f"/api/v1/vials/{vial.code}").json()
+        assert answer["task"] == registered_for
+        assert [task["task"] for task in answer["tasks"]] == [registered_for, other]
+        assert f"task {registered_for}" in anna.get(f"/labels?codes={vial.code}").text.lower()
+    claims_costs_and_vials.claim(crys.built, registered_for, "ben")
+    chosen = anna.client.get(f"/s/{vials[0].code}").text
+    assert f"which was registered for task {registered_for}. Choose the one that you measure" in chosen
+    for number in (registered_for, other):
+        assert f'href="/tasks/{number}?vial={vials[0].code}"' in chosen
+    only_solo = solo.person("eve", Role.CHEMIST, solo.built.row.id)
+    assert only_solo.get(f"/s/{vials[0].code}").headers["location"] == f"/tasks/{other}?vial={vials[0].code}"
+    assert only_solo.client.get(f"/api/v1/vials/{vials[0].code}").json()["task"] is None

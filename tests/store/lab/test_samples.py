@@ -20,7 +20,8 @@ def test_the_longest_texts_are_kept_and_longer_ones_refused(make: lab.Make) -> N
     with built.ledger.begin() as connection:
         task = tasks.find(connection, task_ids(built)[0])
         assert task is not None
-        new = NewSample(task.candidate_id, "f" * 200, "made", "anna", "l" * 100, purity_how="h" * 200, place="p" * 200)
+        about = {"lot": "l" * 100, "purity_how": "h" * 200, "place": "p" * 200}
+        new = NewSample(task.candidate_id, task.id, "f" * 200, "made", "anna", **about)  # type: ignore[arg-type]
         samples.check_lengths(new)
         kept = samples.register(connection, new)
         assert (kept.form, kept.lot, kept.place) == (new.form, new.lot, new.place)
