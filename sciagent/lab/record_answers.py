@@ -322,7 +322,8 @@ def _read_beside(
 ) -> tuple[Mapping[str, Any], ReadAnswer]:
     """Returns the texts of an answer with the quantities that it takes over from the evidence that it revises, and what
     they say. Raises UsageError if they do not fit the form, or change a recorded quantity without a reason."""
-    typed_answer(entry.typed_texts)  # a fault of what was typed comes before one of what is added
+    stated_units = {} if rung.spec.lab is None else rung.spec.lab.units
+    typed_answer(entry.typed_texts, stated_units)  # a fault of what was typed comes before one of what is added
     asked = _asked(connection, rung, task)
     typed_texts = entry.typed_texts
     if revised is not None:

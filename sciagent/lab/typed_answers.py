@@ -15,6 +15,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, LabAnswer
@@ -28,7 +29,7 @@ from sciagent.errors import UnitError, UnknownNameError, UsageError, did_you_mea
 _DIGITS = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _NUMBER = re.compile(
     rf"(?P<sign>[<>]?) ?(?P<digits>[+-]?{_DIGITS})(?: ?(?:±|\+/-) ?(?P<spread>{_DIGITS}))?"
-    r" ?(?P<unit>[^0-9<>±+.-].*)?"
+    r"(?: ?(?P<unit>[^0-9<>±+.-].*)| (?P<one>1))?"
 )
 # {character that people use in numbers: character that this module reads}
 PLAIN_CHARACTERS = {
@@ -89,7 +90,7 @@ class TypedNumber:
     spread: str
     """The digits after `±`; empty without an uncertainty."""
     unit: str
-    """The unit as it was typed; empty without one."""
+    """The unit as it was typed; empty without one, and `1` where the person says that it is a plain number."""
 
     @property
     def is_bare(self) -> bool:
@@ -113,7 +114,7 @@ def read_number(name: str, text: str, what: str = "") -> TypedNumber:
         kind = "is no number" if what else "is no number with a unit"
         raise UsageError(f"{name}: {given} {kind}{_hint(name, plain, what)}")
     digits = match["digits"]
-    unit = (match["unit"] or "").strip()
+    unit = (match["unit"] or match["one"] or "").strip()
     number = TypedNumber(match["sign"], digits, float(digits), match["spread"] or "", unit)
     if what and not number.is_bare:
         raise UsageError(f"{name}: {given} is no number{_hint(name, plain, what)}")
@@ -131,13 +132,14 @@ def _plain_spelling(text: str) -> str:
     return "".join(PLAIN_CHARACTERS.get(letter, letter) for letter in text).strip()
 
 
-def typed_answer(texts: Mapping[str, Any]) -> LabAnswer:
+def typed_answer(texts: Mapping[str, Any], stated_units: Mapping[str, str] = MappingProxyType({})) -> LabAnswer:
     """Returns the answer that the texts of a form say.
 
     texts: `values` and `uncertainties` by property, `limit`, and `not_obtained`, the reason for which no quantity has a
     value. Where a form asked, there are also, by property, `means` (one of MEANINGS), `readings` (whose mean stands in
-    `values`), `grades`, and `reasons`, for which this quantity alone has no value. Raises UsageError with what would be
-    right for a text that is no number, and for a value beside its reason.
+    `values`), `grades`, and `reasons`, for which this quantity alone has no value. stated_units: {quantity: unit that
+    the campaign states for it}, for texts that a person enters now; texts of the ledger were read with theirs. Raises
+    UsageError with what would be right for a text that is no number, and for a value beside its reason.
     """
     whole_reason = texts.get("not_obtained")
     reason_texts = texts.get("reasons", {})
@@ -168,7 +170,7 @@ def typed_answer(texts: Mapping[str, Any]) -> LabAnswer:
     readings = texts.get("readings", {})
     values = {}
     for name, text in texts["values"].items():
-        quantity = typed(name, text, spreads.get(name), limit=texts["limit"])
+        quantity = typed(name, text, spreads.get(name), limit=texts["limit"], stated_unit=stated_units.get(name))
         values[name] = _with_standard_uncertainty(quantity, means.get(name, ""), readings.get(name))
     return LabAnswer(values, reasons=reasons)
 
@@ -294,17 +296,17 @@ def _with_standard_uncertainty(quantity: Quantity, means: str, readings: str | N
     return replace(quantity, uncertainty=spread, n=n)
 
 
-def typed(name: str, text: str, spread: str | None = None, limit: str = "") -> Quantity:
+def typed(name: str, text: str, spread: str | None = None, limit: str = "", stated_unit: str | None = None) -> Quantity:
     """Returns a quantity as it was typed, such as `12.3 mg/L`, `<0.05 mM` or `12.3±0.1 °C`.
 
-    spread: uncertainty that was typed apart. limit: censoring that was chosen apart. Raises UsageError with what would
-    be right.
+    spread: uncertainty that was typed apart. limit: censoring that was chosen apart. stated_unit: unit that the
+    campaign states for the quantity; None if it states none. Raises UsageError with what would be right.
     """
     known = properties()
     if name not in known:
         raise UnknownNameError("property", name, known)
     number = read_number(name, text)
-    unit = _unit(name, number.unit, known[name])
+    unit = _unit(name, number.unit, known[name], stated_unit)
     if number.spread and spread is not None:
         raise UsageError(f"{name}: the uncertainty is given twice, as {number.spread} and as {cut(spread, 40)}")
     chosen_censoring = Censoring(limit or "none")
@@ -341,14 +343,16 @@ def _hint(name: str, plain: str, what: str) -> str:
     return f"; write it as 12.3{unit}, <0.05{unit} or 12.3 ± 0.1{unit}"
 
 
-def _unit(name: str, text: str, prop: Property) -> str:
-    """Returns the unit of a number. text: the unit as it was typed. Raises UsageError or UnitError if it does not
-    fit."""
+def _unit(name: str, text: str, prop: Property, stated: str | None) -> str:
+    """Returns the unit of a number. text: the unit as it was typed. stated: as for `typed`.
+
+    A number alone is a plain number where the quantity can be one, unless the campaign states another unit: it may then
+    be meant in that one. Raises UsageError or UnitError for a unit that does not fit, or is missing."""
     unit = text if text in prop.typed_units else UNIT_SPELLINGS.get(text, text)
-    if not unit and "1" in prop.units:
+    if not unit and "1" in prop.units and stated in (None, "1"):
         return "1"
     if not unit:
-        raise UsageError(f"{name}: the number has no unit; one of: {_listed(prop)}")
+        raise UsageError(f"{name}: the number has no unit; one of: {_listed(prop, stated)}")
     if unit not in prop.typed_units:
         is_known = any(unit in other.units for other in properties().values())  # of another kind of quantity
         nearest = "" if is_known else did_you_mean(unit, prop.typed_units)
@@ -356,8 +360,16 @@ def _unit(name: str, text: str, prop: Property) -> str:
     return unit
 
 
-def _listed(prop: Property) -> str:
-    return ", ".join(map(unit_words, prop.typed_units))
+def _listed(prop: Property, first: str | None = None) -> str:
+    """Returns the units that may be typed, as words. first: the unit that the campaign states, which then begins the
+    list, and a plain number ends it."""
+    if first is None:
+        return ", ".join(map(unit_words, prop.typed_units))
+    units = [first, *(unit for unit in prop.typed_units if unit not in (first, "1"))]
+    words = [unit_words(unit) for unit in units]
+    if "1" in prop.units:
+        words.append("1 (the logarithm)" if prop.unit == "1" and prop.conversions else "1 (a plain number)")
+    return ", ".join(words)
 
 
 def _uncertainty(name: str, text: str | None) -> float | None:

@@ -189,3 +189,17 @@ def all_tasks(built: Built) -> list[int]:
         job = t.job.c
         query = sa.select(job.id).where(job.campaign_id == built.row.id, job.queue == "world").order_by(job.id)
         return list(connection.execute(query).scalars())
+
+
+def test_a_number_without_the_unit_that_the_campaign_states_is_not_recorded(make: Make) -> None:
+    name = "log_molar_solubility"
+    built = make(quantities=f"homo_lumo_gap, {name}", lab=f"{{ahead: 3, units: {{{name}: mmol/L}}}}")
+    task_id = task_ids(built)[0]
+
+    def answer(text: str) -> LabEntry:
+        return LabEntry({"values": {name: text}, "uncertainties": {}, "limit": "", "not_obtained": ""}, "anna")
+
+    with pytest.raises(UsageError, match=f"{name}: the number has no unit; one of: mmol/L, "):
+        record_answers.enter(built, task_id, answer("0.9"))
+    done = record_answers.enter(built, task_id, answer("0.9 1"))
+    assert done.open_quantities == ("homo_lumo_gap",), "the logarithm is recorded"

@@ -17,7 +17,7 @@ from sciagent.cli.lab import _pairs
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Censoring, check_possible, to_canonical
-from sciagent.errors import InputFileError, UsageError
+from sciagent.errors import InputFileError, UnitError, UsageError
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabAsked
 from sciagent.lab.pages.csv_answer_sheets_and_vial_labels import read_sheet
 from sciagent.lab.pages.posted_results import ResultIn, answer_and_texts
@@ -166,6 +166,20 @@ def test_two_limits_that_contradict_each_other_are_refused(text: str, limit: str
 def test_an_uncertainty_is_a_finite_number(spread: str) -> None:
     with pytest.raises(UsageError, match="logp: the uncertainty"):
         typed("logp", "4.31", spread)
+
+
+def test_a_number_alone_is_refused_where_the_campaign_states_a_unit() -> None:
+    """It could be meant in that unit, or as the logarithm."""
+    fault = r"log_molar_solubility: the number has no unit; one of: mmol/L, mol/L, .*, 1 \(the logarithm\)$"
+    for text in ("0.9", "<0.9", "0.9 ± 0.1"):
+        with pytest.raises(UsageError, match=fault):
+            typed("log_molar_solubility", text, stated_unit="mmol/L")
+    assert typed("log_molar_solubility", "0.9", stated_unit="1").unit == "1"
+    assert typed("log_molar_solubility", "0.9").value == 0.9
+    plain = typed("log_molar_solubility", "<0.9 ± 0.1 1", stated_unit="mmol/L")
+    assert (plain.value, plain.unit, plain.uncertainty, plain.censoring) == (0.9, "1", 0.1, "below")
+    with pytest.raises(UnitError, match='melting_point is not given in "1"'):
+        typed("melting_point", "120 1")
 
 
 def test_the_unit_of_another_quantity_has_no_nearest_one() -> None:

@@ -58,7 +58,7 @@ class LabSpec(Part):
     units: dict[str, str] = omitted_if_unset(
         default_factory=dict,
         description="Unit in which each quantity is entered first, such as {melting_point: degC}; forms and sheets "
-        "begin with it, and take the others, too.",
+        "begin with it, and take the others, too. A number without a unit is then refused, also for a logarithm.",
     )
 
     @model_validator(mode="after")

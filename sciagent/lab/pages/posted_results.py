@@ -80,7 +80,8 @@ class MeasuredIn(BaseModel):
     value: TextOrNumber | None = None
     """The value; left out beside `readings`."""
     unit: Annotated[str, Field(max_length=40)] = ""
-    """Unit of value, uncertainty and readings; left out where the quantity has none."""
+    """Unit of value, uncertainty and readings; left out where the quantity has none. `1`: a plain number, such as the
+    logarithm."""
     limit: Literal["", "<", ">"] = ""
     """`<` or `>` where the value is a limit: the true one lies below or above it."""
     uncertainty: TextOrNumber | None = None
@@ -120,7 +121,8 @@ class ResultIn(BaseModel):
 
     values: Annotated[dict[Name, Measured], Field(max_length=MAX_QUANTITIES)] = {}
     """{quantity that the task asks for: its value}. A value is a text such as `45.1 ± 0.3 mmol/L` or `<0.05 mmol/L`, an
-    object, or, for a quantity without a unit, a number."""
+    object, or, for a quantity without a unit, a number. Where the task states a `unit` for a quantity, its value has a
+    unit, if only `1` for the logarithm."""
     grades: Annotated[dict[Name, Name], Field(max_length=MAX_QUANTITIES)] = {}
     """{quantity: one of its words}, where the task asks for a judgement."""
     not_obtained: Literal[("", *map(str, NOT_OBTAINED))] = ""  # type: ignore[valid-type]
@@ -235,7 +237,7 @@ def answer_and_texts(result: ResultIn, asks: Sequence[LabAsked]) -> tuple[LabAns
         for name, value in result.values.items():
             fields |= _fields_of_form(name, value)
         texts = TypedForm(fields).answer_texts(asks)
-        return typed_answer(texts), texts
+        return typed_answer(texts, {each.property: each.unit for each in asks if each.unit}), texts
     except UsageError as error:
         # a message on a quantity begins with its name
         named = [name for name in result.values if error.text.startswith(name)]

@@ -187,7 +187,7 @@ class TypedForm:
             grade = self._whole("grade", asked.property) if asked.grades else ""
             if grade:
                 grades[asked.property] = grade
-            self._add_quantity(asked.property, texts)
+            self._add_quantity(asked, texts)
         if grades:
             texts["grades"] = grades
         for name in OTHER_FIELDS:
@@ -196,8 +196,9 @@ class TypedForm:
                 texts[name] = text
         return texts
 
-    def _add_quantity(self, name: str, texts: dict[str, Any]) -> None:
+    def _add_quantity(self, asked: LabAsked, texts: dict[str, Any]) -> None:
         """Adds what is typed for one quantity to the texts of an answer. Raises the errors of `answer_texts`."""
+        name = asked.property
         value = self._whole("value", name)
         spread = self._whole("spread", name)
         listed = self._whole("readings", name)
@@ -214,20 +215,23 @@ class TypedForm:
         if spread and not value:
             raise UsageError(f"{name}: the uncertainty {cut(spread, 40)} has no value; type the value, too")
         if value:
-            texts["values"][name] = self._with_unit(name, value)
+            texts["values"][name] = self._with_unit(asked, value)
         if spread:
             texts["uncertainties"][name] = spread
             texts["means"][name] = "standard" if listed else self._whole("means", name)
 
-    def _with_unit(self, name: str, value: str) -> str:
-        """Returns a value with the limit and the unit that were chosen beside it, unless the text has its own. Raises
-        UsageError for a text that is no number."""
+    def _with_unit(self, asked: LabAsked, value: str) -> str:
+        """Returns a value with the limit and the unit that were chosen beside it, unless the text has its own. The unit
+        `1` of a plain number is written where the campaign states another one. Raises UsageError for a text that is no
+        number."""
+        name = asked.property
         number = read_number(name, value)
         limit = "" if number.sign else self.of("limit", name)
         if limit not in LIMITS:
             limit = ""
         unit = "" if number.unit else self.of("unit", name)
-        if unit in ("", "1"):
+        is_understood = unit == "1" and asked.unit in (None, "1")
+        if not unit or is_understood:
             return f"{limit}{value}"
         return f"{limit}{value} {unit}"
 

@@ -57,6 +57,19 @@ def test_the_template_begins_with_the_units_of_the_campaign(serve: Serve) -> Non
         assert units == {GAP: "meV", "melting_point": "degC", "logp": ""}
 
 
+def test_a_cell_without_the_unit_that_the_campaign_states_is_refused(serve: Serve) -> None:
+    name = "log_molar_solubility"
+    server = serve(quantities=f"{GAP}, {name}", lab=f"{{ahead: 3, units: {{{name}: mmol/L}}}}")
+    anna, [first, second, third] = server.person("anna"), task_ids(server.built)
+    rows = (f"{first};0,9;", f"{second};0,9;1", f"{third};0,9;mmol/L")
+    _, page = sent(anna, "\n".join((f"task;value.{name};unit.{name}", *rows, "")))
+    assert page.count("the number has no unit; one of: mmol/L, ") == 1 and "2 rows without a fault" in page
+    form = {"key": "k" * 32, f"value.{name}": "0.9"}
+    refused = anna.post(f"/tasks/{first}/enter", form)
+    assert refused.status_code == 400 and "the number has no unit; one of: mmol/L, " in refused.text
+    assert anna.post(f"/tasks/{first}/enter", form | {f"unit.{name}": "1", "sure": "yes"}).status_code == 303
+
+
 def test_a_filled_workbook_is_tried_and_recorded_once(serve: Serve) -> None:
     server = serve()
     anna, [first, second, _] = server.person("anna"), task_ids(server.built)

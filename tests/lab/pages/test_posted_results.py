@@ -56,6 +56,17 @@ def test_a_number_alone_is_a_value_where_the_quantity_needs_no_unit() -> None:
     assert texts(f'{{"{SOLUBILITY}": -1.610}}')["values"] == {SOLUBILITY: "-1.610"}
 
 
+def test_a_number_alone_is_refused_where_the_task_states_a_unit() -> None:
+    asks = (LabAsked(property=SOLUBILITY, units=("mmol/L", "1", "mol/L"), unit="mmol/L"),)
+    for value in ("0.5", '"0.5"', '{"value": 0.5}', '{"readings": [0.4, 0.6]}'):
+        with pytest.raises(FieldFaultError, match="the number has no unit; one of: mmol/L, ") as caught:
+            answer_and_texts(read(f'{{"values": {{"{SOLUBILITY}": {value}}}}}'), asks)
+        assert caught.value.field == f"values.{SOLUBILITY}"
+    sent = read(f'{{"values": {{"{SOLUBILITY}": {{"value": 0.50, "unit": "1"}}}}}}')
+    answer, said = answer_and_texts(sent, asks)
+    assert said["values"] == {SOLUBILITY: "0.50 1"} and answer.values[SOLUBILITY].unit == "1"
+
+
 def test_the_quantity_is_the_one_that_the_text_and_the_object_say() -> None:
     as_text, _ = answer_and_texts(read('{"values": {"homo_lumo_gap": "4.31 ± 0.2 eV"}}'), ASKS)
     as_object, _ = answer_and_texts(
