@@ -255,16 +255,21 @@ def _sure(
         lines.append(f"{ranks} {figures.spearman:.2f}{interval}, n = {figures.n}.")
         figure = figure or f"Spearman {figures.spearman:.2f}"
     lines += [f"{judge.words[0].upper()}{judge.words[1:]}." for judge in judged]
-    shown = [measured.quantity for card in best for _, measured in card.headline]
-    repeats = subject_of(row.spec["subject"]).words.repeats
-    repeatability = f"± is the repeatability over {repeats} (k = 1), not the method's error."
-    if all(quantity.uncertainty_kind is None for quantity in shown):
-        repeatability = "± is the standard uncertainty that came with the value (k = 1)."
-    without_values = "No value has been measured at a paid rung"
-    without_values += "; imported values have decided." if status.hits else "."
-    lines.append(repeatability if shown else without_values)
+    lines.append(_meaning_of_uncertainties(row, status, best))
     lines += _caution(row)
     return QuestionAnswered("How sure is it?", figure or "not yet known", lines)
+
+
+def _meaning_of_uncertainties(row: CampaignRow, status: CampaignCounts, best: Sequence[Card]) -> str:
+    """Returns a sentence on what the ± of the best candidates' values is, or on why there are no values."""
+    shown = [measured.quantity for card in best for _, measured in card.headline]
+    if not shown:
+        without_values = "No value has been measured at a paid rung"
+        return without_values + ("; imported values have decided." if status.hits else ".")
+    if all(quantity.uncertainty_kind is None for quantity in shown):
+        return "± is the standard uncertainty that came with the value (k = 1)."
+    repeats = subject_of(row.spec["subject"]).words.repeats
+    return f"± is the repeatability over {repeats} (k = 1), not the method's error."
 
 
 def against_imported(row: CampaignRow, measured: Sequence[Compared]) -> tuple[list[str], str]:
