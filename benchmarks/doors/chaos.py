@@ -4,8 +4,8 @@
 
 Each campaign is driven as in `benchmarks.orchestration.chaos`. Beside the kills there, the database server cuts
 connections at random moments. At the end each job is done and each number of the audit is 0: done jobs without
-evidence, evidence twice, attempts billed twice, attempts left running, live reservations. Otherwise it ends with an
-error, and the file holds the pairs that came before.
+evidence, evidence twice, attempts billed twice or otherwise than their cost, attempts left running, live reservations.
+Otherwise it ends with an error, and the file holds the pairs that came before.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--lease", type=float, default=6.0, help="seconds")
     parser.add_argument("--minutes", type=float, default=30.0, help="at most, for each pair")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--databases", type=int, default=1, help="weight of killing the database among the acts")
     parser.add_argument("--only", type=int, nargs="*", help="numbers of the pairs, from 0; default: all")
     parser.add_argument("--keep", type=Path, help="a folder for ledgers and logs; default: removed at the end")
     parser.add_argument("--out", type=Path)
@@ -62,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 minutes=given.minutes,
                 say=say,
                 cuts=CUTS,
+                databases=given.databases,
             )
         results.append(result)
         if given.out:

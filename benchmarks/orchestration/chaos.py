@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import signal
@@ -105,6 +106,8 @@ class Monkey:
     broker: Any = None
     cuts: int = 0
     """Weight of cutting connections to a database server; 4 is that of killing a worker."""
+    databases: int = 1
+    """Weight of killing the database server."""
     did: Counter[str] = field(default_factory=Counter)
     stalled: dict[str, float] = field(default_factory=dict)
 
@@ -117,7 +120,7 @@ class Monkey:
             (2, self._dispatcher),
         ]
         if self.database is not None:
-            acts.append((1, lambda: self._server("database", self.database)))
+            acts.append((self.databases, lambda: self._server("database", self.database)))
             acts.append((self.cuts, self._cut))
         if self.broker is not None:
             acts.append((2, lambda: self._server("broker", self.broker)))
@@ -250,9 +253,10 @@ def run(
     say: Callable[[str], None],
     after: float = 10.0,
     cuts: int = 0,
+    databases: int = 1,
 ) -> dict[str, Any]:
-    """The counts at the end. after: seconds until the monkey begins. cuts: as in `Monkey`. Raises SystemExit if
-    anything was lost, done twice, or left."""
+    """The counts at the end. after: seconds until the monkey begins. cuts, databases: as in `Monkey`. Raises SystemExit
+    if anything was lost, done twice, or left."""
     mark = uuid.uuid4().hex
     site = folder / "site"
     install(MISBEHAVING, site)
@@ -309,7 +313,7 @@ def run(
         members = [dispatcher, *workers]
         for one in members:
             stack.callback(one.end)
-        monkey = Monkey(workers, dispatcher, ledger, lease, chance, server, queue, cuts)
+        monkey = Monkey(workers, dispatcher, ledger, lease, chance, server, queue, cuts, databases)
         began = time.monotonic()
         deadline = began + 60 * minutes
         next_act = began + after
@@ -433,22 +437,49 @@ def audited(connection: sa.Connection) -> dict[str, int]:
     superseded = sa.select(e.supersedes_id).where(e.supersedes_id.is_not(None))
     computation = (e.candidate_id, e.verifier, e.verifier_version, e.settings_hash, e.replicate)
     twice = sa.select(e.candidate_id).where(e.id.not_in(superseded)).group_by(*computation).having(sa.func.count() > 1)
-    s = t.spend.c
-    billed = sa.select(s.attempt_id).where(s.attempt_id.is_not(None))
-    billed_twice = billed.group_by(s.attempt_id, s.resource).having(sa.func.count() > 1)
     queries = {
         "done_jobs_without_evidence": sa.select(t.job.c.id).where(
             t.job.c.state == JobState.DONE, t.job.c.id.not_in(with_evidence)
         ),
         "duplicate_current_evidence": twice,
-        "attempts_billed_twice": billed_twice,
         "attempts_left_running": sa.select(a.id).where(a.state == AttemptState.RUNNING),
         "live_reservations": sa.select(t.reservation.c.id).where(t.reservation.c.released_at.is_(None)),
     }
     counts = {}
     for name, query in queries.items():
         counts[name] = connection.execute(sa.select(sa.func.count()).select_from(query.subquery())).scalar_one()
-    return counts
+    return counts | _audited_bills(connection)
+
+
+def _audited_bills(connection: sa.Connection) -> dict[str, int]:
+    """Numbers of attempts with more bills than are due, and of attempts with other bills than are due.
+
+    An attempt has one bill for each resource that it took. A lost attempt whose worker came back has two: its cost
+    until the loss, and what its result added.
+    """
+    s = t.spend.c
+    a = t.attempt.c
+    booked = dict[tuple[int, str], list[float]]()
+    bills = sa.select(s.attempt_id, s.resource, s.amount).where(s.attempt_id.is_not(None)).order_by(s.id)
+    for attempt_id, resource, amount in connection.execute(bills):
+        booked.setdefault((attempt_id, resource), []).append(amount)
+    due = dict[tuple[int, str], list[float]]()
+    costs = sa.select(a.id, a.cost, a.cost_at_loss, a.late_watermark).where(a.campaign_id.is_not(None))
+    for attempt_id, cost, cost_at_loss, late_watermark in connection.execute(costs):
+        at_loss = {} if late_watermark is None else cost_at_loss
+        for resource, amount in cost.items():
+            until_loss = at_loss.get(resource, 0.0)
+            due[attempt_id, resource] = [part for part in (until_loss, amount - until_loss) if part]
+    twice = set[int]()
+    otherwise = set[int]()
+    for attempt_id, resource in {*booked, *due}:
+        booked_amounts = booked.get((attempt_id, resource), [])
+        due_amounts = due.get((attempt_id, resource), [])
+        if len(booked_amounts) > len(due_amounts):
+            twice.add(attempt_id)
+        elif len(booked_amounts) < len(due_amounts) or not all(map(math.isclose, booked_amounts, due_amounts)):
+            otherwise.add(attempt_id)
+    return {"attempts_billed_twice": len(twice), "attempts_billed_otherwise": len(otherwise)}
 
 
 def check(found: dict[str, Any], n: int) -> None:

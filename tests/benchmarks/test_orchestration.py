@@ -9,6 +9,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.orchestration import chaos, throughput
+from sciagent.domain.states_and_needs import AttemptState
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import attempts, reservations_and_bookings
+from sciagent.store.job_queue.attempts import AttemptEnd
+from sciagent.store.job_queue.reservations_and_bookings import Bill
+from tests.support import rows
 from tests.support.plugins import forget_registry
 
 
@@ -67,6 +73,36 @@ def test_a_run_that_lost_something_is_refused() -> None:
     for wrong in wrongs:
         with pytest.raises(SystemExit):
             chaos.check(good | wrong, 2)
+
+
+def test_the_audit_tells_a_late_result_from_a_second_bill(ledger: Ledger) -> None:
+    """A late result adds to what was booked at the loss; whatever is booked beyond its cost is a second bill."""
+    with ledger.begin() as connection:
+        campaign = rows.campaign(connection)
+        ids = [attempts.begin(connection, "worker", campaign_id=campaign.id, rung_id=None) for _ in range(3)]
+        late, done, unbilled = ids
+        at_loss = {"core_seconds": 0.5}
+        whole = {"core_seconds": 2.0, "money": 3.0}
+        attempts.end_many(connection, [AttemptEnd(late, AttemptState.LOST, at_loss, 0.5)])
+        attempts.mark_end(connection, [late])
+        attempts.end_many(connection, [AttemptEnd(late, AttemptState.STALE, whole, 2.0)])
+        attempts.mark_late(connection, {late: at_loss})
+        attempts.end_many(connection, [AttemptEnd(id_, AttemptState.DONE, whole, 2.0) for id_ in (done, unbilled)])
+        added = {"core_seconds": 1.5, "money": 3.0}
+        bills = [Bill(campaign.id, None, late, at_loss), Bill(campaign.id, None, late, added)]
+        reservations_and_bookings.book_many(connection, [*bills, Bill(campaign.id, None, done, whole)])
+
+        def billed() -> tuple[int, int]:
+            audit = chaos.audited(connection)
+            return audit["attempts_billed_twice"], audit["attempts_billed_otherwise"]
+
+        assert billed() == (0, 1), "one attempt has no bill at all"
+        reservations_and_bookings.book_many(connection, [Bill(campaign.id, None, unbilled, whole)])
+        assert billed() == (0, 0)
+        reservations_and_bookings.book_many(connection, [Bill(campaign.id, None, late, {"core_seconds": 1.5})])
+        assert billed() == (1, 0)
+        reservations_and_bookings.book_many(connection, [Bill(campaign.id, None, done, {"money": 3.0})])
+        assert billed() == (2, 0)
 
 
 @pytest.mark.slow

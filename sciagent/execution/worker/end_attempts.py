@@ -125,6 +125,7 @@ def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, 
     after = _states_after(held_jobs, held_results)
     closings = [_closing_of_result(result, after[id_], result.cost) for id_, result in held_results.items()]
     _close(connection, closings)
+    costs_before = _book_late(connection, late_results)
     with_evidence = [
         result for id_, result in held_results.items() if after[id_].is_over and result.outcome.rule.is_evidence
     ]
@@ -134,7 +135,6 @@ def complete(connection: Connection, results: Sequence[JobResult]) -> dict[int, 
         [result.job.claim.attempt_id for result in with_evidence],
     )
     recorded = {result.job.claim.job_id: row for result, row in zip(with_evidence, evidence_rows, strict=True)}
-    costs_before = _book_late(connection, late_results)
     attempts.mark_late(connection, costs_before)
     ended_attempts = [result.job.claim.attempt_id for result in held_results.values()]
     late_attempts = list(costs_before)

@@ -123,10 +123,12 @@ def mark_late(connection: Connection, booked_before: Mapping[int, Mapping[str, f
 
 
 def booked(connection: Connection, attempt_ids: Sequence[int]) -> dict[int, tuple[AttemptState, Mapping[str, float]]]:
-    """{attempt id: (state, booked cost)}."""
+    """{attempt id: (state, booked cost)}. The attempts are locked, in the order of their ids, so that nobody else books
+    a further cost of them meanwhile."""
     a = t.attempt.c
     query = sa.select(a.id, a.state, a.cost).where(among(connection, a.id, attempt_ids))
-    return {id_: (AttemptState(state), cost) for id_, state, cost in connection.execute(query).all()}
+    rows = connection.execute(query.order_by(a.id).with_for_update()).all()
+    return {id_: (AttemptState(state), cost) for id_, state, cost in rows}
 
 
 def _refuse(connection: Connection, attempt_ids: Sequence[int], end: AttemptState) -> None:
