@@ -254,9 +254,11 @@ def run(
     after: float = 10.0,
     cuts: int = 0,
     databases: int = 1,
+    most: int | None = None,
 ) -> dict[str, Any]:
-    """The counts at the end. after: seconds until the monkey begins. cuts, databases: as in `Monkey`. Raises SystemExit
-    if anything was lost, done twice, or left."""
+    """The counts at the end. after: seconds until the monkey begins. cuts, databases: as in `Monkey`. most: number of
+    kills of the database server after which the monkey rests; None: it goes on to the end. Raises SystemExit if
+    anything was lost, done twice, or left."""
     mark = uuid.uuid4().hex
     site = folder / "site"
     install(MISBEHAVING, site)
@@ -324,7 +326,7 @@ def run(
             for one in members:
                 one.keep(now)
             monkey.wake(now)
-            if now > next_act:
+            if now > next_act and (most is None or monkey.did["database killed"] < most):
                 next_act = now + chance.uniform(0.5, 1.5) * every
                 if done := monkey.act():
                     say(f"{now - began:6.1f} s  {done}; {_progress(ledger)}")
