@@ -39,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="at most, for each pair")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--databases", type=int, default=1, help="weight of killing the database among the acts")
+    parser.add_argument("--seconds", type=float, default=0.3, help="duration of a job")
     parser.add_argument("--most", type=int, help="kills of the database after which nothing is killed; default: no end")
     parser.add_argument("--only", type=int, nargs="*", help="numbers of the pairs, from 0; default: all")
     parser.add_argument("--keep", type=Path, help="a folder for ledgers and logs; default: removed at the end")
@@ -66,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 cuts=CUTS,
                 databases=given.databases,
                 most=given.most,
+                seconds=given.seconds,
             )
         results.append(result)
         if given.out:

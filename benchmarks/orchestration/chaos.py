@@ -255,10 +255,11 @@ def run(
     cuts: int = 0,
     databases: int = 1,
     most: int | None = None,
+    seconds: float = 0.3,
 ) -> dict[str, Any]:
     """The counts at the end. after: seconds until the monkey begins. cuts, databases: as in `Monkey`. most: number of
-    kills of the database server after which the monkey rests; None: it goes on to the end. Raises SystemExit if
-    anything was lost, done twice, or left."""
+    kills of the database server after which the monkey rests; None: it goes on to the end. seconds: duration of a job.
+    Raises SystemExit if anything was lost, done twice, or left."""
     mark = uuid.uuid4().hex
     site = folder / "site"
     install(MISBEHAVING, site)
@@ -294,7 +295,7 @@ def run(
             executor = "celery"
         ledger = Ledger(url, artifacts=folder / "artifacts")
         stack.callback(ledger.close)
-        built = written(ledger, folder, molecules(n), settings="{seconds: 0.3, declared: 5}", name="chaos")
+        built = written(ledger, folder, molecules(n), settings=f"{{seconds: {seconds}, declared: 5}}", name="chaos")
         with ledger.begin() as connection:
             campaigns.set_hosted(connection, built.row.id, True)
         me = [sys.executable, "-m", "sciagent"]
