@@ -25,7 +25,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -212,12 +212,17 @@ def _signal_tree(one: Member, number: int) -> None:
     """A frozen machine: the worker and all it has started."""
     if one.process is None or one.process.poll() is not None:
         return
-    try:
+    with suppress(psutil.NoSuchProcess):
         root = psutil.Process(one.process.pid)
-        for process in [root, *root.children(recursive=True)]:
+        signal_all([root, *root.children(recursive=True)], number)
+
+
+def signal_all(processes: Sequence[psutil.Process], number: int) -> None:
+    """Sends a signal to those that still live. A worker that goes on ends its late jobs at once, and who is behind them
+    in the list has to go on, too."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
             process.send_signal(number)
-    except psutil.NoSuchProcess:
-        return
 
 
 def left(mark: str) -> list[str]:

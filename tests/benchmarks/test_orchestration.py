@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
 import pytest
 
 from benchmarks.orchestration import chaos, throughput
@@ -15,6 +18,7 @@ from sciagent.store.job_queue import attempts, reservations_and_bookings
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.reservations_and_bookings import Bill
 from tests.support import rows
+from tests.support.elsewhere import until
 from tests.support.plugins import forget_registry
 
 
@@ -73,6 +77,22 @@ def test_a_run_that_lost_something_is_refused() -> None:
     for wrong in wrongs:
         with pytest.raises(SystemExit):
             chaos.check(good | wrong, 2)
+
+
+def test_who_is_behind_an_ended_process_goes_on() -> None:
+    members = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
+    processes = [psutil.Process(member.pid) for member in members]
+    try:
+        chaos.signal_all(processes, signal.SIGSTOP)
+        until(lambda: processes[1].status() == psutil.STATUS_STOPPED, seconds=20)
+        members[0].kill()
+        members[0].wait()
+        chaos.signal_all(processes, signal.SIGCONT)
+        until(lambda: processes[1].status() != psutil.STATUS_STOPPED, seconds=20)
+    finally:
+        for member in members:
+            member.kill()
+            member.wait()
 
 
 def test_the_audit_tells_a_late_result_from_a_second_bill(ledger: Ledger) -> None:
