@@ -23,7 +23,7 @@ from sciagent.domain.cost_and_budget import RESOURCE_UNITS, Cost
 from sciagent.domain.display_units import Column
 from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey, Finding, Measured, content_hash
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
-from sciagent.domain.properties_and_levels import Level, Property, phase_named, properties
+from sciagent.domain.properties_and_levels import BARE_PHASES, Level, Property, phase_named, properties
 from sciagent.domain.quantities import Censoring, Quantity, check_possible
 from sciagent.errors import InputFileError, InvalidCandidateError, UnitError, UsageError, did_you_mean
 from sciagent.inputs.saved_tables import TableRow, read_table
@@ -63,6 +63,8 @@ class ImportReport:
     """Number of empty cells."""
     faults: list[str] = field(default_factory=list)
     """Messages on rows that were left out: `file:line:cell: fault`, or `file:B3: fault` for a workbook."""
+    remark: str = ""
+    """A remark on the phase of the values, if no computed value of the ledger is in it; else empty."""
 
 
 class _Row(NamedTuple):
@@ -151,7 +153,21 @@ def import_file(
         raise _faulty(report.faults)
     if not dry_run:
         _write(ledger, path, rows, who, revise, replicate, report)
+    with ledger.read() as connection:
+        report.remark = _remark_on_phase(connection, level.phase)
     return report
+
+
+def _remark_on_phase(connection: Connection, phase: str) -> str:
+    """Returns a remark if computed values of the ledger are in solvents, but none in this phase; else an empty text."""
+    levels = [Level(**spec) for spec in connection.execute(sa.select(t.level.c.spec)).scalars()]
+    computed = {phase_named(level.phase) for level in levels if not level.is_experiment} - set(BARE_PHASES)
+    if not computed or phase in computed or phase in BARE_PHASES:
+        return ""
+    return (
+        f'no computed value of this ledger is in "{phase}"; values in {", ".join(sorted(computed))} are not compared '
+        "with these"
+    )
 
 
 def _with_remark(names: dict[str, str], made: Standardised) -> Mapping[str, str]:

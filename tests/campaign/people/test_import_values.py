@@ -14,15 +14,18 @@ from sciagent.campaign.people.import_values import ImportReport, import_file
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.candidate_and_its_names_in_files import identifier_text
 from sciagent.domain.display_units import Column
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import Level
-from sciagent.domain.quantities import Censoring
+from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.errors import InputFileError, UnknownNameError, UsageError
 from sciagent.report.explain_candidate import explain
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.learning import reward_inputs
-from sciagent.store.results import candidates
+from sciagent.store.results import candidates, evidence
 from tests.support import rows
+from tests.support.reported import Maker
+from tests.support.rows import new_evidence
 
 LEVEL = Level("experiment", phase="gas")
 GAP = Column("gap", "homo_lumo_gap")
@@ -74,6 +77,26 @@ def test_a_good_file(ledger: Ledger, file: Path) -> None:
     assert row is not None and (row["verifier"], row["who"], row["reusable"]) == ("import", "Ada", True)
     assert row["source"].startswith("gaps.csv sha256:")
     assert quantities(ledger)[0]["as_typed"] == "3.10"
+
+
+def test_a_phase_in_which_nothing_is_computed_is_remarked_on(ledger: Ledger, tmp_path: Path) -> None:
+    made = Maker(ledger, tmp_path)
+    made.enter(("CO",))
+    computed = Measured("dipole", Level("GFN2-xTB", phase="acetonitrile", geometry="ETKDG"), Quantity(1.7, "D", 0.1))
+    file = tmp_path / "lab.csv"
+    file.write_text("smiles,mu\nCO,1.7\n")
+
+    def remark(phase: str) -> str:
+        level = Level("experiment", phase=phase)
+        return import_file(ledger, file, columns=[Column("mu", "dipole")], level=level).remark
+
+    assert remark("ACN") == "", "nothing is computed yet"
+    with ledger.begin() as connection:
+        evidence.record(connection, [new_evidence(made.ids[0], computed)])
+    assert remark("MeCN") == remark("gas") == remark("") == ""
+    assert remark("ACN") == (
+        'no computed value of this ledger is in "acn"; values in acetonitrile are not compared with these'
+    )
 
 
 def test_the_same_file_again_changes_nothing(ledger: Ledger, file: Path) -> None:
