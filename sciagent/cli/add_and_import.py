@@ -187,10 +187,8 @@ def import_(
         keep=keep,
         costs=pairs("--cost", cost or [], "RESOURCE=NUMBER or RESOURCE=COLUMN"),
     )
-    for fault in report.faults[:MAX_FAULTS]:
-        say(f"left out: {fault}")
-    if report.remark:
-        say(report.remark)
+    for line in report.lines(MAX_FAULTS):
+        say(line)
     done = "would be recorded" if dry_run else f"{report.recorded} recorded, {report.known} known already"
     note = f"{report.rows} rows: {done}, {len(report.faults)} left out, {report.empty} empty cells"
     put_answer(vars(report), json, NO_PARTS, note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -65,6 +65,13 @@ class ImportReport:
     """Messages on rows that were left out: `file:line:cell: fault`, or `file:B3: fault` for a workbook."""
     remark: str = ""
     """A remark on the phase of the values, if no computed value of the ledger is in it; else empty."""
+
+    def lines(self, most: int) -> Iterator[str]:
+        """Yields the messages on rows that were left out, at most so many, and the remark."""
+        for fault in self.faults[:most]:
+            yield f"left out: {fault}"
+        if self.remark:
+            yield self.remark
 
 
 class _Row(NamedTuple):
