@@ -233,6 +233,7 @@ def _story(
         decisions=tuple(decisions),
         evidence=story,
         calibrated=_calibrated(row, rung, answer, charge),
+        replicates=(),
     )
 
 

@@ -44,6 +44,7 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_family_gives_json_and_a_chart(tmp_path: Path) -> None:
     chart = tmp_path / "recall.svg"
     out, err = call(*TINY, "--json", "--plot", str(chart))

@@ -99,6 +99,7 @@ def test_the_table_learns_what_edits_do_and_proposes_the_best(tmp_path: Path) ->
         EditTable(task(tmp_path / "table.json", [Objective("logp", Direction.WINDOW, Window(1, 2))]))
 
 
+@pytest.mark.long
 def test_the_law_follows_the_results_of_its_campaign() -> None:
     aromatic = {**dict.fromkeys(BENZENES, 2.3), **dict.fromkeys(ALKANES, 9.0)}
     law = LawRanking(task(objectives=[GAP]))

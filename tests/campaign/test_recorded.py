@@ -99,7 +99,9 @@ def _kind(why: str) -> str:
     return re.sub(r"\d[\d.]*(e[-+]?\d+)?", "#", why)
 
 
-@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize(
+    "name", [name if name == "priced" else pytest.param(name, marks=pytest.mark.long) for name in SCHEDULERS]
+)
 def test_decisions_are_those_recorded(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(priced_scheduler, "time", SimpleNamespace(monotonic=lambda: 0.0))
     made, file = decisions(tmp_path, name), RECORDED / f"{name}.json"

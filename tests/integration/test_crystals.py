@@ -217,7 +217,7 @@ def halite(edge: float) -> str:
     return json.dumps({"lattice": lattice, "species": ["Na", "Cl"], "coordinates": [[0, 0, 0], [0.5, 0.5, 0.5]]})
 
 
-@pytest.mark.parametrize("inline", ["false", "true"])
+@pytest.mark.parametrize("inline", [pytest.param("false", marks=pytest.mark.long), "true"])
 def test_what_relaxes_to_one_structure_is_computed_once_and_is_one_hit(
     folder: Path, monkeypatch: pytest.MonkeyPatch, inline: str
 ) -> None:

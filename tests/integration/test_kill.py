@@ -165,6 +165,7 @@ def test_screen_and_exhaustive_end_with_the_same_evidence(
     ledger.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
 def test_evolve_keeps_every_row_that_was_recorded(tmp_path: Path, ledger_url: str) -> None:
     file = write_campaign(

@@ -18,7 +18,7 @@ from tests.support.campaigns import environment, sciagent
 from tests.support.elsewhere import list_of_folder, until
 
 pytestmark = pytest.mark.parametrize(
-    "backend", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True
+    "backend", [pytest.param(name, marks=pytest.mark.long) for name in ("sqlite", "postgresql")], indirect=True
 )
 
 

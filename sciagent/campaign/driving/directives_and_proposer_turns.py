@@ -208,6 +208,13 @@ class Intake:
         self.is_asking = True
         if not self.source.prepare():
             return False
+        of_budget = session.built.spec.budget.proposals
+        if of_budget is not None:  # clients propose as well, without a directive
+            with session.built.ledger.read() as connection:
+                self.recount(connection, session.built.row.id)
+            limit = min(limit, of_budget - self.n_proposals)
+            if limit <= 0:
+                return True  # the next step ends the proposals
         taken = self.source.take(limit)
         if taken is None:
             fault = self.source.fault

@@ -326,6 +326,7 @@ def recent(connection: Connection, built: Built, n: int, part: CandidatePart = W
 
 
 FULL_TURN = "no more proposals in this turn"
+NONE_LEFT = "all proposals of the budget are made"
 
 
 class AgentWorkbench(CampaignWorkbench):
@@ -424,7 +425,10 @@ class AgentWorkbench(CampaignWorkbench):
 
     def left(self) -> dict[str, float]:
         with self._built.ledger.read() as connection:
-            return remaining_budget(connection, self._built)
+            left = remaining_budget(connection, self._built)
+        if "proposals" in left:  # those of this turn are not in the ledger yet
+            left["proposals"] = max(left["proposals"] - self.n_proposals, 0.0)
+        return left
 
     def goal(self) -> str:
         return goal(self._built)

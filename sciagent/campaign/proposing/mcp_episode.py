@@ -15,14 +15,13 @@ from sciagent.agent.tools.tool_contract_and_calls import Observation, Registry
 from sciagent.agent.tools.toolbox import Toolbox, call_record
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, prepare
 from sciagent.campaign.proposing import briefing_and_workbench
-from sciagent.campaign.proposing.briefing_and_workbench import FULL_TURN, AgentWorkbench
+from sciagent.campaign.proposing.briefing_and_workbench import FULL_TURN, NONE_LEFT, AgentWorkbench
 from sciagent.campaign.proposing.source_contract_and_scripts import next_episode, turn_seed
 from sciagent.store.campaign_state import campaigns, note_and_take_watermarks, proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
 from sciagent.store.learning import policies_and_roles
 from sciagent.verification.sandbox.host import Worker
 
-NONE_LEFT = "all proposals of the budget are made"
 MAX_PROPOSALS = 8  # most candidates that one call may propose
 MAX_CLIENT = 100  # characters stored of the client's name
 MAX_TOOL = 64  # characters stored of a tool's name

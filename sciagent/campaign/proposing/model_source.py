@@ -27,7 +27,7 @@ from sciagent.agent.tools.toolbox import Toolbox
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing_and_workbench
-from sciagent.campaign.proposing.briefing_and_workbench import AgentWorkbench
+from sciagent.campaign.proposing.briefing_and_workbench import FULL_TURN, NONE_LEFT, AgentWorkbench
 from sciagent.campaign.proposing.source_contract_and_scripts import (
     ProposerSlot,
     ScriptSource,
@@ -246,9 +246,9 @@ class ModelSource:
         built = self._built
         episode = answered.episode
         number = len(episode.turns)
-        bench = AgentWorkbench(
-            built, self._worker, self._lease.owner, room=min(limit, self._spec.batch), trajectory=episode.number
-        )
+        room = min(limit, self._spec.batch)
+        full = NONE_LEFT if room < self._spec.batch and built.spec.budget.proposals is not None else FULL_TURN
+        bench = AgentWorkbench(built, self._worker, self._lease.owner, room=room, trajectory=episode.number, full=full)
         seed = turn_seed(built, episode.number, number)
         answer = self._tools.run(sampled.message, bench, seed, fetched=answered.fetched, numbered=episode.numbered)
         # before `observe`, after which `held` and the seed of the sampling are those of the next turn

@@ -19,7 +19,6 @@ from sciagent.domain.answers.candidate_and_value_answers import (
     RungResult,
     SameCompound,
 )
-from sciagent.domain.omit_unset import omitted_if_unset
 
 
 class FileRemoval(AnswerModel):
@@ -164,8 +163,8 @@ class RungStory(RungResult):
     """Evidence of the rung, as it was computed; null without an answer."""
     calibrated: tuple[PropertyValue, ...]
     """Calibrated values, by which gate and objectives judge; empty without a calibration."""
-    replicates: tuple[EvidenceStory, ...] = omitted_if_unset(())
-    """Evidence of each measurement, where `evidence` has the pooled values of several."""
+    replicates: tuple[EvidenceStory, ...]
+    """Evidence of each measurement, where `evidence` has the pooled values of several; else empty."""
 
 
 class ProposedText(AnswerModel):

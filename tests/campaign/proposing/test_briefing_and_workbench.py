@@ -50,9 +50,11 @@ def test_what_is_left_names_each_limit_that_can_end_the_campaign(ledger: Ledger,
 def test_an_amendment_is_told_by_a_workbench_from_before(built: Built, worker: Worker, tmp_path: Path) -> None:
     bench = AgentWorkbench(built, worker, "test", room=3, trajectory=1)
     assert bench.left()["proposals"] == 9.0
+    bench.propose([ProposalIn("CCO")])
+    assert bench.left()["proposals"] == 8.0, "it is proposed, though not in the ledger yet"
     text = TEXT.replace("proposals: 9", "proposals: 20")
     create_or_open(built.ledger, parse_spec(text, base=tmp_path), text, "ann", "more")
-    assert bench.left() == {"core_seconds": 50.0, "proposals": 20.0}
+    assert bench.left() == {"core_seconds": 50.0, "proposals": 19.0}
 
 
 def test_nothing_is_bred_from_a_vetoed_candidate(built: Built, worker: Worker) -> None:

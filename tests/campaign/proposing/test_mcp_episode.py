@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.campaign.core.create_and_open import create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.proposing.briefing_and_workbench import AgentWorkbench
 from sciagent.campaign.proposing.mcp_episode import McpEpisode
 from sciagent.domain.proposer_interfaces import ProposalIn, ProposalOut
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts_and_remarks
-from tests.campaign.proposing.opened import built
+from tests.campaign.proposing.opened import TEXT, built
 
 __all__ = ["built"]
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -46,6 +52,26 @@ def test_proposals_that_others_made_meanwhile_are_counted_before_any_is_written(
     assert not refused.ok and "all proposals of the budget are made by others meanwhile" in refused.text
     with built.ledger.read() as connection:
         assert campaign_counts_and_remarks.proposals(connection, built.row.id) == 9
+
+
+def test_a_driver_counts_what_a_client_proposes(ledger: Ledger, tmp_path: Path) -> None:
+    """Of nine proposals the driver makes four, a client three, and the driver the last two."""
+    alcohols = ["C" * n + "N" for n in range(1, 21)]
+    (tmp_path / "molecules.csv").write_text("smiles\n" + "\n".join(alcohols) + "\n")
+    text = TEXT.replace("file: molecules.csv", "file: molecules.csv, batch: 4")
+    built = create_or_open(ledger, parse_spec(text, base=tmp_path), text, "test").built
+    with Driver(built) as driver:
+        driver.step()
+        with ledger.read() as connection:
+            assert campaign_counts_and_remarks.proposals(connection, built.row.id) == 4
+        with McpEpisode(built, "client") as episode:
+            for n in range(1, 4):
+                assert episode.call("propose", {"smiles": "C" * n + "O"}).ok
+        while driver.step() is None:
+            pass
+    with ledger.read() as connection:
+        assert campaign_counts_and_remarks.proposals(connection, built.row.id) == 9
+        assert "9 of 9 proposals made" in (campaigns.get(connection, "bench").stop_reason or "")
 
 
 def test_an_unknown_property_is_not_predicted(built: Built) -> None:
