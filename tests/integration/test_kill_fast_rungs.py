@@ -30,6 +30,7 @@ from tests.support.campaigns import environment
 VICTIMS = ("child", "zygote", "nursery")
 N_TURNS = 4
 KILLS_PER_TURN = 2
+MOST_CAMPAIGNS = 5
 N_BATCH = 100
 TEXT = f"""
 campaign: struck
@@ -128,11 +129,26 @@ def strike(victims: list[str], delays: list[float], over: threading.Event, struc
 def test_a_killed_process_of_a_fast_rung_changes_no_standing(
     tmp_path: Path, undisturbed: Undisturbed, seed: int
 ) -> None:
-    """Eight moments for each seed, two in a turn; the long seeds have 56 together."""
+    """Eight moments for each seed, two in a turn; the long seeds have 56 together.
+
+    On a busy machine a turn may be over before its kills come, so the campaign is made again until enough have come.
+    """
     rng = random.Random(seed)
-    nurseries.close()  # this campaign then has the only one
-    ledger, driver = open_driver(tmp_path)
     struck: list[str] = []
+    for number in range(MOST_CAMPAIGNS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        _strike_campaign(folder, undisturbed, seed, rng, struck)
+        if len(struck) >= N_TURNS and set(struck) == set(VICTIMS):
+            return
+    pytest.fail(f"too few kills came while a batch ran: {struck}")
+
+
+def _strike_campaign(folder: Path, undisturbed: Undisturbed, seed: int, rng: random.Random, struck: list[str]) -> None:
+    """Runs the campaign while its processes are killed, and compares its standings. struck: gets the kinds of the
+    processes that were killed."""
+    nurseries.close()  # this campaign then has the only one
+    ledger, driver = open_driver(folder)
     with driver:
         for turn in range(N_TURNS):
             over = threading.Event()
@@ -145,7 +161,6 @@ def test_a_killed_process_of_a_fast_rung_changes_no_standing(
             over.set()
             killer.join()
         assert driver.run() is CampaignState.FINISHED
-    assert len(struck) >= N_TURNS and set(struck) == set(VICTIMS), "too few kills came while a batch ran"
     assert standings_of(ledger) == undisturbed.standings
     ledger.close()
 
