@@ -450,11 +450,11 @@ def candidate_list(
 
 @dataclass(frozen=True)
 class FoundCandidates:
-    """What a search found that does not lead to one candidate."""
+    """The result of a search that does not lead to one candidate."""
 
     candidates: list[RankedCandidate]
     words: str
-    """What the page says of the search."""
+    """The sentence of the page on the search."""
 
 
 def _found(connection: Connection, row: CampaignRow, text: str) -> str | FoundCandidates:
@@ -513,7 +513,7 @@ def state(request: Request, campaign: CampaignName) -> Response:
 
 
 def _change_state(request: Request, campaign: str) -> None:
-    """Does what the form says. Raises UsageError."""
+    """Carries out the decision that the form states. Raises UsageError."""
     site = site_of(request)
     who = visitor(request).who
     said = texts(request)

@@ -51,7 +51,10 @@ def cut(text: str, limit: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """Replaces control, format, private-use and surrogate characters and separators by \\uXXXX, all but KEPT_SPACES."""
+    """Replaces characters that could steer a terminal by their code, such as \\u001b.
+
+    These are control, format, private-use and surrogate characters, and separators except `KEPT_SPACES`.
+    """
     if text.isascii() and text.isprintable():
         return text
     characters = []

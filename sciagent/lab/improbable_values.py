@@ -36,7 +36,7 @@ SMALLEST_SHARE = 0.1
 than each states."""
 LATEST_CLOCK = timedelta(hours=14)  # the day begins so long before UTC in the easternmost time zone
 WHATEVER = "yes"
-"""Stands for the digest of a sender who need not be asked."""
+"""The digest of a sender who need not be asked."""
 
 
 def digest_of(odd: Sequence[str]) -> str:
@@ -49,7 +49,7 @@ class KnownValue:
     """A value that is known of a candidate, with its error against measurements."""
 
     quantity: Quantity
-    """In the canonical unit of the property, without the mean error of its method."""
+    """The value in the canonical unit of the property, without the mean error of its method."""
     origin: str
     """The rung or the file that it comes from, with its level."""
 

@@ -5,6 +5,7 @@ the rung asks for a review, and `sign` signs what is recorded.
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Literal, get_args
 
 from sqlalchemy.engine import Connection
@@ -33,17 +34,11 @@ def accept(built: Built, task_id: int, who: str, seen: int) -> Recorded:
         waiting = _reviewable_answer(connection, task, who, seen)
         read = read_answer(connection, rung, task, typed_answer(waiting.said))
         typed_texts = {**waiting.said, "measured_by": waiting.who}
-        new = NewSubmission(
-            key=uuid.uuid4().hex,
-            job_id=task.id,
-            fence=waiting.fence,
-            kind=REVIEWED,
-            who=who,
+        new = replace(
+            _word_on(waiting, task, REVIEWED, who, waiting.why),
             said=typed_texts,
-            of_id=waiting.id,
             sample_id=waiting.sample_id,
             files=waiting.files,
-            why=waiting.why,
         )
         tasks.write_change(connection, task.id, in_review_id=None)
         return record(connection, built, task, rung, read, new)
@@ -54,19 +49,23 @@ def send_back(built: Built, task_id: int, who: str, why: str, seen: int | None =
     the errors of `accept`."""
     with locked(built, task_id) as (connection, task, _):
         waiting = _reviewable_answer(connection, task, who, seen)
-        new = NewSubmission(
-            key=uuid.uuid4().hex,
-            job_id=task.id,
-            fence=waiting.fence,
-            kind=SENT_BACK,
-            who=who,
-            said={},
-            revision=waiting.revision,
-            of_id=waiting.id,
-            why=why,
-        )
+        new = replace(_word_on(waiting, task, SENT_BACK, who, why), revision=waiting.revision)
         submission_id = submissions.write(connection, new, task.campaign_id, "sent back")
         tasks.write_change(connection, task.id, in_review_id=None, sent_back_id=submission_id)
+
+
+def _word_on(waiting: Submission, task: LabTask, kind: str, who: str, why: str | None) -> NewSubmission:
+    """Returns a reviewer's word on an answer that waits, without values. kind: as in `NewSubmission`."""
+    return NewSubmission(
+        key=uuid.uuid4().hex,
+        job_id=task.id,
+        fence=waiting.fence,
+        kind=kind,
+        who=who,
+        said={},
+        of_id=waiting.id,
+        why=why,
+    )
 
 
 def sign(built: Built, task_id: int, who: str, name: str, meaning: Meaning, seen: int) -> None:

@@ -64,7 +64,7 @@ class ProblemDetails(BaseModel):
     """The part of the request that is at fault, such as `values.log_molar_solubility` or `Idempotency-Key`; left out
     where no single one is."""
     confirm: tuple[str, ...] | None = None
-    """What is improbable in a result, a sentence each. The same result with `confirmed` is recorded. Left out for other
+    """A sentence on each improbable thing in a result. The same result with `confirmed` is recorded. Left out for other
     problems."""
 
 

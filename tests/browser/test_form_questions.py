@@ -1,4 +1,4 @@
-"""What a page asks back: an improbable value, a vial that cannot be kept, an ended session, a wrong password."""
+"""Forms that ask back: an improbable value, a vial that cannot be kept, an ended session, a wrong password."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from playwright.sync_api import Browser, Page, expect
 
 from sciagent.store.database import tables as t
 from sciagent.store.lab import samples, submissions
+from tests.browser import test_lab
 from tests.browser.lab_server import LabServer, context_of, faults_of, password, running, scrolls_by
 from tests.browser.test_lab import GAP, MELTING, TABLET, watched
 from tests.lab.test_record_answers import task_ids
 
 pytestmark = pytest.mark.long
+anna = test_lab.anna
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +27,6 @@ def served(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     path.write_bytes(migrated_sqlite.read_bytes())
     with running(str(path), folder, "{ahead: 9}", f"{GAP}, {MELTING}") as server:
         yield server
-
-
-@pytest.fixture
-def anna(browser: Browser, served: LabServer) -> Iterator[Page]:
-    context = context_of(browser, served, "anna", viewport=TABLET)
-    yield watched(context)
-    context.close()
 
 
 def said(served: LabServer, task: int) -> list[dict[str, object]]:

@@ -113,14 +113,24 @@ def test_a_limit_is_shown_as_one(waiting: None) -> None:
     assert data("best", "gaps")[0]["values"]["homo_lumo_gap"]["censoring"] == "below"
 
 
-def test_an_answer_is_read_before_it_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder in which the commands are typed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SCIAGENT_LEDGER", raising=False)
-    (tmp_path / "molecules.csv").write_text("smiles\nCCO\n", encoding="utf-8")
-    text = CAMPAIGN.replace("lab: {ahead: 2", "lab: {review: true, ahead: 2")
-    (tmp_path / "gaps.yaml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def task_of_ethanol(folder: Path, campaign: str) -> str:
+    """Runs a campaign of one molecule until it waits for people; returns the number of its task."""
+    (folder / "molecules.csv").write_text("smiles\nCCO\n", encoding="utf-8")
+    (folder / "gaps.yaml").write_text(campaign, encoding="utf-8")
     assert call("run", "gaps.yaml", "--quiet", "--no-report").exit_code == 0
-    number = str(data("lab", "list")[0]["task"])
+    return str(data("lab", "list")[0]["task"])
+
+
+def test_an_answer_is_read_before_it_is_accepted(folder: Path) -> None:
+    number = task_of_ethanol(folder, CAMPAIGN.replace("lab: {ahead: 2", "lab: {review: true, ahead: 2"))
     assert "no answer of task" in refused("lab", "review", number)
     value = "homo_lumo_gap=4.310 eV"
     assert "sciagent lab review" in told("lab", "enter", number, "--value", value, "--who", "anna")
@@ -144,14 +154,9 @@ def test_a_measurement_beyond_the_slots_of_the_week_is_recorded_and_says_so(wait
     assert "the next claim waits: lab_slots: 2 of 1 in seven days" in " ".join(text.split())
 
 
-def test_an_improbable_value_is_recorded_by_who_is_sure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("SCIAGENT_LEDGER", raising=False)
-    (tmp_path / "molecules.csv").write_text("smiles\nCCO\n", encoding="utf-8")
+def test_an_improbable_value_is_recorded_by_who_is_sure(folder: Path) -> None:
     text = CAMPAIGN.replace("[homo_lumo_gap]", "[homo_lumo_gap, melting_point, solubility]")
-    (tmp_path / "gaps.yaml").write_text(text, encoding="utf-8")
-    assert call("run", "gaps.yaml", "--quiet", "--no-report").exit_code == 0
-    number = str(data("lab", "list")[0]["task"])
+    number = task_of_ethanol(folder, text)
     value = ("lab", "enter", number, "--value", "melting_point=57 K", "--value", "solubility=4.6 mg/mL")
     assert "57 °C would lie inside. Nothing is recorded yet: is it right?; then add --sure" in refused(*value)
     recorded = " ".join(told(*value, "--sure").split())

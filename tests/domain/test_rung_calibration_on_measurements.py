@@ -110,7 +110,7 @@ def test_the_sentence_on_a_fit_without_use_names_both_errors() -> None:
 
 
 def test_the_error_of_a_fit_grows_with_the_distance_from_its_molecules() -> None:
-    """Against the standard error of a prediction by least squares, by numpy."""
+    """The expected numbers are standard errors of predictions by least squares, from numpy."""
     rng = np.random.default_rng(2)
     computed = rng.uniform(-0.6, -0.2, 12)
     measured = 1.3 * computed + 0.1 + rng.normal(0, 0.02, 12)

@@ -38,6 +38,10 @@ WORKER = NewWorker("w", "host", 1, "ledger", ("simulation",), slots=2, cores=1)
 RELAXED = Position(1), Computation("toy", "1", rows.SETTINGS), "chemical/x-cif"
 HOT: dict[str, Callable[[Any, int], object]] = {
     "waiting, best first": lambda c, i: candidate_standings.waiting_candidates(c, i, 1, 10),
+    "waiting with an answer": lambda c, i: candidate_standings.waiting_with_answer(
+        c, i, 1, 1, Computation("toy", "1", rows.SETTINGS), 10
+    ),
+    "proposals": lambda c, i: campaign_counts_and_remarks.proposals(c, i),
     "top": lambda c, i: candidate_standings.best_with_worth(c, i, 10),
     "count_at": lambda c, i: candidate_standings.count_at(c, i, [1, 2], 10),
     "reuses_by_rung": lambda c, i: campaign_counts_and_remarks.reuses_by_rung(c, i),

@@ -59,15 +59,13 @@ def carry_out_choices(
     loaded = candidates.load(connection, [choice.id for choice in choices])
     known = _known(connection, built, choices)
     decided: list[_Decided] = []
-    reused: list[Settling] = []
+    reused: list[Choice] = []
     planned: list[PlannedJob] = []
     for place, choice in enumerate(choices):
         evidence_id = known.get((choice.position, choice.id))
         if evidence_id is not None:
             decided.append((choice, "reuse", KNOWN, evidence_id))
-            reused.append(Settling(choice.id, choice.position))
-            budget.reuse(choice.position)
-            done.reused = True
+            reused.append(choice)
             continue
         job, ample, shortfall = _plan(budget, built.all_rungs[choice.position], choice.id, loaded[choice.id])
         if shortfall is not None:
@@ -85,7 +83,8 @@ def carry_out_choices(
         planned.append(replace(job, call=call, priority=choice.index))
         budget.reserve(choice.position, job.reservation)
     _decide(connection, built, decided)
-    settle(connection, built, reused)
+    _settle_reused(connection, session, reused)
+    done.reused = bool(reused)
     if planned:
         _start(connection, built, crew, planned)
     return done
@@ -97,12 +96,18 @@ def take_up_answers(connection: Connection, session: DriverSession, choices: Seq
     allowed, _ = _within_verifications(connection, session, choices)
     known = _known(connection, session.built, allowed)
     reused = [choice for choice in allowed if (choice.position, choice.id) in known]
+    _decide(
+        connection, session.built, [(choice, "reuse", KNOWN, known[choice.position, choice.id]) for choice in reused]
+    )
+    _settle_reused(connection, session, reused)
+    return bool(reused)
+
+
+def _settle_reused(connection: Connection, session: DriverSession, reused: Sequence[Choice]) -> None:
+    """Counts the choices whose evidence is reused, and places their candidates again."""
     for choice in reused:
         session.budget.reuse(choice.position)
-    decided = [(choice, "reuse", KNOWN, known[choice.position, choice.id]) for choice in reused]
-    _decide(connection, session.built, decided)
     settle(connection, session.built, [Settling(choice.id, choice.position) for choice in reused])
-    return bool(reused)
 
 
 def _within_verifications(

@@ -66,7 +66,7 @@ pages = Pages()
 
 
 class ListAsked(BaseModel):
-    """Which tasks a person wants to see, and in which order."""
+    """The tasks that a person wants to see, and their order."""
 
     model_config = ConfigDict(extra="ignore")
 

@@ -28,6 +28,7 @@ from sciagent.report.parts.rung_and_judge_agreement import PROPERTIES_ON_METHOD_
 from sciagent.report.parts.wording import window, with_unit, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.results import laws_and_audits
+from sciagent.store.results.evidence import levels_of
 from sciagent.store.views import progress_and_comparisons
 from sciagent.store.views.progress_and_comparisons import Replicates
 from sciagent.store.views.report_queries import booked_costs, has_measured, measured_by, reused_answers
@@ -173,7 +174,7 @@ def _compare(
             y_and_uncertainty = _calibrated(_pooled(y), upper, name, unit)
             pair = Pair(*x_and_uncertainty, *y_and_uncertainty, hit)
         pairs_by_levels[x.level_id, y.level_id].append((x.candidate_id, pair))
-    levels = progress_and_comparisons.levels(connection, set(chain.from_iterable(pairs_by_levels)))
+    levels = levels_of(connection, set(chain.from_iterable(pairs_by_levels)))
     labels = {id_: level.label for id_, level in levels.items()}
     for (x_level_id, y_level_id), pairs in pairs_by_levels.items():
         if not phases_agree(levels[x_level_id].phase, levels[y_level_id].phase):

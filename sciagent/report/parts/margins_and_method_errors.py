@@ -38,6 +38,7 @@ from sciagent.domain.worth import EXACT, KnownError, LimitedValue, p_limits
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.report.parts.rung_and_judge_agreement import MIN_PAIRS, PROPERTIES_ON_METHOD_SCALE
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
+from sciagent.store.results.evidence import levels_of
 from sciagent.store.views import progress_and_comparisons
 from sciagent.store.views.report_candidates import (
     MEASURED_LABEL,
@@ -50,7 +51,6 @@ from sciagent.store.views.report_queries import has_measured
 from sciagent.verification.verifier_contract import ChargeClass, MethodError
 from sciagent.verification.verifier_registry import verifier_class
 
-SURELY_OUTSIDE = 0.01  # probability below which one measured value says that the limits are missed
 INTERVAL = 0.95  # probability of the interval of a mean absolute error
 RungProperty = tuple[str, str]
 """Label of a rung, and a property that it measured."""
@@ -239,19 +239,11 @@ def certainty(
             p_inside[name] = _p_inside(measured.quantity, properties()[name], accept[name], found)
         if measured.quantity.censoring is Censoring.NONE:
             limit_margins.append(_limit_margin(answer.rung, measured, accept[name], found, p_inside[name]))
-    margins = tuple(limit_margins)
-    if not accept.keys() <= answered.keys() | p_inside.keys():
-        return Certainty(margins, _surely_outside(p_inside, from_measurement), (), from_measurement)
-    unknown = tuple(name for name in accept if p_inside.get(name) is None)
-    return Certainty(margins, p_limits([p_inside.get(name) for name in accept]), unknown, from_measurement)
-
-
-def _surely_outside(p_inside: Mapping[str, float | None], measured: Sequence[str]) -> float | None:
-    """Returns the least probability of the measured objectives if it is below `SURELY_OUTSIDE`, else None: whatever the
-    other values will be, the probability that all limits are met is no larger."""
-    known = [p for p in map(p_inside.get, measured) if p is not None]
-    least = min(known, default=1.0)
-    return least if least < SURELY_OUTSIDE else None
+    chance = p_limits([p_inside.get(name) for name in accept])
+    unknown = []
+    if accept.keys() <= answered.keys() | p_inside.keys():  # all rungs that decide have answered
+        unknown = [name for name in accept if p_inside.get(name) is None]
+    return Certainty(tuple(limit_margins), chance, tuple(unknown), from_measurement)
 
 
 def _limits_by_objective(row: CampaignRow) -> dict[str, Sequence[float | None]]:
@@ -390,7 +382,7 @@ def _from_measured(
         if not imported.is_censored and not of_rung.is_censored:
             pairs.append((imported, of_rung))
     level_ids = {replicates.level_id for pair in pairs for replicates in pair}
-    levels = progress_and_comparisons.levels(connection, level_ids)
+    levels = levels_of(connection, level_ids)
     errors: dict[tuple[int, str], dict[str, list[float]]] = {}  # by candidate and computed phase, then by phase
     for imported, of_rung in pairs:
         level = levels[imported.level_id]

@@ -81,7 +81,7 @@ class ListedRung:
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search names."""
+    """The task and the candidates that a search names."""
 
     task_id: int | None
     """The number of a task; None for a text that is none."""
@@ -91,13 +91,13 @@ class Searched:
 
 @dataclass(frozen=True)
 class TaskQuery:
-    """Which tasks are listed, for whom, and how."""
+    """The tasks that are listed, the person who lists them, and their order."""
 
     viewer: Viewer
     rungs: Sequence[ListedRung]
     """The rungs whose tasks are listed."""
     searched: Searched | None = None
-    """None: all tasks."""
+    """The search that narrows the list; None: all tasks."""
     order: TaskOrder = TaskOrder.WORTH
 
     def page(self, connection: Connection, group: TaskGroup, skip: int, limit: int) -> list[LabTask]:

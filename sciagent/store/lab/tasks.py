@@ -78,7 +78,7 @@ class LabTask:
     """Code of the task's sample."""
     created_at: datetime
     computation: Computation
-    """What the task asks for, of any candidate."""
+    """The computation that the task stands for, on any candidate."""
 
 
 def enter(connection: Connection, job_ids: Sequence[int], due_days: Mapping[int, float | None]) -> None:

@@ -478,7 +478,7 @@ def _measured(connection: Connection, rows: Sequence[Sequence[Any]]) -> dict[int
     rows: (evidence id, then the columns `_MEASURED_COLUMNS`).
     """
     names = property_names(connection, {row[1] for row in rows})
-    levels = _levels(connection, {row[2] for row in rows})
+    levels = levels_of(connection, {row[2] for row in rows})
     by_evidence: dict[int, list[Measured]] = {}
     uncertain_ids = set()
     for evidence_id, property_id, level_id, value, uncertainty, unit, censoring, n, as_typed in rows:
@@ -505,7 +505,7 @@ def property_names(connection: Connection, property_ids: Set[int]) -> dict[int, 
     return {int(id_): str(name) for id_, name in connection.execute(query)} if property_ids else {}
 
 
-def _levels(connection: Connection, level_ids: Set[int]) -> dict[int, Level]:
+def levels_of(connection: Connection, level_ids: Set[int]) -> dict[int, Level]:
     """{level id: level}."""
     query = sa.select(t.level.c.id, t.level.c.spec).where(t.level.c.id.in_(sorted(level_ids)))
     return {int(id_): Level(**spec) for id_, spec in connection.execute(query)} if level_ids else {}

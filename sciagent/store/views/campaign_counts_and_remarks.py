@@ -165,7 +165,6 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     costs = spent_by_rung(connection, row.id)
     rates = _rates(connection, row)
     ladder = all_rungs(connection, row.id)
-    p = t.proposal.c
     d = t.decision.c
     n_unreadable = count(connection, t.proposal, *_is_unreadable(row))
     hit_counts = hits(connection, row.id)
@@ -180,7 +179,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
         spent=_used_of_limits(connection, row, [rung.name for rung in ladder]),
         driver_core_seconds=row.driver_core_seconds,
         budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in shown_elsewhere},
-        proposals=count(connection, t.proposal, p.campaign_id == row.id),
+        proposals=proposals(connection, row.id),
         unreadable=n_unreadable,
         candidates=sum(place.candidates for place in ladder_places),
         hits=hit_counts.hits,

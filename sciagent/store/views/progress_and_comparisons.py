@@ -9,7 +9,7 @@ candidates that they share, and by statistics of a rung's values.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import product
@@ -22,7 +22,6 @@ from sciagent.domain.answers.candidate_and_value_answers import CandidateName
 from sciagent.domain.answers.status_and_comparison import SharedCandidates, ValueSpread
 from sciagent.domain.display_units import Units, quantity_in_chosen_unit
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
-from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
@@ -462,12 +461,6 @@ def imported_properties(connection: Connection, row: CampaignRow) -> list[str]:
         .order_by(p.name)
     )
     return list(connection.execute(query).scalars())
-
-
-def levels(connection: Connection, ids: Collection[int]) -> dict[int, Level]:
-    """{level id: level}."""
-    rows = connection.execute(sa.select(t.level.c.id, t.level.c.spec).where(t.level.c.id.in_(sorted(ids))))
-    return {int(id_): Level(**spec) for id_, spec in rows}
 
 
 def charges(connection: Connection, ids: Sequence[int]) -> dict[int, int]:

@@ -88,7 +88,7 @@ DIPOLE_TOO = "  - {property: dipole, min: 1, unit: D}\n"
 
 @pytest.mark.parametrize("top", [8, 20, 400])
 def test_no_run_is_planned_for_a_candidate_that_missed_at_a_lower_rung(planned: Maker, top: int) -> None:
-    """Of two independent objectives the lower rung decides one: the share of the square root of the rate goes on."""
+    """The lower rung decides one of two independent objectives; the share that passes is the root of the hit rate."""
     n = 400
     budget = f"{{rungs: {{top: {top}}}, proposals: {n}}}"
     found = planned((Dipole, 0.001), (Top, 60.0), budget=budget, n=n, objectives=DIPOLE_TOO)

@@ -55,7 +55,7 @@ def test_proposals_that_others_made_meanwhile_are_counted_before_any_is_written(
 
 
 def test_a_driver_counts_what_a_client_proposes(ledger: Ledger, tmp_path: Path) -> None:
-    """Of nine proposals the driver makes four, a client three, and the driver the last two."""
+    """The driver makes four of nine proposals, then a client makes three, then the driver makes the last two."""
     alcohols = ["C" * n + "N" for n in range(1, 21)]
     (tmp_path / "molecules.csv").write_text("smiles\n" + "\n".join(alcohols) + "\n")
     text = TEXT.replace("file: molecules.csv", "file: molecules.csv, batch: 4")

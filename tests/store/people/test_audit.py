@@ -35,6 +35,8 @@ def tamper(ledger: Ledger, statement: str) -> None:
         else:
             connection.exec_driver_sql("ALTER TABLE audit_entry DISABLE TRIGGER USER")
         connection.exec_driver_sql(statement)
+        if connection.dialect.name == "postgresql":  # other tests use this database afterwards
+            connection.exec_driver_sql("ALTER TABLE audit_entry ENABLE TRIGGER USER")
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"], indirect=True)
