@@ -24,6 +24,7 @@ from sciagent.domain.safe_text_and_durations import cut
 from sciagent.domain.units import unit_words
 from sciagent.errors import UnitError, UsageError
 from sciagent.store.campaign_state import campaigns
+from sciagent.store.lab.blind_measurements import open_computations
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import candidates
 from sciagent.store.views.report_candidates import calibrations_by_rung, imported_answers, pooled_by_rung, rung_answers
@@ -164,13 +165,16 @@ def is_far(quantity: Quantity, known: Quantity, prop: Property) -> bool:
 def _known_values(
     connection: Connection, built: Built, task: LabTask, candidate: Candidate
 ) -> dict[str, list[KnownValue]]:
-    """Returns the known values of a candidate by property, without those of the task itself."""
+    """Returns the known values of a candidate by property, without those of the task itself and of blind measurements
+    that are not all made."""
     row = campaigns.get(connection, task.campaign)
     ladder = campaigns.rungs(connection, row.id)
     rungs = {rung.spec.rung: rung for rung in built.rungs}
     own_source = f"task {task.id}"
     found = rung_answers(connection, row, ladder, [task.candidate_id]).get(task.candidate_id, [])
-    others = [answer for answer in found if answer.source != own_source]
+    hidden = open_computations(connection, task.candidate_id)
+    seen = {rung.name for rung in ladder if rung.computation not in hidden}
+    others = [answer for answer in found if answer.source != own_source and answer.rung in seen]
     imported = imported_answers(connection, [task.candidate_id]).get(task.candidate_id, [])
     known: dict[str, list[KnownValue]] = {}
     for answer in pooled_by_rung(others, calibrations_by_rung(ladder), {}):
@@ -181,8 +185,7 @@ def _known_values(
                 known.setdefault(value.property, []).append(KnownValue(quantity, origin))
     for answer in imported:
         for value in answer.measured:
-            is_measured = not value.level.basis and not value.level.geometry
-            if is_measured and value.quantity.censoring is Censoring.NONE:
+            if value.level.is_experiment and value.quantity.censoring is Censoring.NONE:
                 canonical = to_canonical(value.quantity, properties()[value.property])
                 known.setdefault(value.property, []).append(KnownValue(canonical, f"the value of {answer.source}"))
     return known

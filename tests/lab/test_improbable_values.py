@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from sciagent.domain.quantities import Quantity, to_canonical
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import ImprobableValuesError, UsageError
 from sciagent.lab import record_answers, review_and_sign_answers
-from sciagent.lab.improbable_values import digest_of, is_far, odd_day, odd_values
+from sciagent.lab.improbable_values import digest_of, is_far, odd_day, odd_distances, odd_values
 from sciagent.lab.record_answers import LabEntry
 from sciagent.lab.typed_answers import typed
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import submissions
+from sciagent.store.results import candidates
 from tests.lab.conftest import CAMPAIGN, Make, drive
 from tests.lab.pages.test_api_of_tasks_results_and_vials import instrument, post
 from tests.lab.pages.test_csv_answer_sheets_and_vial_labels import kept, sent
@@ -133,6 +135,25 @@ def test_what_is_known_is_not_told_to_a_person_who_measures_blind(make: Make) ->
     first, second = of_first(built)
     record_answers.enter(built, first.id, melting("410 K"))
     assert record_answers.enter(built, second.id, melting("310 K", who="ben")).state == "done"
+
+
+def test_another_campaign_does_not_tell_a_value_that_is_blind_still(make: Make) -> None:  # noqa: F811
+    quantities = f"homo_lumo_gap, {MELTING}"
+    built = make(lab="{ahead: 6, replicates: 2, blind: true}", budget="{lab_slots: 20}", quantities=quantities)
+    first, second = of_first(built)
+    record_answers.enter(built, first.id, melting("410 K"))
+    reuses = make(name="reuses", lab="{ahead: 6}", budget="{lab_slots: 20}", quantities=quantities)
+    task = replace(second, campaign="reuses")
+    measured = [Measured(MELTING, Level("experiment"), Quantity(310.0, "K"))]
+
+    def asked() -> list[str]:
+        with built.ledger.read() as connection:
+            candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
+            return odd_distances(connection, reuses, task, candidate, measured)
+
+    assert asked() == []
+    record_answers.enter(built, second.id, melting("412 K", who="ben"))
+    assert len(asked()) == 1 and "melting_point: 310 K is far from" in asked()[0]
 
 
 def test_a_value_far_from_a_computed_one_is_asked_about_by_the_error_of_the_method(

@@ -23,6 +23,7 @@ from sciagent.store.results import pooled_replicates
 from sciagent.store.views import progress_and_comparisons
 from sciagent.store.views.property_value_pages import ImportedLevel, imported_levels
 from sciagent.verification.function_verifiers import FUNCTION
+from sciagent.verification.verifier_contract import ChargeClass
 from sciagent.verification.verifier_registry import provider
 
 # a text that needs no quotes in YAML
@@ -88,11 +89,10 @@ def _fit(connection: Connection, ladder: Sequence[RungSpec], wanted: WantedCalib
         raise UsageError(f"calibrate: {name} of {rung.rung}: {error}; use kind: offset, or no calibration") from None
 
 
-def _charges(connection: Connection, ids: Sequence[int]) -> str:
+def _charges(connection: Connection, ids: Sequence[int]) -> ChargeClass:
     """Returns the class of charge of candidates, as in `Fit.charges`."""
-    charges = progress_and_comparisons.charges(connection, ids)
-    classes = {"neutral" if charge == 0 else "ion" for charge in charges.values()}
-    return classes.pop() if len(classes) == 1 else "any"
+    classes = set(map(ChargeClass.of, progress_and_comparisons.charges(connection, ids).values()))
+    return classes.pop() if len(classes) == 1 else ChargeClass.ANY
 
 
 def _values_of_rung(connection: Connection, rung: RungSpec, name: str, ids: Sequence[int]) -> dict[int, Quantity]:

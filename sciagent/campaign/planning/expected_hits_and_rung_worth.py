@@ -131,7 +131,7 @@ def _sample_assumptions(plan: Plan, spec: CampaignSpec) -> Iterator[str]:
     which = "pass the fast rungs" if plan.sample.through_fast_rungs else "can be read; not all fast rungs were asked"
     breeds = any(proposer.kind not in ("screen", "enumerate") for _, proposer in spec.proposers)
     end = "; what is bred from them may be larger." if breeds else "."
-    yield "Rows of one compound count as one candidate each, and what the ledger has answered already is bought anew."
+    yield "Each row counts as a candidate, also if two are one compound. Answers in the ledger are not used."
     yield f"Costs are those of the first {plan.sample.molecules} candidates of {plan.sample.source} that {which}{end}"
 
 

@@ -88,6 +88,18 @@ def unseen_answers(connection: Connection, viewer: Viewer | None, candidate_ids:
     return UnseenAnswers(by_candidate, frozenset(own_tasks), viewer.login)
 
 
+def open_computations(connection: Connection, candidate_id: int) -> frozenset[Computation]:
+    """The blind computations of which a measurement on the candidate is still to be made, whoever asks."""
+    rungs = {rung.id: rung for rung in blind_rungs(connection)}
+    if not rungs:
+        return frozenset()
+    still_open = set()
+    for (rung_id, _), of_place in _tasks_by_place(connection, list(rungs.values()), [candidate_id]).items():
+        if any(task.state in jobs.UNFINISHED for task in of_place):
+            still_open.add(rungs[rung_id].computation)
+    return frozenset(still_open)
+
+
 def is_blind_in(connection: Connection, viewer: Viewer, campaign_id: int) -> bool:
     """Whether answers on any candidate of a campaign are hidden from a person, who then sees no figure that is made of
     values, such as the best utility."""
