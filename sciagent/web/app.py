@@ -31,16 +31,7 @@ from sciagent.web.route_rules_and_request_guards import (
     rules_of,
 )
 from sciagent.web.served_names import OF_THIS_MACHINE, ServedNames
-from sciagent.web.site_context_and_ticker import (
-    WebSite,
-    in_words,
-    own_path,
-    path_of,
-    redirect_to,
-    said_of,
-    sentence,
-    wants_json,
-)
+from sciagent.web.site_context_and_ticker import WebSite, in_words, path_of, redirect_to, said_of, sentence, wants_json
 
 LOCK_AFTER = timedelta(minutes=5)  # without a touch
 THREADS = 6  # pages that are made at once; most of a page is Python's work, so more threads wait for each other
@@ -122,16 +113,16 @@ def failed(request: Request, error: Exception) -> Response:
     """Returns the answer to an error: a problem for a client of the HTTP API, JSON for a script of a page, a page for a
     person.
 
-    A person who has to log in is sent to the form for it.
+    A person who has to log in is sent to the form for it, and then back to the page; after a form, to the page of the
+    form.
     """
     if is_of_api(request.url.path):
         return _problem(request, error)
     if isinstance(error, LogInError):
         if wants_json(request):
             return JSONResponse({"detail": "log in first"}, 401, {"www-authenticate": "Bearer"})
-        query = f"?{request.url.query}" if request.url.query else ""
-        page_after = request.url.path + query if request.method == "GET" else "/"
-        return redirect_to("/login", next=own_path(page_after))
+        address = str(request.url) if request.method == "GET" else request.headers.get("referer", "")
+        return redirect_to("/login", next=path_of(address))
     if isinstance(error, LockedSessionError):
         return pins_and_locked_sessions.locked_page(request)
     status, text = said_of(error)

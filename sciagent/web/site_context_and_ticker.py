@@ -330,9 +330,10 @@ def own_path(text: str, otherwise: str = "/") -> str:
 
 
 def path_of(address: str) -> str:
-    """Returns the path of an address as a browser sends it; the start for a text that is no address."""
+    """Returns the path of an address as a browser sends it, with its query; the start for a text that is no address."""
     try:
-        return own_path(urlsplit(address).path)
+        parts = urlsplit(address)
+        return own_path(f"{parts.path}?{parts.query}" if parts.query else parts.path)
     except ValueError:
         return own_path("")
 

@@ -105,6 +105,8 @@ def test_a_session_ends(serve: Serve, column: str, value: timedelta) -> None:
         connection.execute(sa.update(t.access).values(**{column: db_now(connection) + value}))
     assert anna.get("/tasks").headers["location"] == "/login?next=%2Ftasks"
     assert anna.get("/tasks", headers={"accept": "application/json"}).status_code == 401
+    sent = anna.post("/sheet", {"write": "yes"}, headers={"referer": f"{HOST}/sheet?kept=abc"})
+    assert sent.headers["location"] == "/login?next=%2Fsheet%3Fkept%3Dabc", "the page of the form comes again"
 
 
 def test_a_closed_account_ends_in_the_middle_of_a_session(serve: Serve) -> None:

@@ -43,11 +43,13 @@ from sciagent.lab.record_answers import LabEntry, Recorded
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
-from sciagent.store.lab.blind_measurements import Viewer, not_for
+from sciagent.store.lab.blind_measurements import Viewer
+from sciagent.store.lab.task_groups import TaskGroup, TaskQuery
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import candidates
 from sciagent.web.route_rules_and_request_guards import Pages, QueryText, RouteRule
 from sciagent.web.site_context_and_ticker import link_to, redirect_to, site_of, visitor
+from sciagent.web.visitors_and_passwords import Visitor
 
 MAX_ROWS = 500
 MAX_BYTES = 2_000_000  # bytes of a file
@@ -222,22 +224,21 @@ def _downloaded(content: bytes, media_type: str, name: str) -> Response:
 
 
 def _template_rows(request: Request) -> list[list[str | int]]:
-    """Returns the header, and a row for each task of the person, or for those that are next."""
+    """Returns the header, and a row for each task that `_offered` names."""
     site = site_of(request)
     who = visitor(request)
     reader = site.shared(TaskReader)
     with site.ledger.read() as connection:
-        among = who.rights.campaigns(Right.WORK)
-        own = tasks.listed(connection, among=among, claimed_by=str(who.who), limit=MAX_ROWS)
-        others = not_for(connection, who.viewer)
-        listed = own or tasks.listed(connection, among=among, limit=NEXT_TASKS, unless=others)
-        shown = reader.shown(connection, listed, who.viewer)
+        shown = reader.shown(connection, _offered(connection, reader, who), who.viewer)
     units_by_task = [_first_units(task) for task in shown]
-    properties_asked = dict.fromkeys(name for units in units_by_task for name in units)
+    judged = dict.fromkeys(asked.property for task in shown for asked in task.asks if asked.grades)
+    measured = dict.fromkeys(asked.property for task in shown for asked in task.asks if not asked.grades)
     value_parts: Sequence[str] = VALUE_PARTS
-    if any(len(task.asks) > 1 for task in shown):
-        value_parts = (*VALUE_PARTS, "reason")  # a quantity of several may have no value
-    columns = list(product(properties_asked, value_parts))  # (property, part)
+    grade_parts: Sequence[str] = ("grade",)
+    if any(len(task.asks) > 1 for task in shown):  # a quantity of several may have no value
+        value_parts = (*VALUE_PARTS, "reason")
+        grade_parts = ("grade", "reason")
+    columns = [*product(measured, value_parts), *product(judged, grade_parts)]  # (property, part)
     names = [f"{part}.{name}" for name, part in columns]
     rows: list[list[str | int]] = [[*FIXED_COLUMNS, *names, *TEXT_COLUMNS]]
     for task, units in zip(shown, units_by_task, strict=True):
@@ -245,6 +246,26 @@ def _template_rows(request: Request) -> list[list[str | int]]:
         empty_texts = [""] * len(TEXT_COLUMNS)
         rows.append([task.task, task.code or "", task.text, *cells, *empty_texts])
     return rows
+
+
+def _offered(connection: Connection, reader: TaskReader, who: Visitor) -> list[LabTask]:
+    """Returns the tasks of the template: those of the person, and for a person without any the first ones that can be
+    begun now. Of the blind measurements of one candidate only the first is offered, since the others are for others."""
+    rungs = [rung for rung in reader.rungs(connection, who.viewer) if who.rights.may(Right.WORK, rung.campaign_id)]
+    query = TaskQuery(who.viewer, rungs)
+    own = [
+        task
+        for group in (TaskGroup.SENT_BACK, TaskGroup.OWN)
+        for task in query.page(connection, group, skip=0, limit=MAX_ROWS)
+    ]
+    if own:
+        return own[:MAX_ROWS]
+    blind = {rung.id for rung in rungs if rung.is_blind}
+    offered = dict[tuple[int, int, int], LabTask]()
+    for task in query.page(connection, TaskGroup.FREE, skip=0, limit=NEXT_TASKS):
+        replicate = 0 if task.rung_id in blind else task.replicate
+        offered.setdefault((task.rung_id, task.candidate_id, replicate), task)
+    return list(offered.values())
 
 
 def _first_units(task: LabTaskAnswer) -> dict[str, str]:
@@ -382,7 +403,7 @@ def read_sheet(content: bytes, name: str) -> AnswerSheet:
     if "task" not in columns:
         return AnswerSheet(columns, rows=[], fault="the sheet has no column `task`; take the template")
     answer_columns = [
-        column for column in columns if column.startswith(("value.", "reason.")) or column == "not_obtained"
+        column for column in columns if column.startswith(("value.", "grade.", "reason.")) or column == "not_obtained"
     ]
     rows = []
     numbers = [column for column in columns if column.partition(".")[0] in NUMBER_PARTS]
@@ -504,9 +525,9 @@ def _column_of(fault: str, columns: Sequence[str]) -> str:
     name = fault.partition(":")[0]
     if "is no reason" in fault:
         return f"reason.{name}" if f"reason.{name}" in columns else "not_obtained"
-    part = "spread" if "uncertainty" in fault else "value"
-    column = f"{part}.{name}"
-    return column if column in columns else ""
+    parts = ("spread",) if "uncertainty" in fault else ("value", "grade")
+    named = [f"{part}.{name}" for part in parts if f"{part}.{name}" in columns]
+    return named[0] if named else ""
 
 
 def _task(row: SheetRow, shown: Mapping[int, LabTaskAnswer]) -> LabTaskAnswer:
@@ -530,7 +551,7 @@ def _answer_texts(sheet: AnswerSheet, row: SheetRow, task: LabTaskAnswer) -> Map
     asked = {each.property for each in task.asks}
     for column in sheet.columns:
         part, _, name = column.partition(".")
-        is_value = part in ("value", "spread", "reason")
+        is_value = part in ("value", "spread", "grade", "reason")
         if is_value and name and name not in asked and row.cells.get(column):
             row.fault_in = column
             raise UsageError(f"task {task.task} does not ask for {name}{did_you_mean(name, sorted(asked))}")

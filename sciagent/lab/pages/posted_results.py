@@ -240,8 +240,9 @@ def answer_and_texts(result: ResultIn, asks: Sequence[LabAsked]) -> tuple[LabAns
         return typed_answer(texts, {each.property: each.unit for each in asks if each.unit}), texts
     except UsageError as error:
         # a message on a quantity begins with its name
-        named = [name for name in result.values if error.text.startswith(name)]
-        field = f"values.{max(named, key=len)}" if named else "values"
+        parts = (("values", result.values), ("grades", result.grades))
+        named = [f"{part}.{name}" for part, entries in parts for name in entries if error.text.startswith(name)]
+        field = max(named, key=len) if named else "values"
         raise FieldFaultError(400, error.text, field) from None
 
 

@@ -120,6 +120,7 @@ def download(ledger: Ledger, file: Mapping[str, Any]) -> Response:
 # {limit that was chosen beside a value: its sign on the page}
 LIMITS = {"": "=", "<": "<", ">": ">"}
 ANSWER_FIELDS = ("value", "spread", "readings", "reason", "grade")  # fields that answer a quantity
+NUMBER_FIELDS = ("value", "spread", "readings")  # fields of a quantity that is measured
 OTHER_FIELDS = ("instrument", "measured_on", "comment")  # fields that are kept beside the values
 MAX_TEXT = 4000  # characters of a field
 MAX_READINGS_TEXT = 30_000  # characters of the field `readings`
@@ -184,7 +185,7 @@ class TypedForm:
         texts |= {"not_obtained": self._whole("not_obtained"), "means": {}, "readings": {}, "reasons": {}}
         grades = {}
         for asked in asks:
-            grade = self._whole("grade", asked.property) if asked.grades else ""
+            grade = self._grade(asked)
             if grade:
                 grades[asked.property] = grade
             self._add_quantity(asked, texts)
@@ -195,6 +196,17 @@ class TypedForm:
             if text:
                 texts[name] = text
         return texts
+
+    def _grade(self, asked: LabAsked) -> str:
+        """Returns the grade that was chosen for a quantity; empty without one. Raises UsageError for a grade of a
+        quantity that is measured, and for a number where a grade is asked for."""
+        name = asked.property
+        grade = self._whole("grade", name)
+        if grade and not asked.grades:
+            raise UsageError(f"{name}: it is measured, not judged; give its value in place of a grade")
+        if asked.grades and any(self.of(field, name) for field in NUMBER_FIELDS):
+            raise UsageError(f"{name}: it is judged, not measured; give a grade: {', '.join(asked.grades)}")
+        return grade
 
     def _add_quantity(self, asked: LabAsked, texts: dict[str, Any]) -> None:
         """Adds what is typed for one quantity to the texts of an answer. Raises the errors of `answer_texts`."""

@@ -103,8 +103,8 @@ def cost_fate() -> Any:
     """A column with what became of a booked cost.
 
     `proposing` (the cost of a proposer, which is of no job), `batch` (a batch of a fast rung, with candidates of every
-    verdict), `running` (a job or a task that is not over), `no_answer` (the attempt gave no evidence), `refused`,
-    `inconclusive`, `passed`, `failed`.
+    verdict), `running` (a job or a task that is not over, or the first of several measurements, from which no verdict
+    follows yet), `no_answer` (the attempt gave no evidence), `refused`, `inconclusive`, `passed`, `failed`.
     """
     a = t.attempt.c
     r = t.rung.c
@@ -118,6 +118,7 @@ def cost_fate() -> Any:
         (sa.or_(a.outcome.is_(None), a.outcome != Outcome.OK), "no_answer"),
         (sa.or_(_CC.position > r.position, _CC.verdict == Verdict.PASS), "passed"),
         (_CC.verdict == Verdict.FAIL, "failed"),
+        (sa.and_(_CC.candidate_id.is_not(None), _CC.verdict.is_(None)), "running"),
         else_="inconclusive",
     )
 

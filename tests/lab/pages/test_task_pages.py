@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import re
 from datetime import date, timedelta
 from pathlib import Path
@@ -428,7 +430,16 @@ def test_two_experts_grade_a_molecule_without_seeing_each_other(make: Make, tmp_
     assert "can we make it in a week?" in shown(anna, f"/tasks/{one.id}")
     assert "What is known so far" not in shown(anna, f"/tasks/{one.id}")
     assert "Register a vial" not in shown(anna, f"/tasks/{one.id}"), "nothing is weighed in for a judgement"
+    rows = list(csv.DictReader(io.StringIO(anna.client.get("/sheet.csv").text.removeprefix("\ufeff"))))
+    assert "grade.expert_grade" in rows[0] and "value.expert_grade" not in rows[0]
+    offered = [int(row["task"]) for row in rows]
+    assert (one.id in offered, two.id in offered) == (True, False), "the second blind judgement is another person's"
     assert anna.post(f"/tasks/{one.id}/enter", answered({"grade.expert_grade": "maybe"})).status_code == 400
+    number = anna.post(f"/tasks/{one.id}/enter", answered({"value.expert_grade": "0.5"}))
+    assert number.status_code == 400 and "it is judged, not measured; give a grade: no, hardly, " in number.text
+    sheet = f"task,grade.expert_grade\n{one.id},yess\n".encode()
+    trial = anna.post("/sheet", {}, files={"file": ("judged.csv", sheet, "text/csv")}).headers["location"]
+    assert 'row 2, column "grade.expert_grade"' in html.unescape(anna.client.get(trial).text)
     assert anna.post(f"/tasks/{one.id}/enter", answered({"grade.expert_grade": "yes"})).status_code == 303
     assert "for another person" in html.unescape(anna.post(f"/tasks/{two.id}/claim").text)
     assert "yes" not in shown(ben, f"/tasks/{two.id}").partition("What was entered")[2]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import sqlalchemy as sa
 
 from sciagent.domain.answers.status_and_comparison import RungWorth
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
@@ -219,3 +220,16 @@ def test_a_chart_shows_the_limits_of_the_objective_at_the_rung_that_decides_it_e
     assert limits(row, replace(lower, decides={"homo_lumo_gap": ""}), "homo_lumo_gap") == (4.0, 4.6)
     assert limits(row, ladder[2], "homo_lumo_gap") == (4.0, 4.6)
     assert limits(row, ladder[2], "dipole") is None
+
+
+def test_the_first_of_several_measurements_is_not_wasted(made: Maker) -> None:
+    """No verdict follows from it before the others are made."""
+    made.answer(0, 2, seconds=4.0)
+    cc = t.campaign_candidate.c
+    with made.ledger.begin() as connection:
+        is_first = sa.and_(cc.campaign_id == made.row.id, cc.candidate_id == made.ids[0])
+        changed = sa.update(t.campaign_candidate).where(is_first).values(position=2, verdict=None)
+        assert connection.execute(changed).rowcount == 1
+    with made.ledger.read() as connection:
+        found = spending(connection, made.row, campaigns.rungs(connection, made.row.id))
+    assert found.wasted("core_seconds") == 0 and found.by_rung("core_seconds")["r2"]["running"] == 4.0

@@ -74,7 +74,7 @@ class ExpertReview(WorldVerifier[Candidate]):
         grade = answer.grades.get(GRADE)
         if grade not in grades:
             given = "no grade was given" if grade is None else f'"{grade}" is no grade{did_you_mean(grade, grades)}'
-            raise UsageError(f"{given}; one of: {', '.join(grades)}")
+            raise UsageError(f"{GRADE}: {given}; one of: {', '.join(grades)}")
         step = 1 / (len(grades) - 1)
         uncertainty = step / math.sqrt(12)  # of the resolution, JCGM 100, F.2.2.1
         value = Quantity(grades.index(grade) * step, "1", uncertainty)
