@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.proposers.evolve import Evolve
+from sciagent.agent.proposers.law import LawProposer
 from sciagent.agent.proposers.list_proposers import SEED, Enumerate, Screen
 from sciagent.agent.proposers.plugin_proposers import PluginProposer, ProposerTask
 from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits
@@ -26,7 +27,15 @@ from sciagent.campaign.core.lines_to_deciding_rungs import deciding_phases, line
 from sciagent.campaign.core.product_libraries import library_of
 from sciagent.campaign.core.verdicts_and_places import Answer, RungRules, RungTerms, judge, ladder_rules
 from sciagent.campaign.file.campaign_spec import CampaignSpec
-from sciagent.campaign.file.proposers import EnumerateSpec, EvolveSpec, LlmSpec, OneProposerSpec, PluginSpec, ScreenSpec
+from sciagent.campaign.file.proposers import (
+    EnumerateSpec,
+    EvolveSpec,
+    LawSpec,
+    LlmSpec,
+    OneProposerSpec,
+    PluginSpec,
+    ScreenSpec,
+)
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE, RungSpec
 from sciagent.campaign.file.subject_and_safety import stated_column
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits, subject_of
@@ -414,6 +423,9 @@ class Built(BuiltLadder):
             raise ValueError("this proposer names no seeds")
         column = stated_column(chosen)
         seeding = Screen(self.subject, base / chosen.seeds, column, operation=SEED, keep=chosen.keep)
+        if isinstance(chosen, LawSpec):
+            limits = self.edit_limits(chosen.max_sites or chosen.max_heavy_atoms)
+            return LawProposer(self.subject, seeding, self.objectives, limits=limits, pool=chosen.pool)
         if isinstance(chosen, PluginSpec):
             file = None if chosen.file is None else base / chosen.file
             task = ProposerTask(self.objectives, self.edit_limits(), file, chosen.settings)
@@ -433,7 +445,7 @@ class Built(BuiltLadder):
         """Number of waiting candidates below which the proposer is asked for more."""
         thresholds = []
         for _, proposer in self.spec.proposers:
-            if isinstance(proposer, EvolveSpec | LlmSpec):
+            if isinstance(proposer, EvolveSpec | LawSpec | LlmSpec):
                 thresholds.append(proposer.ahead)
             else:
                 thresholds.append(max(proposer.batch, CANDIDATES_PER_WORKER * self.spec.workers))

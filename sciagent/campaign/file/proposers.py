@@ -79,6 +79,26 @@ class EvolveSpec(_WithFile):
     ahead: Count = Field(24, description="Propose again while fewer candidates than this wait for a paid rung.")
 
 
+class LawSpec(_WithFile):
+    """Search from a file of seeds by a law that is fitted to the campaign's own answers: of the children of the best
+    and the latest candidates those with the largest chance to be hits.
+
+    Children hold to what a rung of checks on the ladder allows, as those of `evolve`.
+    """
+
+    kind: Literal["law"] = Field(description="Children that a law takes for hits.")
+    seeds: Annotated[str, Outside.FILE] = Field(description="csv, smi or sdf, also .gz; relative to the campaign file.")
+    column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
+    keep: Keep = KEEP
+    batch: Count = Field(8, description="Candidates a turn; the law is fitted anew for each turn.")
+    pool: Count = Field(150, le=10_000, description="Edits of a turn, drawn by lot, whose children are compared.")
+    max_heavy_atoms: Count = Field(60, description="Molecules with more heavy atoms than this are not proposed.")
+    max_sites: Count | None = omitted_if_unset(
+        None, description="Crystals with more atoms in the primitive cell than this are not proposed; default: 40."
+    )
+    ahead: Count = Field(8, description="Propose again while fewer candidates than this wait for a paid rung.")
+
+
 class ScreenSpec(_WithFile):
     """Proposes the structures of a file, in its order."""
 
@@ -374,7 +394,9 @@ class LlmSpec(_WithFile):
         return value
 
 
-OneProposerSpec = Annotated[EvolveSpec | ScreenSpec | EnumerateSpec | PluginSpec | LlmSpec, Field(discriminator="kind")]
+OneProposerSpec = Annotated[
+    EvolveSpec | LawSpec | ScreenSpec | EnumerateSpec | PluginSpec | LlmSpec, Field(discriminator="kind")
+]
 
 
 class SeveralSpec(Part):
@@ -414,5 +436,5 @@ class SeveralSpec(Part):
 
 
 ProposerSpec = Annotated[
-    EvolveSpec | ScreenSpec | EnumerateSpec | PluginSpec | LlmSpec | SeveralSpec, Field(discriminator="kind")
+    EvolveSpec | LawSpec | ScreenSpec | EnumerateSpec | PluginSpec | LlmSpec | SeveralSpec, Field(discriminator="kind")
 ]

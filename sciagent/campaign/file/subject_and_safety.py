@@ -267,9 +267,9 @@ def _misfit(subject: Subject, chosen: OneProposerSpec) -> tuple[str, str] | None
     """Returns the key that does not fit the subject, and why; None if all fit."""
     if chosen.kind == "enumerate" and subject.name != MOLECULE_KIND:
         return "kind", f"enumerate combines molecules, not {subject.words.many}"
-    if chosen.kind in ("evolve", "llm") and subject.edits is None:
+    if chosen.kind in ("evolve", "law", "llm") and subject.edits is None:
         return "kind", f'the subject "{subject.name}" has no edits; use screen'
-    if chosen.kind == "evolve":
+    if chosen.kind in ("evolve", "law"):
         limit_of_other_kind = "max_sites" if subject.name == MOLECULE_KIND else "max_heavy_atoms"
         if limit_of_other_kind in chosen.model_fields_set:
             return limit_of_other_kind, f"has no effect on {subject.words.many}; leave it out"

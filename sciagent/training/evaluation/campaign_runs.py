@@ -167,7 +167,7 @@ def _stated_proposer(proposer: Mapping[str, Any], seeds: Mapping[str, Any], fold
     for key in FILE_KEYS:
         if key in stated:
             stated[key] = str((folder / stated[key]).resolve())
-    if stated.get("kind") in ("evolve", "plugin", "llm") and "seeds" not in stated:
+    if stated.get("kind") in ("evolve", "law", "plugin", "llm") and "seeds" not in stated:
         return {**stated, **seeds}
     return stated
 
