@@ -115,7 +115,8 @@ class MeasuredCandidate:
     seq: int
     """Place in the order of arrival, from 0."""
     values: Mapping[str, float]
-    """Results of the terminal rung by property, in canonical units; empty if it has not answered."""
+    """Results by property, in canonical units: those of the terminal rung, and what an earlier rung decides; empty if
+    none of them has answered."""
     key: str
     """Key of the candidate, which proposals made from it state among their `parents`."""
 

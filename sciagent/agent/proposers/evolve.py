@@ -38,7 +38,7 @@ from typing import Any
 from sciagent.chemistry.subjects.base import EditSet, Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
-from sciagent.domain.proposer_interfaces import ProposalIn, Turn, Workbench
+from sciagent.domain.proposer_interfaces import ProposalIn, ScriptBench, Turn, Workbench
 from sciagent.errors import InvalidCandidateError
 
 POPULATION = 200
@@ -245,7 +245,7 @@ class Evolve:
         self._seeds = list(subject.records(seeds, column, keep=keep))
         self._limits = self._edits.limits() if limits is None else limits
 
-    def turn(self, workbench: Workbench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
+    def turn(self, workbench: ScriptBench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
         """Proposes the next seeds, or at most `limit` children. Returns None if there is no candidate to start from."""
         offset = int(turn.cursor.get("seeds", 0))
         if offset < len(self._seeds):
@@ -263,13 +263,32 @@ class Evolve:
             tried_keys.add(child.key)
             return known
 
-        search = GeneticSearch(self._edits, limits=self._limits, known=is_known, made=turn.cursor.get("made"))
+        search = self._search(is_known, turn)
         keys = self._tell(search, workbench)
         if not search.population():
             return None
-        children = search.ask(limit, random.Random(turn.seed))
+        children = self._children(search, workbench, random.Random(turn.seed), limit, is_known)
         workbench.propose([replace(c, parents=tuple(keys[parent] for parent in c.parents)) for c in children])
-        return {"seeds": offset, "made": {name: round(n, 3) for name, n in search.made.items() if n}}
+        return {"seeds": offset} | self._remembered(search)
+
+    def _search(self, is_known: Callable[[str], bool], turn: Turn) -> GeneticSearch:
+        """Returns the search of a turn, before it is told of any candidate."""
+        return GeneticSearch(self._edits, limits=self._limits, known=is_known, made=turn.cursor.get("made"))
+
+    def _children(
+        self,
+        search: GeneticSearch,
+        workbench: ScriptBench,
+        rng: random.Random,
+        limit: int,
+        is_known: Callable[[str], bool],
+    ) -> list[ProposalIn]:
+        """Returns at most `limit` children that are not known."""
+        return search.ask(limit, rng)
+
+    def _remembered(self, search: GeneticSearch) -> dict[str, Any]:
+        """Returns what the cursor keeps of a search."""
+        return {"made": {name: round(n, 3) for name, n in search.made.items() if n}}
 
     def _tell(self, search: GeneticSearch, workbench: Workbench) -> dict[str, str]:
         """Tells the search the best candidates, and seeds while few are measured. Returns keys by notation."""

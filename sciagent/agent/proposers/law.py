@@ -1,156 +1,126 @@
-"""`law`: proposes the seeds first, then the children that a law fitted to the campaign's own answers takes for hits.
+"""`law`: proposes the seeds first, then those children of a genetic search that a law takes for hits.
 
-Each turn fits a Gaussian process over structures to the answers of the terminal rung (`structure_process`), one for
-each objective. A lot of the named edits of the best and the latest candidates is drawn, all children of these edits are
-ranked by their chance to be hits, and the first are proposed. A turn depends on its seed and the ledger alone.
+The search is that of `evolve`: each turn breeds POOL children of the best candidates so far. A Gaussian process over
+structures, fitted anew to the campaign's own answers for each objective, gives each child its chance to meet all
+limits, and the children with the largest chances are proposed. A turn depends on its seed and the ledger alone.
+
+Without limits an objective counts as met by what is better than the BEST best values so far.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from sciagent.agent.proposers.list_proposers import Screen
+from sciagent.agent.proposers.evolve import Evolve, GeneticSearch
 from sciagent.chemistry.subjects.base import Subject
-from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits
-from sciagent.domain.candidate_and_its_names_in_files import Candidate
-from sciagent.domain.objectives import Objective
+from sciagent.domain.objectives import Direction, Objective
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn, ScriptBench, Turn
-from sciagent.errors import InvalidCandidateError
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.structure_process import Answers, ComparedStructures, fitted
 
-PARENTS = 8  # of the best candidates, and as many of the latest
 FEWEST = 3  # answers from which a law is fitted
-MAX_ANSWERS = 1000  # answers to which it is fitted: the best, and the latest
+MOST = 1000  # answers to which it is fitted: half of them the best, half of them the latest
+BEST = 8  # values, of which the least is the limit of an objective that has none
 LEAST_CHANCE = 1e-300  # smaller chances are equal
 DIGITS = 6  # of the logarithm of a chance by which children are ranked, so that no rounding decides
 
 
-class EditOption(NamedTuple):
-    """A candidate with a named edit and what it puts in; the site is open."""
-
-    parent: MeasuredCandidate
-    edit: str
-    what: str
-    """Empty if the edit needs none."""
-    sites: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Child:
-    """A child of a candidate that may be proposed."""
-
-    text: str
-    parent: str
-    """Key of the parent."""
-    operation: str
-
-
-class LawProposer:
+class LawSearch(Evolve):
     """Proposes the seeds of a file, then the children with the largest chance to be hits.
 
-    limits: bounds on children. pool: number of edits of a turn whose children are compared.
+    pool: number of children of a turn that are compared; the other parameters are those of `Evolve`.
     """
 
     name = "law"
-    total: int | None = None
 
     def __init__(
-        self, subject: Subject, seeds: Screen, objectives: Sequence[Objective], *, limits: Any, pool: int
+        self,
+        subject: Subject,
+        seeds: Path,
+        objectives: Sequence[Objective],
+        *,
+        pool: int,
+        column: str | None = None,
+        limits: Any = None,
+        keep: Sequence[str] | None = None,
     ) -> None:
-        self._subject = subject
-        self._edits = needed_edits(subject)
-        self._seeds = seeds
-        self._objectives = [objective for objective in objectives if objective.accept is not None]
-        self._limits = limits
+        super().__init__(subject, seeds, column=column, limits=limits, keep=keep)
+        self._objectives = objectives
         self._pool = pool
 
-    def turn(self, workbench: ScriptBench, turn: Turn, limit: int) -> Mapping[str, Any] | None:
-        """Proposes the next seeds, or at most `limit` children. Returns None if there is no candidate to start from."""
-        if not turn.cursor.get("begun"):
-            cursor = self._seeds.turn(workbench, turn, limit)
-            if cursor is not None:
-                return cursor
-        known = workbench.measured()
-        if not known:
-            return None
-        children = self._children(known, random.Random(turn.seed))
-        workbench.propose(self._first_new(self._ranked(known, children), workbench, limit))
-        return {"begun": True}
+    def _search(self, is_known: Callable[[str], bool], turn: Turn) -> GeneticSearch:
+        # only the children that are proposed are looked up, which is dear; and no operator is preferred for what the
+        # law has chosen
+        return GeneticSearch(self._edits, limits=self._limits)
 
-    def _children(self, known: Sequence[MeasuredCandidate], rng: random.Random) -> list[Child]:
-        """Returns the children of a lot of edits of the best and the latest candidates, in a random order."""
-        latest = sorted(known, key=lambda each: -each.seq)[:PARENTS]
-        parents = {each.text: each for each in (*known[:PARENTS], *latest)}
-        options = [option for parent in parents.values() for option in self._options(parent)]
-        drawn = rng.sample(options, min(self._pool, len(options)))
-        children: dict[str, Child] = {}
-        for option in drawn:
-            operation = f"modify: {option.edit} {option.what}".strip()
-            for site in option.sites:
-                for text in self._edits.children(
-                    option.parent.text, option.edit, option.what or None, site, self._limits
-                ):
-                    children.setdefault(text, Child(text, option.parent.key, operation))
-        found = list(children.values())
-        rng.shuffle(found)
-        return found
+    def _remembered(self, search: GeneticSearch) -> dict[str, Any]:
+        return {}
 
-    def _options(self, parent: MeasuredCandidate) -> Iterator[EditOption]:
-        for edit in self._edits.named:
-            sites: dict[str, list[int]] = {}
-            for what, site in self._edits.choices(parent.text, edit):
-                sites.setdefault(what, []).append(site.number)
-            for what, numbers in sites.items():
-                yield EditOption(parent, edit, what, tuple(numbers))
-
-    def _ranked(self, known: Sequence[MeasuredCandidate], children: Sequence[Child]) -> list[Child]:
-        """Returns children by their chance to be hits, the largest first; as they are while too little is measured."""
-        properties = {objective.property for objective in self._objectives}
-        measured = [each for each in known if properties <= set(each.values)][:MAX_ANSWERS]
-        if len(measured) < FEWEST or not children:
-            return list(children)
-        scores = self._log_chances(measured, [child.text for child in children])
+    def _children(
+        self,
+        search: GeneticSearch,
+        workbench: ScriptBench,
+        rng: random.Random,
+        limit: int,
+        is_known: Callable[[str], bool],
+    ) -> list[ProposalIn]:
+        children = search.ask(max(self._pool, limit), rng)
+        scores = self._log_chances(workbench.measured(), [child.text for child in children])
         order = np.argsort(-np.round(scores, DIGITS), kind="stable")
-        return [children[place] for place in order]
-
-    def _log_chances(self, measured: Sequence[MeasuredCandidate], texts: Sequence[str]) -> Array:
-        """Returns (n,) logarithms of the chance of candidates to be hits."""
-        compared = ComparedStructures()
-        compared.add([self._subject.structure(text) for text in (*(each.text for each in measured), *texts)])
-        answered = np.arange(len(measured))
-        asked = np.arange(len(measured), len(measured) + len(texts))
-        total = np.zeros(len(texts))
-        for objective in self._objectives:
-            values = np.array([each.values[objective.property] for each in measured])
-            process = fitted(compared, Answers(answered, values))
-            window = objective.accept
-            low = -math.inf if window is None or window.low is None else window.low
-            high = math.inf if window is None or window.high is None else window.high
-            total += np.log(np.maximum(process.chance(asked, low, high), LEAST_CHANCE))
-        return total
-
-    def _first_new(self, ranked: Sequence[Child], workbench: ScriptBench, limit: int) -> list[ProposalIn]:
-        """Returns the first children that are new to the campaign and miss no gate."""
-        chosen: dict[str, ProposalIn] = {}
-        for child in ranked:
+        chosen: list[ProposalIn] = []
+        for place in order:
             if len(chosen) == limit:
                 break
-            candidate = self._read(child.text)
-            if candidate is None or workbench.known(candidate) or workbench.missed_gate(candidate):
-                continue
-            chosen.setdefault(workbench.key_of(candidate), ProposalIn(child.text, (child.parent,), child.operation))
-        return list(chosen.values())
+            if not is_known(children[place].text):
+                chosen.append(children[place])
+        return chosen
 
-    def _read(self, text: str) -> Candidate | None:
-        """Returns the candidate of a notation; None for any other text."""
-        try:
-            return self._subject.read(text)
-        except InvalidCandidateError:
-            return None
+    def _log_chances(self, known: Sequence[MeasuredCandidate], texts: Sequence[str]) -> Array:
+        """Returns (n,) logarithms of the chance of candidates to meet all objectives; 0 while too little is known."""
+        measured = _best_and_latest(known)
+        total = np.zeros(len(texts))
+        if not texts:
+            return total
+        compared = ComparedStructures()
+        compared.add([self._subject.structure(text) for text in (*(each.text for each in measured), *texts)])
+        asked = np.arange(len(measured), len(measured) + len(texts))
+        for objective in self._objectives:
+            rows = [row for row, each in enumerate(measured) if objective.property in each.values]
+            if len(rows) < FEWEST:
+                continue
+            values = np.array([measured[row].values[objective.property] for row in rows])
+            process = fitted(compared, Answers(np.array(rows), values))
+            chance = process.chance(asked, *limits_of(objective, values))
+            total += np.log(np.maximum(chance, LEAST_CHANCE))
+        return total
+
+
+def limits_of(objective: Objective, values: Array) -> tuple[float, float]:
+    """Returns the lowest and the highest value that meet an objective; infinite where there is no limit. values: (n,)
+    known values."""
+    if objective.accept is not None:
+        low = -math.inf if objective.accept.low is None else objective.accept.low
+        high = math.inf if objective.accept.high is None else objective.accept.high
+        return low, high
+    ascending = np.sort(values)
+    if objective.direction is Direction.MAXIMISE:
+        return float(ascending[-min(BEST, len(values))]), math.inf
+    if objective.direction is Direction.MINIMISE:
+        return -math.inf, float(ascending[min(BEST, len(values)) - 1])
+    return -math.inf, math.inf
+
+
+def _best_and_latest(known: Sequence[MeasuredCandidate]) -> list[MeasuredCandidate]:
+    """Returns at most MOST candidates with values. known: best first."""
+    measured = [each for each in known if each.values]
+    if len(measured) <= MOST:
+        return measured
+    best = measured[: MOST // 2]
+    latest = sorted(measured[MOST // 2 :], key=lambda each: -each.seq)[: MOST // 2]
+    return [*best, *latest]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy.engine import Connection
 
 from sciagent.agent.proposers.evolve import Evolve
-from sciagent.agent.proposers.law import LawProposer
+from sciagent.agent.proposers.law import LawSearch
 from sciagent.agent.proposers.list_proposers import SEED, Enumerate, Screen
 from sciagent.agent.proposers.plugin_proposers import PluginProposer, ProposerTask
 from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits
@@ -414,6 +414,16 @@ class Built(BuiltLadder):
             limits = self.edit_limits(chosen.max_sites or chosen.max_heavy_atoms)
             seeds = base / chosen.seeds
             return Evolve(self.subject, seeds, column=stated_column(chosen), limits=limits, keep=chosen.keep)
+        if isinstance(chosen, LawSpec):
+            return LawSearch(
+                self.subject,
+                base / chosen.seeds,
+                self.objectives,
+                pool=chosen.pool,
+                column=stated_column(chosen),
+                limits=self.edit_limits(chosen.max_sites or chosen.max_heavy_atoms),
+                keep=chosen.keep,
+            )
         if isinstance(chosen, EnumerateSpec):
             return Enumerate(library_of(chosen, base))
         if isinstance(chosen, ScreenSpec):
@@ -423,9 +433,6 @@ class Built(BuiltLadder):
             raise ValueError("this proposer names no seeds")
         column = stated_column(chosen)
         seeding = Screen(self.subject, base / chosen.seeds, column, operation=SEED, keep=chosen.keep)
-        if isinstance(chosen, LawSpec):
-            limits = self.edit_limits(chosen.max_sites or chosen.max_heavy_atoms)
-            return LawProposer(self.subject, seeding, self.objectives, limits=limits, pool=chosen.pool)
         if isinstance(chosen, PluginSpec):
             file = None if chosen.file is None else base / chosen.file
             task = ProposerTask(self.objectives, self.edit_limits(), file, chosen.settings)

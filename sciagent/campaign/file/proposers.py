@@ -80,10 +80,10 @@ class EvolveSpec(_WithFile):
 
 
 class LawSpec(_WithFile):
-    """Search from a file of seeds by a law that is fitted to the campaign's own answers: of the children of the best
-    and the latest candidates those with the largest chance to be hits.
+    """Search from a file of seeds by a law that is fitted to the campaign's own answers: of many children of a genetic
+    search those with the largest chance to be hits.
 
-    Children hold to what a rung of checks on the ladder allows, as those of `evolve`.
+    Children are bred as those of `evolve`, and hold to what a rung of checks on the ladder allows.
     """
 
     kind: Literal["law"] = Field(description="Children that a law takes for hits.")
@@ -91,7 +91,7 @@ class LawSpec(_WithFile):
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(8, description="Candidates a turn; the law is fitted anew for each turn.")
-    pool: Count = Field(150, le=10_000, description="Edits of a turn, drawn by lot, whose children are compared.")
+    pool: Count = Field(128, le=10_000, description="Children of a turn, of which the law proposes a batch.")
     max_heavy_atoms: Count = Field(60, description="Molecules with more heavy atoms than this are not proposed.")
     max_sites: Count | None = omitted_if_unset(
         None, description="Crystals with more atoms in the primitive cell than this are not proposed; default: 40."

@@ -118,15 +118,21 @@ def best_candidates(
 
 
 def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCandidate]:
-    """Returns the candidates that have a worth, best first, with the results of the terminal rung."""
+    """Returns the candidates that have a worth, best first, with the results of the rungs that decide the objectives,
+    and all those of the terminal rung."""
     top = best_candidates(connection, built, MAX_MEASURED)
-    rung = built.rungs[built.terminal]
-    derived = [prop.settings_hash for prop in rung.spec.derived]
-    known = pooled_replicates.values_of(connection, list(top), rung.verifier.computation, derived, rung.fits)
-    measured = []
-    for id_, candidate in top.items():
-        values = {name: quantity.value for name, quantity in (known.get(id_) or {}).items()}
-        measured.append(
-            MeasuredCandidate(candidate.text, candidate.worth, candidate.seq, values=values, key=candidate.key)
-        )
-    return measured
+    values: dict[int, dict[str, float]] = {id_: {} for id_ in top}
+    for rung in built.rungs[: built.terminal + 1]:
+        is_terminal = rung.rules.position == built.terminal
+        if not (is_terminal or rung.rules.decides):
+            continue
+        derived = [prop.settings_hash for prop in rung.spec.derived]
+        known = pooled_replicates.values_of(connection, list(top), rung.verifier.computation, derived, rung.fits)
+        for id_, of_rung in known.items():
+            for name, quantity in (of_rung or {}).items():
+                if is_terminal or name in rung.rules.decides:
+                    values[id_][name] = quantity.value
+    return [
+        MeasuredCandidate(each.text, each.worth, each.seq, values=values[id_], key=each.key)
+        for id_, each in top.items()
+    ]

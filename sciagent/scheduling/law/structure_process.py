@@ -35,6 +35,7 @@ CENTRES = np.log([0.8, 1.0, 0.3])  # medians of the priors of a, b and s
 WIDTH = 0.7  # standard deviation of the priors, in logarithms
 SMALLEST_SPREAD = 0.05  # share of the mean size of y below which its spread is not believed
 JITTER = 1e-6
+MOST_FITTED = 250  # answers to which the hyper-parameters are fitted
 
 
 class Transform(StrEnum):
@@ -141,7 +142,9 @@ class StructureProcess:
         self._length = float(lengths.mean()) or 1.0
         similarity, products = compared.compare(answers.rows, answers.rows)
         products /= self._length
-        self._hyper = _most_probable(similarity, products, self._target)
+        few = _spread_over(len(y))
+        inner = np.ix_(few, few)
+        self._hyper = _most_probable(similarity[inner], products[inner], self._target[few])
         a, b, noise = np.exp(2 * self._hyper)
         covariance = a * similarity + b * products
         covariance[np.diag_indices(len(y))] += noise + JITTER
@@ -183,6 +186,11 @@ class StructureProcess:
 
     def _limit(self, value: float) -> float:
         return value if math.isinf(value) else float(self.transform(np.array([value]))[0])
+
+
+def _spread_over(n: int) -> RowIndices:
+    """Returns at most MOST_FITTED of n places, evenly spread."""
+    return np.unique(np.linspace(0, n - 1, min(n, MOST_FITTED)).round().astype(int))
 
 
 def fitted(compared: ComparedStructures, answers: Answers) -> StructureProcess:
