@@ -13,7 +13,7 @@ It is our own for the reasons of `gaussian_process`: no library has the kernel, 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -84,14 +84,12 @@ class ComparedStructures:
         """Appends structures; one that could not be processed is like no other."""
         self._similarity.add(structures)
         rows = [_linear_row(structure) for structure in structures]
-        width = max((len(row) for row in rows), default=0)
-        padded = np.zeros((len(rows), width), dtype=np.float32)
-        for place, row in enumerate(rows):
-            padded[place, : len(row)] = row
-        if not len(self._linear):
-            self._linear = padded
-        elif len(rows):
-            self._linear = np.vstack([self._linear, padded])
+        before, width = self._linear.shape
+        grown = np.zeros((len(self), max([width, *map(len, rows)])), dtype=np.float32)
+        grown[:before, :width] = self._linear
+        for place, row in enumerate(rows, before):
+            grown[place, : len(row)] = row
+        self._linear = grown
 
     def compare(self, rows: RowIndices, columns: RowIndices) -> tuple[Array, Array]:
         """Returns (n, m) similarities and (n, m) products of the linear term."""
@@ -128,7 +126,10 @@ class Answers:
 
 
 class StructureProcess:
-    """The process of one quantity, after its answers. At least two answers are needed."""
+    """The process of one quantity, after its answers. At least two answers are needed.
+
+    log_hyper: (3,) logarithms of a, b and s.
+    """
 
     def __init__(self, compared: ComparedStructures, answers: Answers, transform: Transform) -> None:
         self.transform = transform
@@ -144,8 +145,8 @@ class StructureProcess:
         products /= self._length
         few = _spread_over(len(y))
         inner = np.ix_(few, few)
-        self._hyper = _most_probable(similarity[inner], products[inner], self._target[few])
-        a, b, noise = np.exp(2 * self._hyper)
+        self.log_hyper = _most_probable(similarity[inner], products[inner], self._target[few])
+        a, b, noise = np.exp(2 * self.log_hyper)
         covariance = a * similarity + b * products
         covariance[np.diag_indices(len(y))] += noise + JITTER
         self._factor = np.linalg.cholesky(covariance)
@@ -167,7 +168,7 @@ class StructureProcess:
 
     def foretell(self, rows: RowIndices) -> tuple[Array, Array]:
         """Returns (n,) means and standard deviations of answers on structures, transformed."""
-        a, b, noise = np.exp(2 * self._hyper)
+        a, b, noise = np.exp(2 * self.log_hyper)
         similarity, products = self._compared.compare(self._answers.rows, rows)
         covariance = a * similarity
         covariance += (b / self._length) * products
@@ -205,6 +206,15 @@ def fitted(compared: ComparedStructures, answers: Answers) -> StructureProcess:
 
 def _most_probable(similarity: Array, products: Array, target: Array) -> Array:
     """Returns (3,) logarithms of a, b and s with the largest posterior density."""
+    bounds = [(centre - 4 * WIDTH, centre + 4 * WIDTH) for centre in CENTRES]
+    loss = density(similarity, products, target)
+    found = minimize(loss, CENTRES, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
+    return np.asarray(found.x)
+
+
+def density(similarity: Array, products: Array, target: Array) -> Callable[[Array], tuple[float, Array]]:
+    """Returns a function of (3,) logarithms of a, b and s: minus the log density of their posterior but for a constant,
+    and its gradient (3,). similarity, products: (n, n). target: (n,) standardised answers."""
     n = len(target)
 
     def loss(log_values: Array) -> tuple[float, Array]:
@@ -223,6 +233,4 @@ def _most_probable(similarity: Array, products: Array, target: Array) -> Array:
         gradient = np.array([a * np.vdot(inner, similarity), b * np.vdot(inner, products), noise * np.trace(inner)])
         return float(value), gradient + from_prior / WIDTH
 
-    bounds = [(centre - 4 * WIDTH, centre + 4 * WIDTH) for centre in CENTRES]
-    found = minimize(loss, CENTRES, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 40})
-    return np.asarray(found.x)
+    return loss

@@ -1,0 +1,63 @@
+"""Writes the 24 tasks on which proposers are compared without any past, and the file of the comparison:
+
+    python -m benchmarks.law.tasks FOLDER [--width EV]
+    cd FOLDER && sciagent evaluate evaluate.yaml
+
+A task is a board of 8 molecules that are verified first, and a goal: a window of the GFN2 gap, with or without a limit
+of the dipole. No molecule of a board is in a file of seeds or on a board of `benchmarks/learning`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+
+from benchmarks.learning import tasks as learning
+
+BOARDS = Path(__file__).parent / "boards.csv"
+GOALS = ((1.9, None), (2.3, 2.5), (2.9, 1.5), (3.5, 2.5), (1.7, 2.0), (2.6, None), (3.2, 1.5), (4.2, 2.5))
+"""(middle of the window of the gap in eV, largest dipole in debye)."""
+TASKS = 24
+EVALUATE = """evaluate:
+  tasks: [{tasks}]
+  verifications: 48
+  seeds: [1]
+  arms:
+    evolve: {{proposer: {{kind: evolve, batch: 8}}}}
+    law: {{proposer: {{kind: law}}}}
+    random: {{policy: scripted}}
+"""
+
+
+def boards() -> list[list[str]]:
+    """Returns the SMILES of each board."""
+    found: dict[str, list[str]] = {}
+    with BOARDS.open(encoding="utf-8", newline="") as stream:
+        for row in csv.DictReader(stream):
+            found.setdefault(row["board"], []).append(row["smiles"])
+    return list(found.values())
+
+
+def write(folder: Path, width: float) -> None:
+    """Writes the boards, the campaign files and `evaluate.yaml`. width: of the window of the gap, in eV."""
+    learning.WIDTH = width
+    (folder / "tasks").mkdir(parents=True, exist_ok=True)
+    every = boards()
+    names = []
+    for number in range(TASKS):
+        centre, limit = GOALS[number % len(GOALS)]
+        task = learning.Task(f"new{number:02}", centre, limit, every[number % len(every)])
+        names.append(f"tasks/{task.name}.yaml")
+        (folder / "tasks" / task.file).write_text("\n".join(["smiles", *task.board, ""]), encoding="utf-8")
+        proposer = learning.PROPOSER.format(model="none", board=task.file)
+        (folder / "tasks" / f"{task.name}.yaml").write_text(task.text(proposer, quick=True), encoding="utf-8")
+    (folder / "evaluate.yaml").write_text(EVALUATE.format(tasks=", ".join(names)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--width", type=float, default=learning.WIDTH)
+    given = parser.parse_args()
+    write(given.folder, given.width)
