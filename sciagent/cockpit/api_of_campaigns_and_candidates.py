@@ -16,7 +16,7 @@ from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import UsageError
 from sciagent.report import status_best_trace
 from sciagent.report.explain_candidate import explain_named
-from sciagent.store.lab.blind_measurements import is_blind_in, unseen_answers
+from sciagent.store.lab.blind_measurements import unseen_answers, unseen_in
 from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views.queues_campaigns_and_recent_failures import campaigns_page
 from sciagent.store.views.report_candidates import candidates_in_order, hits_best_first
@@ -76,9 +76,7 @@ def read_campaign(request: Request, campaign: CampaignName) -> Status:
     row = campaign_of(request)
     with site_of(request).ledger.read() as connection:
         register_ledger_properties(connection)
-        answer = status_best_trace.status(connection, row)
-        is_blind = is_blind_in(connection, visitor(request).viewer, row.id)
-    return status_best_trace.without_values(answer) if is_blind else answer
+        return status_best_trace.status(connection, row, unseen_in(connection, visitor(request).viewer, row.id))
 
 
 @pages.get("/campaigns/{campaign}/candidates", READ, CandidateList)

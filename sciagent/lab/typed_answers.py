@@ -67,6 +67,8 @@ UNIT_SPELLINGS = {
 }
 MEANINGS = {"standard": 1.0, "interval_95": 1 / 1.959964, "tolerance": 1 / math.sqrt(3)}
 """{what ± means: factor to one standard uncertainty}; a tolerance is a uniform distribution (JCGM 100, 4.3.7)."""
+MEANING_WORDS = {"interval_95": "95 % interval", "tolerance": "tolerance"}
+"""{what ± means, if it is not one standard deviation: words}."""
 MAX_READINGS = 1000
 MAX_NUMBER_LENGTH = 200  # characters of a number with its unit
 LARGEST_NUMBER = 1e50
@@ -236,14 +238,25 @@ def answer_in_words(typed_texts: Mapping[str, Any]) -> str:
     if typed_texts.get("not_obtained"):
         parts = [f"not obtained: {typed_texts['not_obtained'].replace('_', ' ')}"]
     parts += [f"{name}: {grade}" for name, grade in typed_texts.get("grades", {}).items()]
-    uncertainties = typed_texts.get("uncertainties", {})
     for name, value in typed_texts.get("values", {}).items():
-        uncertainty = f" ± {uncertainties[name]}" if uncertainties.get(name) else ""
-        parts.append(f"{name} {value}{uncertainty}")
+        parts.append(f"{name} {value}{_uncertainty_in_words(typed_texts, name)}")
     for name, reason in typed_texts.get("reasons", {}).items():
         parts.append(f"{name} not obtained: {reason.replace('_', ' ')}")
     comment = f" “{typed_texts['comment']}”" if typed_texts.get("comment") else ""
     return ", ".join(parts) + comment
+
+
+def _uncertainty_in_words(typed_texts: Mapping[str, Any], name: str) -> str:
+    """Returns what an answer says of the uncertainty of a quantity: its ±, what that means, and the readings."""
+    words = ""
+    stated = typed_texts.get("uncertainties", {}).get(name)
+    if stated:
+        words = f" ± {stated}"
+        meaning = MEANING_WORDS.get(typed_texts.get("means", {}).get(name, ""))
+        if meaning:
+            words += f" ({meaning})"
+    readings = typed_texts.get("readings", {}).get(name)
+    return f"{words} (mean of {readings})" if readings else words
 
 
 def mean_of(name: str, text: str) -> tuple[str, str, int]:

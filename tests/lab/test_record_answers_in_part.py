@@ -222,6 +222,21 @@ def test_each_half_is_reviewed(make: Make) -> None:
     assert place(built, task) == ("settled", "pass", True)
 
 
+def test_a_second_half_completes_the_one_that_waits_for_its_review(make: Make) -> None:
+    built = make(quantities=BOTH, wanted=WANTED, lab=REVIEW)
+    task = task_ids(built)[0]
+    first = enter(built, task, {GAP: "4.31 eV"})
+    assert (first.in_review, first.open_quantities) == (True, (MELTING,))
+    second = enter(built, task, {MELTING: "300 K"})
+    assert (second.in_review, second.open_quantities) == (True, ())
+    enter(built, task, {GAP: "4.33 eV"})  # nothing is recorded yet, so that no reason is needed
+    whole = review_and_sign_answers.accept(built, task, "ben", waiting(built, task))
+    assert (whole.state, whole.open_quantities) == (JobState.DONE, ())
+    with built.ledger.read() as connection:
+        values = campaign_values(connection, built, task_of(built, task).candidate_id)
+    assert values == {GAP: pytest.approx(4.33), MELTING: pytest.approx(300)}
+
+
 def test_half_an_answer_counts_in_no_other_place(make: Make) -> None:
     """Neither as one of the replicates that a verdict waits for, nor in another campaign that asks for the same."""
     built = make(quantities=BOTH, wanted=WANTED, lab="{ahead: 9, replicates: 2, decide_after: 1}", smiles=("CCO",))

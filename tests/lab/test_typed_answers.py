@@ -306,5 +306,8 @@ def test_any_text_at_the_command_line_is_a_finite_value_or_refused(value: str, s
 def test_an_answer_is_told_in_words() -> None:
     said = {"values": {"logp": "2.1", "pka": "<4"}, "uncertainties": {"logp": "0.1"}, "comment": "lamp B"}
     assert answer_in_words(said) == "logp 2.1 ± 0.1, pka <4 “lamp B”"
+    meant = {"values": {"logp": "2.1", "pka": "4.1"}, "uncertainties": {"logp": "0.2", "pka": "0.1"}}
+    meant |= {"means": {"logp": "interval_95", "pka": "standard"}, "readings": {"pka": "4.0 4.2"}}
+    assert answer_in_words(meant) == "logp 2.1 ± 0.2 (95 % interval), pka 4.1 ± 0.1 (mean of 4.0 4.2)"
     assert answer_in_words({"not_obtained": "synthesis_failed"}) == "not obtained: synthesis failed"
     assert answer_in_words({"grades": {"expert_grade": "yes"}}) == "expert_grade: yes"

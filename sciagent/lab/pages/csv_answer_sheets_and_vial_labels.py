@@ -30,6 +30,7 @@ from starlette.responses import Response
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structure_text, subject_of
 from sciagent.domain.candidate_and_its_names_in_files import identifier_text
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, read_code
 from sciagent.domain.people import Actor, Right, Rights
 from sciagent.domain.safe_text_and_durations import cut, read_id
@@ -43,7 +44,7 @@ from sciagent.lab.record_answers import LabEntry, Recorded
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
-from sciagent.store.lab.blind_measurements import Viewer
+from sciagent.store.lab.blind_measurements import Viewer, blind_methods, unseen_answers
 from sciagent.store.lab.task_groups import TaskGroup, TaskQuery
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import candidates
@@ -252,7 +253,7 @@ def _offered(connection: Connection, reader: TaskReader, who: Visitor) -> list[L
     """Returns the tasks of the template: those of the person, and for a person without any the first ones that can be
     begun now. Of the blind measurements of one candidate only the first is offered, since the others are for others."""
     rungs = [rung for rung in reader.rungs(connection, who.viewer) if who.rights.may(Right.WORK, rung.campaign_id)]
-    query = TaskQuery(who.viewer, rungs)
+    query = TaskQuery(who.viewer, rungs, blind=blind_methods(connection))
     own = [
         task
         for group in (TaskGroup.SENT_BACK, TaskGroup.OWN)
@@ -260,11 +261,12 @@ def _offered(connection: Connection, reader: TaskReader, who: Visitor) -> list[L
     ]
     if own:
         return own[:MAX_ROWS]
-    blind = {rung.id for rung in rungs if rung.is_blind}
-    offered = dict[tuple[int, int, int], LabTask]()
-    for task in query.page(connection, TaskGroup.FREE, skip=0, limit=NEXT_TASKS):
-        replicate = 0 if task.rung_id in blind else task.replicate
-        offered.setdefault((task.rung_id, task.candidate_id, replicate), task)
+    free = query.page(connection, TaskGroup.FREE, skip=0, limit=NEXT_TASKS)
+    unseen = unseen_answers(connection, who.viewer, [task.candidate_id for task in free])
+    offered = dict[tuple[Computation, int, int], LabTask]()
+    for task in free:
+        replicate = 0 if unseen.is_blind(task) else task.replicate
+        offered.setdefault((task.computation, task.candidate_id, replicate), task)
     return list(offered.values())
 
 
@@ -458,6 +460,7 @@ def try_sheet(
 ) -> list[tuple[Built, int, LabEntry]]:
     """Notes what would become of each row, and writes nothing. Returns (campaign, task, answer) of the good rows."""
     campaigns: dict[str, Built] = {}
+    blind_rows: dict[tuple[Computation, int], int] = {}  # {(measurement, candidate id): number of its row}
     ready = []
     with ledger.read() as connection:
         numbers = [number for row in sheet.rows if (number := read_id(row.task)) is not None]
@@ -476,6 +479,9 @@ def try_sheet(
                 built = campaigns[task.campaign]
                 entry = _entry(row, typed_texts, who)
                 done = record_answers.would_record(connection, built, task.task, entry)
+                if task.blind:
+                    place = (found[task.task].computation, found[task.task].candidate_id)
+                    _refuse_second_blind(row, blind_rows.setdefault(place, row.number))
             except SciagentError as error:
                 row.fault = error.text if isinstance(error, UsageError) else str(error)
                 row.fault_in = row.fault_in or _column_of(row.fault, sheet.columns)
@@ -485,6 +491,13 @@ def try_sheet(
             row.is_beyond = task.slot_at is not None
             ready.append((built, task.task, entry))
     return ready
+
+
+def _refuse_second_blind(row: SheetRow, first: int) -> None:
+    """Raises UsageError for a second blind measurement of one candidate. first: number of the row of the first."""
+    if first != row.number:
+        row.fault_in = "task"
+        raise UsageError(f"it is for another person: row {first} is your measurement of this molecule")
 
 
 def _entry(row: SheetRow, typed_texts: Mapping[str, object], who: Actor) -> LabEntry:
@@ -515,7 +528,7 @@ def _result(done: Recorded) -> str:
     if done.was_known:
         return "known"
     parts = ["for review" if done.in_review else "evidence", *done.converted]
-    if done.open_quantities and not done.in_review:
+    if done.open_quantities:
         parts.insert(1, f"still open: {', '.join(done.open_quantities)}")
     return "; ".join(parts)
 

@@ -30,7 +30,7 @@ from sciagent.lab import claims_costs_and_vials
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
-from sciagent.store.lab.blind_measurements import not_for
+from sciagent.store.lab.blind_measurements import blind_methods, not_for
 from sciagent.store.lab.samples import Vial
 from sciagent.store.lab.task_groups import ListedRung, Searched, TaskGroup, TaskOrder, TaskQuery
 from sciagent.store.lab.tasks import LabTask
@@ -156,6 +156,7 @@ def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, asked: ListAske
         query = TaskQuery(
             who.viewer,
             _chosen(listed_rungs, asked),
+            blind=blind_methods(connection),
             searched=_searched(connection, asked.find),
             order=TaskOrder(asked.sort),
         )

@@ -134,6 +134,14 @@ class TaskPage:
         return None
 
     @property
+    def open_in_review(self) -> list[str]:
+        """Returns the names of the quantities that the answer which waits for a second person leaves open."""
+        if self.waiting is None or self.waiting.said.get("not_obtained"):
+            return []
+        answered = named_in(self.waiting.said)
+        return [name for name in self.labels if name not in answered]
+
+    @property
     def recorded_quantities(self) -> set[str]:
         """Returns the names of the quantities of which evidence is recorded."""
         for submission in reversed(self.answers):
@@ -158,8 +166,7 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader, viewer: Viewer)
         others: Sequence[LabTask] = ()
         not_for_you = ""
         if shown.blind:
-            decides = viewer.may(Right.DECIDE, task.campaign_id)
-            not_for_you = why_not_for(connection, task, viewer.login, decides=decides) or ""
+            not_for_you = why_not_for(connection, task, viewer) or ""
         else:
             known = _known(connection, task, unseen_answers(connection, viewer, [task.candidate_id]))
             others = _others(connection, task)

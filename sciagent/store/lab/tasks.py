@@ -276,7 +276,7 @@ MAY_BE_CLAIMED = sa.and_(t.campaign.c.state.not_in(RESTING_STATES), ~_asked_else
 
 
 class RungWithTasks(NamedTuple):
-    """A rung with tasks on which people act: open ones, and ones whose correction is reviewed."""
+    """A rung of people, such as one with tasks on which they act: open ones, and ones whose correction is reviewed."""
 
     id: int
     campaign_id: int
@@ -294,16 +294,32 @@ def rungs_with_tasks(connection: Connection) -> list[RungWithTasks]:
     """The rungs of all campaigns on whose tasks people act, in the order of their ids."""
     r = t.rung.c
     j = t.job.c
-    c = t.campaign.c
     task = t.lab_task.c
     has_open_tasks = sa.exists().where(j.rung_id == r.id, j.state.in_(jobs.UNFINISHED))
     of_task = sa.select(j.rung_id).join(t.lab_task, task.job_id == j.id)
     acted_on = [of_task.where(task.in_review_id.is_not(None)), of_task.where(task.sent_back_id.is_not(None))]
+    return _world_rungs(connection, sa.or_(has_open_tasks, *(r.id.in_(ids) for ids in acted_on)))
+
+
+def world_rungs(connection: Connection, computations: Collection[Computation]) -> list[RungWithTasks]:
+    """The rungs of all campaigns that ask people for one of these measurements, with or without tasks."""
+    r = t.rung.c
+    asks = [
+        sa.and_(r.verifier == name, r.verifier_version == version, r.settings_hash == settings_hash)
+        for name, version, settings_hash in computations
+    ]
+    return _world_rungs(connection, sa.or_(sa.false(), *asks))
+
+
+def _world_rungs(connection: Connection, condition: sa.ColumnElement[bool]) -> list[RungWithTasks]:
+    """The rungs of people that fulfil a condition on the table `rung`, in the order of their ids."""
+    r = t.rung.c
+    c = t.campaign.c
     query = (
         sa.select(r.id, r.campaign_id, c.name.label("campaign"), c.spec_hash, r.name, r.position, c.spec)
         .add_columns(r.verifier, r.verifier_version, r.settings_hash)
         .join(t.campaign, c.id == r.campaign_id)
-        .where(r.tier == Tier.WORLD, sa.or_(has_open_tasks, *(r.id.in_(ids) for ids in acted_on)))
+        .where(r.tier == Tier.WORLD, condition)
         .order_by(r.id)
     )
     rungs = []

@@ -119,6 +119,17 @@ def test_bad_rows_do_not_hold_the_good_ones(serve: Serve) -> None:
     assert "Record the 1 good row" in sent(anna, mended)[1], "the mended sheet is read again"
 
 
+def test_a_person_has_one_row_for_the_blind_measurements_of_a_molecule(serve: Serve) -> None:
+    server = serve(lab="{ahead: 3, replicates: 3, blind: true}", budget="{lab_slots: 9}", smiles=("CCO",))
+    anna, [first, second, third] = server.person("anna"), task_ids(server.built)
+    offered = anna.client.get("/sheet.csv").text.removeprefix("\ufeff")
+    assert [int(row["task"]) for row in csv.DictReader(io.StringIO(offered))] == [first]
+    rows = "".join(f"{task};4,31;eV\n" for task in (second, first, third))
+    _, page = sent(anna, f"task;value.{GAP};unit.{GAP}\n{rows}")
+    assert "2 of 3 rows have a fault" in page
+    assert page.count("It is for another person: row 2 is your measurement of this molecule") == 2
+
+
 def test_an_answer_that_waits_for_a_review_is_said_to(serve: Serve) -> None:
     server = serve(lab="{review: true}")
     anna, [first, *_] = server.person("anna"), task_ids(server.built)
