@@ -829,7 +829,7 @@ CREATE INDEX ix_campaign_hosted ON campaign (hosted, state);
 CREATE INDEX ix_candidate_alias_candidate_id ON candidate_alias (candidate_id);
 CREATE INDEX ix_candidate_formula ON candidate (formula) WHERE kind != 'molecule';
 CREATE INDEX ix_candidate_inchikey ON candidate (inchikey);
-CREATE INDEX ix_candidate_name_text ON candidate_name (text);
+CREATE INDEX ix_candidate_name_text ON candidate_name (lower(text));
 CREATE INDEX ix_candidate_parent_candidate_id ON candidate_parent (candidate_id);
 CREATE INDEX ix_candidate_parent_parent_id ON candidate_parent (parent_id);
 CREATE INDEX ix_candidate_scaffold_hash ON candidate (scaffold_hash, id);

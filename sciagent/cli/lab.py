@@ -141,6 +141,8 @@ def sample(
 
     opened = open_ledger(ledger)
     reader, lab_task = _reader_and_task(opened, task)
+    if purity is not None and 1 < purity <= 100:
+        raise UsageError(f"--purity is a fraction from 0 to 1: for {purity:g} %, give --purity {purity / 100:g}")
     about: dict[str, Any] = {"lot": lot, "purity": purity, "purity_how": purity_how, "made_by": made_by, "place": place}
     made = claims_costs_and_vials.register(
         reader.built(lab_task.campaign), task, as_who or user(), form, source, **about

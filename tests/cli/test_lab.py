@@ -92,6 +92,7 @@ def test_a_task_is_given_back(waiting: None) -> None:
         (("enter", "TASK", "--value", "homo_lumo_gap=12E4711 eV"), '"12E4711 eV" is too large'),
         (("enter", "TASK", "--value", "homo_lumo_gap=4,31 eV"), "write a decimal point: 4.31 eV"),
         (("enter", "TASK", "--value", "homo_lumo_gap=400 eV"), "outside what homo_lumo_gap can be"),
+        (("sample", "TASK", "--form", "free base", "--purity", "98"), "for 98 %, give --purity 0.98"),
     ],
 )
 def test_what_does_not_fit_is_refused(waiting: None, words: tuple[str, ...], fault: str) -> None:

@@ -182,6 +182,14 @@ def test_a_number_alone_is_refused_where_the_campaign_states_a_unit() -> None:
         typed("melting_point", "120 1")
 
 
+@pytest.mark.parametrize("name", ["density", "volume_per_atom", "tpsa", "bulk_modulus", "homo", "melting_point"])
+def test_each_unit_that_a_refusal_lists_is_taken(name: str) -> None:
+    with pytest.raises(UsageError) as error:
+        typed(name, "1.2 furlong")
+    listed = str(error.value).rpartition("it takes: ")[2].split(", ")
+    assert {typed(name, f"1.2 {words}").unit for words in listed} == set(properties()[name].typed_units)
+
+
 def test_the_unit_of_another_quantity_has_no_nearest_one() -> None:
     with pytest.raises(UsageError) as error:
         typed("mass_solubility", "3 mmol/L")

@@ -334,7 +334,7 @@ def tables() -> None:
         needed("text", sa.String(200)),
         unique=(("candidate_id", "campaign_id", "row_hash", "field"),),
     )
-    index("ix_candidate_name_text", "candidate_name", "text")
+    index("ix_candidate_name_text", "candidate_name", sa.text("lower(text)"))
 
     create(
         "evaluation_arm",

@@ -223,9 +223,11 @@ def _refuse_constant(text: str) -> float:
 def answer_and_texts(result: ResultIn, asks: Sequence[LabAsked]) -> tuple[LabAnswer, Mapping[str, Any]]:
     """Returns (answer, its texts, the same as from the form of a page). asks: what the task asks for.
 
-    Raises FieldFaultError for a quantity that is not asked for, and for what `typed_answer` refuses.
+    Raises FieldFaultError for a quantity that is not asked for, for a value where a grade is asked for, and for what
+    `typed_answer` refuses.
     """
     _refuse_unasked(result, [asked.property for asked in asks])
+    _refuse_values_of_judgements(result, asks)
     fields = {"not_obtained": result.not_obtained, "comment": result.comment, "instrument": result.instrument}
     if result.measured_on is not None:
         fields["measured_on"] = result.measured_on.isoformat()
@@ -253,6 +255,16 @@ def _refuse_unasked(result: ResultIn, asked_names: Sequence[str]) -> None:
             if name not in asked_names:
                 hint = did_you_mean(name, asked_names) or f"; it asks for {', '.join(asked_names)}"
                 raise FieldFaultError(400, f"the task does not ask for {name}{hint}", f"{place}.{name}")
+
+
+def _refuse_values_of_judgements(result: ResultIn, asks: Sequence[LabAsked]) -> None:
+    """Raises FieldFaultError for a value of a quantity that is judged, with the grades that it takes."""
+    for asked in asks:
+        name = asked.property
+        if asked.grades and name in result.values:
+            example = json.dumps({"grades": {name: asked.grades[-1]}}, ensure_ascii=False)
+            fault = f"{name}: it is judged, not measured; give one of {', '.join(asked.grades)}, such as {example}"
+            raise FieldFaultError(400, fault, f"values.{name}")
 
 
 def _fields_of_form(name: str, value: object) -> dict[str, str]:

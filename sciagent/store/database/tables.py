@@ -136,7 +136,7 @@ candidate_name = table(
     needed(String(60), "field"),
     needed(String(200), "text"),
     UniqueConstraint("candidate_id", "campaign_id", "row_hash", "field"),
-    Index("ix_candidate_name_text", "text"),
+    Index("ix_candidate_name_text", sa.text("lower(text)")),  # names are found without regard to capitals
 )
 
 campaign = table(
