@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
+from xml.parsers import expat
 
 from sciagent.errors import InputFileError
 
@@ -24,6 +25,20 @@ MAX_UNPACKED = 200_000_000
 MAX_OTHER_PART = 50_000_000
 """Largest number of unpacked bytes of a part that is read whole, such as the texts of the cells."""
 MAX_PARTS = 2_000
+MAX_DEPTH = 100
+"""Largest number of elements of XML around another. A worksheet has fewer than 20, and a drawing few more."""
+MAX_ELEMENTS = 1_000_000
+"""Largest number of elements of a part, without the rows of a worksheet."""
+MAX_STRINGS = 2_500_000
+"""Largest number of elements of the texts of the cells, two for a text without a format."""
+MAX_ROW_ELEMENTS = 100_000
+"""Largest number of elements of a row. Excel has 16,384 columns, and writes three elements for most cells."""
+MAX_ROW_BYTES = 16_000_000
+"""Largest number of bytes of a worksheet without a row that ends, about two rows of the longest texts."""
+WORKSHEETS = "xl/worksheets/"
+STRINGS = "xl/sharedStrings.xml"
+READ_WHOLE = (".main+xml", ".sharedStrings+xml")
+"""Ends of the content types of parts that are kept whole, under whatever names."""
 MAX_ROWS = 100_000
 MAX_COLUMNS = 200
 MAX_CELL = 32_767
@@ -34,8 +49,6 @@ LAST_ROW = 1_048_576
 """Number of rows of a worksheet of Excel."""
 PIECE = 1 << 20  # bytes of a part that are unpacked at a time
 _ENTITIES = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
-_ROW = re.compile(rb"<(?:\w+:)?row[ >/]")
-_FORMULA = re.compile(rb"<(?:\w+:)?f[ >/]")
 
 
 @dataclass(frozen=True)
@@ -102,16 +115,16 @@ def _check_parts(content: bytes, name: str) -> bool:
 
 
 def _check_part(archive: zipfile.ZipFile, part: zipfile.ZipInfo, name: str) -> bool:
-    """Returns whether a part is a worksheet with formulas. Raises InputFileError for macros and entities of XML."""
+    """Returns whether a part is a worksheet with formulas. Raises InputFileError for macros and entities of XML, and
+    for a part that would take too much memory."""
     if part.filename.lower().endswith("vbaproject.bin"):
         raise InputFileError(f"{name}: the workbook has macros; save it as Excel workbook (.xlsx)")
     if not part.filename.endswith((".xml", ".rels")):
         return False
-    is_worksheet = part.filename.startswith("xl/worksheets/")
+    is_worksheet = part.filename.startswith(WORKSHEETS)
     if not is_worksheet and part.file_size > MAX_OTHER_PART:
         raise InputFileError(f"{name}: {part.filename} unpacks to more than {MAX_OTHER_PART:,} bytes; split the table")
-    has_formulas = False
-    stored_rows = 0
+    elements = _Elements(name, part.filename, is_worksheet)
     end = b""
     with archive.open(part) as file:
         while piece := file.read(PIECE):
@@ -119,13 +132,98 @@ def _check_part(archive: zipfile.ZipFile, part: zipfile.ZipInfo, name: str) -> b
             # with null bytes the text may be UTF-16, in which an entity would not be found
             if _ENTITIES.search(joined) or b"\0" in joined:
                 raise InputFileError(f"{name}: {part.filename} is not as Excel writes it; save the table again")
-            has_formulas = has_formulas or (is_worksheet and _FORMULA.search(joined) is not None)
-            stored_rows += len(_ROW.findall(joined)) - len(_ROW.findall(end))
-            if is_worksheet and stored_rows > MAX_STORED_ROWS:
-                most = f"{MAX_STORED_ROWS:,} rows with the empty ones that have a format"
-                raise InputFileError(f"{name}: more than {most}; delete empty rows, or save it as CSV")
+            elements.feed(piece)
             end = joined[-16:]
-    return has_formulas
+    return elements.has_formulas
+
+
+class _Elements:
+    """The elements of a part, which are counted as the part is unpacked; the part itself is not kept.
+
+    openpyxl keeps the elements of a row until the row ends, and those of all other parts until the part ends. Each
+    takes some 100 bytes, and a few are packed into a byte of the file.
+    """
+
+    def __init__(self, name: str, part: str, is_worksheet: bool) -> None:
+        self.has_formulas = False
+        self._file = name
+        self._part = part
+        self._is_worksheet = is_worksheet
+        self._most = MAX_STRINGS if part == STRINGS else MAX_ELEMENTS
+        self._depth = 0
+        self._stored_rows = 0
+        self._elements_kept = 0
+        """Number of elements outside of rows."""
+        self._elements_of_row = 0
+        self._depth_of_row = 0
+        """Depth of the row that is open; 0 without one."""
+        self._bytes_since_row = 0
+        self._parser = expat.ParserCreate()
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+
+    def feed(self, piece: bytes) -> None:
+        """Reads the next bytes of the part. Raises InputFileError beyond a limit, and for damaged XML."""
+        self._bytes_since_row += len(piece)
+        try:
+            self._parser.Parse(piece)
+        except expat.ExpatError as error:
+            raise InputFileError(f"{self._file}: {self._part} is damaged ({error}); save the table again") from error
+        if self._is_worksheet and self._bytes_since_row > MAX_ROW_BYTES:
+            raise self._refusal(f"more than {MAX_ROW_BYTES:,} bytes without a row that ends; split the table")
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise self._refusal(f"elements in {MAX_DEPTH} others, as no Excel workbook has; save the table again")
+        tag = tag.rpartition(":")[2]
+        if self._depth_of_row:
+            self._elements_of_row += 1
+            if self._elements_of_row > MAX_ROW_ELEMENTS:
+                raise self._refusal(f"a row with more than {MAX_ROW_ELEMENTS:,} elements; leave columns out")
+            self.has_formulas = self.has_formulas or tag == "f"
+            return
+        if self._is_worksheet and tag == "row":
+            self._depth_of_row = self._depth
+            self._elements_of_row = 0
+            self._stored_rows += 1
+            if self._stored_rows > MAX_STORED_ROWS:
+                most = f"{MAX_STORED_ROWS:,} rows with the empty ones that have a format"
+                raise InputFileError(f"{self._file}: more than {most}; delete empty rows, or save it as CSV")
+            return
+        self._elements_kept += 1
+        if self._elements_kept > self._most:
+            raise self._refusal(f"more than {self._most:,} elements; save the table as CSV, or split it")
+        if "PartName" in attributes or "Target" in attributes:
+            self._check_reference(attributes)
+
+    def _check_reference(self, attributes: dict[str, str]) -> None:
+        """Checks what the package says of a part, under whose name its elements were counted. Raises InputFileError for
+        a worksheet that would be read as another part, which is kept whole, and for a sheet that is not named XML."""
+        content_type = attributes.get("ContentType", "")
+        relation = attributes.get("Type", "")
+        target = attributes.get("Target", "")
+        if attributes.get("TargetMode") == "External":
+            return
+        is_whole = content_type.endswith(READ_WHOLE)
+        is_sheet = relation.endswith("/worksheet") and "chartsheet" not in relation
+        refused = (
+            is_whole and attributes.get("PartName", "").startswith(f"/{WORKSHEETS}"),
+            is_whole and not attributes.get("PartName", "").endswith(".xml"),
+            "worksheets/" in target and not is_sheet,
+            "sheet" in relation and not target.endswith(".xml"),
+        )
+        if any(refused):
+            raise self._refusal("a sheet under a name that Excel does not give; save the table again")
+
+    def _end(self, tag: str) -> None:
+        if self._depth == self._depth_of_row:
+            self._depth_of_row = 0
+            self._bytes_since_row = 0
+        self._depth -= 1
+
+    def _refusal(self, what: str) -> InputFileError:
+        return InputFileError(f"{self._file}: {self._part} has {what}")
 
 
 def _first_sheet(book: Any, name: str) -> Any:
