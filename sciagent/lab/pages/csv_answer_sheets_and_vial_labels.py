@@ -565,28 +565,29 @@ Codes = Annotated[str, Query(max_length=20 * MAX_LABELS)]
 @pages.get("/labels", RouteRule(Right.READ))
 def labels(request: Request, codes: Codes = "", paper: Literal["label", "sheet"] = "label") -> Response:
     """Shows the labels of vials as a page to print. codes: with commas between them. paper: `label` prints each label
-    on a page of its own size, for a label printer; `sheet` prints them together."""
+    on a page of its own size, for a label printer; `sheet` prints them together. A code that is given twice has one
+    label. The task and the names of a campaign that the person may not see are left out."""
     site = site_of(request)
     who = visitor(request)
     shown = []
     with site.ledger.read() as connection:
-        filled = [code for code in codes.split(",") if code.strip()]
-        for code in filled[:MAX_LABELS]:
-            sample = samples.find(connection, read_code(code))
-            if sample is None:
-                raise UsageError(f"no vial has the code {code[:20]}")
-            of_candidate = tasks.of_vial(connection, sample)
-            campaign_ids = [task.campaign_id for task in of_candidate]
+        distinct = dict.fromkeys(read_code(code) for code in codes.split(",") if code.strip())
+        for code in list(distinct)[:MAX_LABELS]:
+            sample = samples.find(connection, code)
+            of_candidate = [] if sample is None else tasks.of_vial(connection, sample)
+            visible = [task for task in of_candidate if who.rights.may(Right.READ, task.campaign_id)]
+            if sample is None or not visible:
+                raise UsageError(f"no vial has the code {code[:20]}, or you may not see it")
+            campaign_ids = [task.campaign_id for task in visible]
             names = candidates.names_of(connection, [sample.candidate_id], campaign_ids)
-            if not any(who.rights.may(Right.READ, task.campaign_id) for task in of_candidate):
-                raise UsageError(f"the vial {sample.code} is of a campaign that you may not see")
+            registered_for = next((task.id for task in visible if task.id == sample.job_id), None)
             candidate = candidates.load(connection, [sample.candidate_id])[sample.candidate_id]
             structure = structure_text(candidate)
             address = link_to(request, f"/s/{sample.code}")
             alerts = samples.alerts(connection, sample.candidate_id, subject_of(candidate.kind).screen or "")
             shown.append({
                 "vial": sample, "structure": structure, "qr": qr(address), "formula": candidate.formula,
-                "alerts": alerts, "task": sample.job_id, "name": identifier_text(names.get(sample.candidate_id, {})),
+                "alerts": alerts, "task": registered_for, "name": identifier_text(names.get(sample.candidate_id, {})),
             })  # fmt: skip
     return site.page(request, "labels.html.j2", labels=shown, paper=paper, codes=codes)
 
