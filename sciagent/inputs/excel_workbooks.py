@@ -28,11 +28,13 @@ MAX_PARTS = 2_000
 MAX_DEPTH = 100
 """Largest number of elements of XML around another. A worksheet has fewer than 20, and a drawing few more."""
 MAX_ELEMENTS = 1_000_000
-"""Largest number of elements of a part, without the rows of a worksheet."""
+"""Largest number of elements and attributes of a part, without the rows of a worksheet."""
 MAX_STRINGS = 2_500_000
-"""Largest number of elements of the texts of the cells, two for a text without a format."""
-MAX_ROW_ELEMENTS = 100_000
-"""Largest number of elements of a row. Excel has 16,384 columns, and writes three elements for most cells."""
+"""Largest number of elements and attributes of the texts of the cells, two for a text without a format."""
+MAX_ROW_ELEMENTS = 200_000
+"""Largest number of elements and attributes of a row. Excel has 16,384 columns, and writes five for most cells."""
+MAX_TAG_BYTES = 1_000_000
+"""Largest number of bytes of a tag or a comment."""
 MAX_ROW_BYTES = 16_000_000
 """Largest number of bytes of a worksheet without a row that ends, about two rows of the longest texts."""
 WORKSHEETS = "xl/worksheets/"
@@ -48,6 +50,7 @@ MAX_STORED_ROWS = 200_000
 LAST_ROW = 1_048_576
 """Number of rows of a worksheet of Excel."""
 PIECE = 1 << 20  # bytes of a part that are unpacked at a time
+TAG_PIECE = 1 << 16  # bytes of a part that are parsed at a time
 _ENTITIES = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
@@ -158,6 +161,7 @@ class _Elements:
         self._depth_of_row = 0
         """Depth of the row that is open; 0 without one."""
         self._bytes_since_row = 0
+        self._bytes_read = 0
         self._parser = expat.ParserCreate()
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
@@ -165,10 +169,17 @@ class _Elements:
     def feed(self, piece: bytes) -> None:
         """Reads the next bytes of the part. Raises InputFileError beyond a limit, and for damaged XML."""
         self._bytes_since_row += len(piece)
-        try:
-            self._parser.Parse(piece)
-        except expat.ExpatError as error:
-            raise InputFileError(f"{self._file}: {self._part} is damaged ({error}); save the table again") from error
+        for start in range(0, len(piece), TAG_PIECE):
+            few = piece[start : start + TAG_PIECE]
+            self._bytes_read += len(few)
+            try:
+                self._parser.Parse(few)
+            except expat.ExpatError as error:
+                fault = f"{self._file}: {self._part} is damaged ({error}); save the table again"
+                raise InputFileError(fault) from error
+            # the last index is where a tag begins that has not ended yet
+            if self._bytes_read - self._parser.CurrentByteIndex > MAX_TAG_BYTES:
+                raise self._refusal(f"a tag or a comment of more than {MAX_TAG_BYTES:,} bytes; save the table again")
         if self._is_worksheet and self._bytes_since_row > MAX_ROW_BYTES:
             raise self._refusal(f"more than {MAX_ROW_BYTES:,} bytes without a row that ends; split the table")
 
@@ -178,9 +189,11 @@ class _Elements:
             raise self._refusal(f"elements in {MAX_DEPTH} others, as no Excel workbook has; save the table again")
         tag = tag.rpartition(":")[2]
         if self._depth_of_row:
-            self._elements_of_row += 1
+            self._elements_of_row += 1 + len(attributes)
             if self._elements_of_row > MAX_ROW_ELEMENTS:
-                raise self._refusal(f"a row with more than {MAX_ROW_ELEMENTS:,} elements; leave columns out")
+                raise self._refusal(
+                    f"a row with more than {MAX_ROW_ELEMENTS:,} elements and attributes; leave columns out"
+                )
             self.has_formulas = self.has_formulas or tag == "f"
             return
         if self._is_worksheet and tag == "row":
@@ -191,9 +204,9 @@ class _Elements:
                 most = f"{MAX_STORED_ROWS:,} rows with the empty ones that have a format"
                 raise InputFileError(f"{self._file}: more than {most}; delete empty rows, or save it as CSV")
             return
-        self._elements_kept += 1
+        self._elements_kept += 1 + len(attributes)
         if self._elements_kept > self._most:
-            raise self._refusal(f"more than {self._most:,} elements; save the table as CSV, or split it")
+            raise self._refusal(f"more than {self._most:,} elements and attributes; save the table as CSV, or split it")
         if "PartName" in attributes or "Target" in attributes:
             self._check_reference(attributes)
 

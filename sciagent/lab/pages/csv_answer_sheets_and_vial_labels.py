@@ -589,7 +589,7 @@ def labels(request: Request, codes: Codes = "", paper: Literal["label", "sheet"]
                 "vial": sample, "structure": structure, "qr": qr(address), "formula": candidate.formula,
                 "alerts": alerts, "task": registered_for, "name": identifier_text(names.get(sample.candidate_id, {})),
             })  # fmt: skip
-    return site.page(request, "labels.html.j2", labels=shown, paper=paper, codes=codes)
+    return site.page(request, "labels.html.j2", labels=shown, paper=paper, codes=",".join(distinct))
 
 
 def qr(text: str) -> Markup:
