@@ -71,18 +71,19 @@ class RawRow:
     """Places of the cells with a number; its decimal sign is a point, whatever Excel shows."""
 
 
-def read_workbook(content: bytes, name: str) -> Iterator[RawRow]:
+def read_workbook(content: bytes, name: str, max_unpacked: int = MAX_UNPACKED) -> Iterator[RawRow]:
     """Yields the rows of the first visible worksheet that are not empty.
 
     A number has all of its digits, whatever its format shows; a percentage is written as `12.5%`. A date is written as
-    2026-04-03. name: of the file, which begins each message. Raises InputFileError for what is no such workbook, for
-    one with macros, and beyond the limits.
+    2026-04-03. name: of the file, which begins each message. max_unpacked: largest number of bytes of all parts
+    together, unpacked; the time to read a workbook grows with it. Raises InputFileError for what is no such workbook,
+    for one with macros, and beyond the limits.
     """
     import openpyxl
 
     if len(content) > MAX_BYTES:
         raise InputFileError(f"{name}: more than {MAX_BYTES:,} bytes; save the table as CSV, or split it")
-    has_formulas = _check_parts(content, name)
+    has_formulas = _check_parts(content, name, max_unpacked)
     try:
         book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True, keep_links=False)
         values = _first_sheet(book, name)
@@ -98,7 +99,7 @@ def read_workbook(content: bytes, name: str) -> Iterator[RawRow]:
         raise InputFileError(f"{name}: the workbook is damaged ({type(error).__name__}); save it again") from error
 
 
-def _check_parts(content: bytes, name: str) -> bool:
+def _check_parts(content: bytes, name: str, max_unpacked: int) -> bool:
     """Returns whether the workbook has formulas. Raises InputFileError if its parts are not those of a workbook."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -106,8 +107,8 @@ def _check_parts(content: bytes, name: str) -> bool:
             if len(parts) > MAX_PARTS:
                 raise InputFileError(f"{name}: the workbook has {len(parts):,} parts; {MAX_PARTS:,} are the most")
             # zipfile never unpacks more bytes of a part than it states here
-            if sum(part.file_size for part in parts) > MAX_UNPACKED:
-                raise InputFileError(f"{name}: the workbook unpacks to more than {MAX_UNPACKED:,} bytes; split it")
+            if sum(part.file_size for part in parts) > max_unpacked:
+                raise InputFileError(f"{name}: the workbook unpacks to more than {max_unpacked:,} bytes; split it")
             if not any(part.filename == "xl/workbook.xml" for part in parts):
                 raise InputFileError(
                     f"{name}: no Excel workbook, whatever its name says; save the table as .xlsx or CSV"

@@ -53,6 +53,7 @@ from sciagent.web.visitors_and_passwords import Visitor
 
 MAX_ROWS = 500
 MAX_BYTES = 2_000_000  # bytes of a file
+MAX_UNPACKED = 20_000_000  # bytes of an unpacked workbook, ten times those of `MAX_ROWS` rows with 30 texts each
 MAX_KEPT = 900_000  # bytes of the rows that the page of a trial run keeps
 MAX_KEPT_SHEETS = 40  # trial runs of all people together
 KEPT_SECONDS = 3600.0  # time for which a trial run is kept
@@ -398,7 +399,7 @@ def read_sheet(content: bytes, name: str) -> AnswerSheet:
     Raises UsageError if it cannot be read as a table."""
     if len(content) > MAX_BYTES:
         raise UsageError(f"the sheet has more than {MAX_BYTES:,} bytes; split it")
-    table = open_table(content, name, wanted=("task",))
+    table = open_table(content, name, wanted=("task",), max_unpacked=MAX_UNPACKED)
     columns = [column for column in table.header if column not in (ROW, FAULT)]
     if "task" not in columns:
         return AnswerSheet(columns, rows=[], fault="the sheet has no column `task`; take the template")
