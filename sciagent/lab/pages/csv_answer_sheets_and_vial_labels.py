@@ -54,6 +54,7 @@ from sciagent.web.visitors_and_passwords import Visitor
 
 MAX_ROWS = 500
 MAX_BYTES = 2_000_000  # bytes of a file
+MAX_UNPACKED = 20_000_000  # bytes of an unpacked workbook, ten times those of `MAX_ROWS` rows with 30 texts each
 MAX_KEPT = 900_000  # bytes of the rows that the page of a trial run keeps
 MAX_KEPT_SHEETS = 40  # trial runs of all people together
 KEPT_SECONDS = 3600.0  # time for which a trial run is kept
@@ -400,7 +401,7 @@ def read_sheet(content: bytes, name: str) -> AnswerSheet:
     Raises UsageError if it cannot be read as a table."""
     if len(content) > MAX_BYTES:
         raise UsageError(f"the sheet has more than {MAX_BYTES:,} bytes; split it")
-    table = open_table(content, name, wanted=("task",))
+    table = open_table(content, name, wanted=("task",), max_unpacked=MAX_UNPACKED)
     columns = [column for column in table.header if column not in (ROW, FAULT)]
     if "task" not in columns:
         return AnswerSheet(columns, rows=[], fault="the sheet has no column `task`; take the template")
@@ -578,30 +579,31 @@ Codes = Annotated[str, Query(max_length=20 * MAX_LABELS)]
 @pages.get("/labels", RouteRule(Right.READ))
 def labels(request: Request, codes: Codes = "", paper: Literal["label", "sheet"] = "label") -> Response:
     """Shows the labels of vials as a page to print. codes: with commas between them. paper: `label` prints each label
-    on a page of its own size, for a label printer; `sheet` prints them together."""
+    on a page of its own size, for a label printer; `sheet` prints them together. A code that is given twice has one
+    label. The task and the names of a campaign that the person may not see are left out."""
     site = site_of(request)
     who = visitor(request)
     shown = []
     with site.ledger.read() as connection:
-        filled = [code for code in codes.split(",") if code.strip()]
-        for code in filled[:MAX_LABELS]:
-            sample = samples.find(connection, read_code(code))
-            if sample is None:
-                raise UsageError(f"no vial has the code {code[:20]}")
-            of_candidate = tasks.of_vial(connection, sample)
-            campaign_ids = [task.campaign_id for task in of_candidate]
+        distinct = dict.fromkeys(read_code(code) for code in codes.split(",") if code.strip())
+        for code in list(distinct)[:MAX_LABELS]:
+            sample = samples.find(connection, code)
+            of_candidate = [] if sample is None else tasks.of_vial(connection, sample)
+            visible = [task for task in of_candidate if who.rights.may(Right.READ, task.campaign_id)]
+            if sample is None or not visible:
+                raise UsageError(f"no vial has the code {code[:20]}, or you may not see it")
+            campaign_ids = [task.campaign_id for task in visible]
             names = candidates.names_of(connection, [sample.candidate_id], campaign_ids)
-            if not any(who.rights.may(Right.READ, task.campaign_id) for task in of_candidate):
-                raise UsageError(f"the vial {sample.code} is of a campaign that you may not see")
+            registered_for = next((task.id for task in visible if task.id == sample.job_id), None)
             candidate = candidates.load(connection, [sample.candidate_id])[sample.candidate_id]
             structure = structure_text(candidate)
             address = link_to(request, f"/s/{sample.code}")
             alerts = samples.alerts(connection, sample.candidate_id, subject_of(candidate.kind).screen or "")
             shown.append({
                 "vial": sample, "structure": structure, "qr": qr(address), "formula": candidate.formula,
-                "alerts": alerts, "task": sample.job_id, "name": identifier_text(names.get(sample.candidate_id, {})),
+                "alerts": alerts, "task": registered_for, "name": identifier_text(names.get(sample.candidate_id, {})),
             })  # fmt: skip
-    return site.page(request, "labels.html.j2", labels=shown, paper=paper, codes=codes)
+    return site.page(request, "labels.html.j2", labels=shown, paper=paper, codes=",".join(distinct))
 
 
 def qr(text: str) -> Markup:

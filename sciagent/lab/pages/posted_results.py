@@ -176,7 +176,13 @@ def _read(text: bytes | str) -> ResultIn:
     if len(text) > MAX_RESULT:
         raise _fault((), f"the result has more than {MAX_RESULT:,} characters")
     try:
-        content = json.loads(text, parse_int=_whole, parse_float=_decimal, parse_constant=_refuse_constant)
+        content = json.loads(
+            text,
+            parse_int=_whole,
+            parse_float=_decimal,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_with_each_key_once,
+        )
     except ValueError as error:
         raise _fault((), f"the result is no JSON: {error}") from None
     except RecursionError:
@@ -193,6 +199,17 @@ def _read(text: bytes | str) -> ResultIn:
 
 def _fault(place: tuple[str, ...], message: str) -> RequestValidationError:
     return RequestValidationError([{"loc": ("body", *place), "msg": message, "type": "value_error"}])
+
+
+def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object of the JSON. Raises RequestValidationError for a key that is given twice, of which one value
+    would be lost."""
+    content: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in content:
+            raise _fault((key[:MAX_NUMBER_LENGTH],), "this key is given twice in one object; give it once")
+        content[key] = value
+    return content
 
 
 def _whole(text: str) -> int:

@@ -260,13 +260,11 @@ def _open_vial(request: Request, code: str) -> Response:
     who = visitor(request)
     with site.ledger.read() as connection:
         sample = samples.find(connection, read_code(code))
-        if sample is None:
-            raise UsageError(f"no vial has the code {code[:20]}")
-        of_vial = tasks.of_vial(connection, sample)
+        of_vial = [] if sample is None else tasks.of_vial(connection, sample)
         of_others = tasks.selected(connection, [task.id for task in of_vial], not_for(connection, who.viewer))
     visible = [task for task in of_vial if who.rights.may(Right.READ, task.campaign_id)]
-    if not visible:
-        raise UsageError(f"nothing is to be measured on the vial {sample.code}")
+    if sample is None or not visible:
+        raise UsageError(f"no vial has the code {code[:20]}, or you may not see it")
     choice = _tasks_to_do(visible, sample, who, of_others)
     if len(choice) > 1:
         registered = next((task.id for task in visible if task.id == sample.job_id), None)

@@ -13,6 +13,7 @@ import pytest
 from sciagent.domain.people import Role
 from sciagent.lab import claims_costs_and_vials
 from sciagent.store.database import tables as t
+from tests.inputs.test_excel_workbooks import with_part, workbook
 from tests.lab.pages.test_task_pages import count
 from tests.lab.test_record_answers import place, task_ids
 from tests.support.served_pages import Browser, Serve
@@ -31,6 +32,14 @@ def sent(browser: Browser, text: str | bytes, write: str = "", name: str = "task
 def kept(page: str) -> list[str]:
     """The rows in the forms of a page: first those with a fault, then the others."""
     return re.findall(r'name="text" value="([^"]*)"', page)
+
+
+def test_a_workbook_much_larger_than_a_sheet_of_answers_is_refused(serve: Serve) -> None:
+    anna = serve().person("anna")
+    content = with_part(workbook(["task"], [1]), "xl/media/image1.png", bytes(20_000_000))
+    assert len(content) < 30_000
+    status, page = sent(anna, content, name="tasks.xlsx")
+    assert status == 400 and "the workbook unpacks to more than 20,000,000 bytes" in page
 
 
 def test_the_templates_have_the_same_rows(serve: Serve) -> None:

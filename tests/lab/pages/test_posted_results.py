@@ -142,6 +142,9 @@ def test_a_value_that_does_not_fit_is_refused_with_its_place_and_what_would_be_r
         ('{"role": "admin"}', "role", "not permitted"),
         (json.dumps({"comment": "x" * 4001}), "comment", "at most 4000"),
         ("[" * 50_000, "", "nested too deeply"),
+        ('{"values": {"homo_lumo_gap": 4.1}, "values": {"homo_lumo_gap": 4.2}}', "values", "this key is given twice"),
+        ('{"values": {"homo_lumo_gap": 4.1, "homo_lumo_gap": 4.2}}', "homo_lumo_gap", "this key is given twice"),
+        ('{"values": {"homo_lumo_gap": {"value": 1, "value": 2}}}', "value", "this key is given twice"),
     ],
 )
 def test_a_body_that_does_not_fit_is_refused_with_its_place(body: str, place: str, words: str) -> None:

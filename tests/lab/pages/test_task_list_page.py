@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 import sqlalchemy as sa
 
+from sciagent.domain.lab_messages_and_codes import LENGTH, with_check
 from sciagent.domain.people import Role
 from sciagent.lab import claims_costs_and_vials, record_answers, review_and_sign_answers
 from sciagent.store.database import tables as t
@@ -219,3 +220,20 @@ def test_a_vial_opens_the_task_for_which_it_was_registered_and_otherwise_the_cho
     only_solo = solo.person("eve", Role.CHEMIST, solo.built.row.id)
     assert only_solo.get(f"/s/{vials[0].code}").headers["location"] == f"/tasks/{other}?vial={vials[0].code}"
     assert only_solo.client.get(f"/api/v1/vials/{vials[0].code}").json()["task"] is None
+    label = only_solo.get(f"/labels?codes={vials[0].code}").text
+    assert vials[0].code in label and "task " not in label.partition('<ul class="labels')[2]
+
+
+def test_a_vial_of_a_campaign_that_one_may_not_see_is_answered_as_one_that_is_not_there(serve: Serve) -> None:
+    crys = serve(name="crys", smiles=("Oc1ccccc1",))
+    solo = serve(name="solo", smiles=("CCO",))
+    vial = claims_costs_and_vials.register(crys.built, task_ids(crys.built)[0], "ben", "free base", "made")
+    eve = solo.person("eve", Role.LAB, solo.built.row.id)
+    unknown = with_check("A" * LENGTH)
+    for path in ("/s/{}", "/scan?code={}", "/labels?codes={}"):
+        hidden = eve.get(path.format(vial.code))
+        missing = eve.get(path.format(unknown))
+        assert hidden.status_code == missing.status_code == 400
+        for answer, code in ((hidden, vial.code), (missing, unknown)):
+            assert f"o vial has the code {code}, or you may not see it" in answer.text
+        assert "crys" not in hidden.text

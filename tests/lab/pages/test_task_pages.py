@@ -215,6 +215,8 @@ def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> Non
     label = anna.client.get(reply.headers["location"]).text
     assert "⚠" not in label, "phenol matches no safety rule"
     assert f"task {first}</strong>" in label and "shelf 3" in label and 'class="labels label"' in label
+    often = anna.client.get("/labels?codes=" + ",".join([code, code.lower()] * 100)).text
+    assert often == label, "a code that is given twice has one label"
     sheet = anna.client.get(f"{reply.headers['location']}&paper=sheet").text
     assert 'class="labels sheet"' in sheet and f'href="/labels?codes={code}">For a label printer' in sheet
     assert f'href="/s/{code}"' in label, "the way back to the task"
