@@ -168,13 +168,15 @@ def untouched_tasks(connection: Connection, campaign_id: int) -> list[UntouchedT
     """The campaign's tasks on which no person has acted.
 
     Nobody has claimed, answered, promoted or approved such a task or given it a vial, and no other measurement of its
-    candidate was begun. Tasks that the scheduler's audit has drawn at random are left out, too.
+    candidate was begun, nor made by another campaign. Tasks that the scheduler's audit has drawn at random are left
+    out, too.
     """
     j = t.job.c
     task = t.lab_task.c
     d = t.decision.c
     o = t.job.alias("other").c
-    is_begun = o.state.in_((JobState.RUNNING, JobState.DONE))
+    is_made = sa.exists().where(t.evidence.c.key == o.evidence_key)
+    is_begun = sa.or_(o.state.in_((JobState.RUNNING, JobState.DONE)), is_made)
     begun_measurements = sa.select(o.id).where(o.rung_id == j.rung_id, o.candidate_id == j.candidate_id, is_begun)
     audit_draws = sa.select(d.id).where(d.rung_id == j.rung_id, d.candidate_id == j.candidate_id, d.chooser == AUDIT)
     query = (
