@@ -249,11 +249,10 @@ class _Case:
         reservation = rung.reservation(declared_cost)
         numbers = replicates_to_make(connection, rung, named.id)
         budget = BudgetTracker(built, connection)
-        stocks = budget.stocks_of(reservation)
-        of_all = {name: len(numbers) * amount for name, amount in stocks.items()}
-        self._check_budget(budget, rung, Cost({**reservation, **of_all}), len(numbers) if is_new else 0)
+        needed = budget.needed_for(len(numbers), reservation)
+        self._check_budget(budget, rung, needed, len(numbers) if is_new else 0)
         if rung.spec.is_world:
-            reservation = stocks  # weekly amounts are booked when a person claims a task
+            reservation = budget.stocks_of(reservation)  # weekly amounts are booked when a person claims a task
         self._decide(rung, "promote", who, why)
         jobs.cancel_queued(connection, list(chain.from_iterable(queued.values())))  # queued jobs at other rungs
         message = f"it is the next at {rung.spec.rung}"
