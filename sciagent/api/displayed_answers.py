@@ -21,7 +21,7 @@ from sciagent.api.terminal_tables_and_signals import records_table, text_of
 from sciagent.domain.answers.candidate_and_value_answers import LadderAnswer, PropertyValue, ShownValue, StructureText
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.figures import Figure, FigureList
-from sciagent.domain.answers.status_and_comparison import CampaignCounts, Status
+from sciagent.domain.answers.status_and_comparison import CampaignCounts, Status, elsewhere_text
 from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text, name_cells
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.domain.states_and_needs import CampaignState
@@ -165,6 +165,18 @@ def _tasks(status: CampaignCounts) -> Iterator[str]:
         overdue = f", {tasks.overdue} overdue" if tasks.overdue else ""
         listed = f"tasks: {tasks.queued} on the list{to_approve}"
         yield f"{listed}, {tasks.claimed} claimed, {tasks.answered} answered{overdue}"
+        for name, n in tasks.elsewhere.items():
+            yield f"{elsewhere_text(name, n)}: sciagent lab list --campaign {name}"
+
+
+def list_commands(status: CampaignCounts) -> str:
+    """Returns the commands that show what is to be measured for a campaign: on its own list, unless all of its tasks
+    are on the lists of other campaigns."""
+    names = [status.campaign]
+    tasks = status.tasks
+    if tasks is not None and tasks.elsewhere and not (tasks.queued or tasks.waiting or tasks.claimed):
+        names = list(tasks.elsewhere)
+    return " and ".join(f"sciagent lab list --campaign {name}" for name in names)
 
 
 class LadderResult(LadderAnswer):

@@ -58,6 +58,7 @@ from sciagent.store.job_queue import jobs
 from sciagent.store.lab.blind_measurements import ALL_SEEN, UnseenAnswers, Viewer, unseen_answers
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER, register_ledger_properties
+from sciagent.store.results.pooled_replicates import answered_replicates
 from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.store.views.report_candidates import (
     EvidenceAnswer,
@@ -134,9 +135,11 @@ def _awaited_measurements(connection: Connection, row: CampaignRow, rung: RungRo
     stated = row.spec["ladder"][rung.position].get("lab")
     if not stated or stated.get("replicates", 1) == 1:
         return ""
-    n_answered, n_open = jobs.answered_and_open(connection, rung.id, candidate_id)
+    answered = answered_replicates(connection, [candidate_id], rung.computation)
+    n_answered = len(answered.get(candidate_id, {}))
+    n_own, n_open = jobs.answered_and_open(connection, rung.id, candidate_id)
     lab = LabSpec.model_validate(stated)
-    if not n_answered or lab.is_verdict_due(n_answered, n_open):
+    if not n_answered or lab.is_verdict_due(n_answered, n_own, n_open):
         return ""
     return f"{n_answered} of {lab.decide_after or lab.replicates} measurements are in"
 

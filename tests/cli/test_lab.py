@@ -108,6 +108,22 @@ def test_the_status_says_what_people_have(waiting: None) -> None:
     assert "what is to be measured: sciagent lab list --campaign gaps" in text
 
 
+def test_the_list_and_the_status_name_the_campaign_whose_tasks_go_first(waiting: None) -> None:
+    Path("again.yaml").write_text(CAMPAIGN.replace("campaign: gaps", "campaign: again"), encoding="utf-8")
+    elsewhere = "2 of its measurements are on the list of campaign gaps"
+    command = "sciagent lab list --campaign gaps"
+    assert f"again waits for people; see: {command}" in " ".join(told("run", "again.yaml", "--no-report").split())
+    text = " ".join(told("status", "again").split())
+    assert f"tasks: 0 on the list, 0 claimed, 0 answered · {elsewhere}: {command}" in text
+    assert f"what is to be measured: {command}; after an answer: sciagent resume again" in text
+    listed = " ".join(told("lab", "list", "--campaign", "again").split())
+    assert listed == f"{elsewhere}, and count here, too: {command}"
+    assert data("lab", "list", "--campaign", "again") == [] and "on the list of" not in told("lab", "list")
+    number = str(data("lab", "list", "--campaign", "gaps")[0]["task"])
+    data("lab", "enter", number, "--value", "homo_lumo_gap=4.31 eV")
+    assert "1 of its measurements is on the list of campaign gaps" in told("lab", "list", "--campaign", "again")
+
+
 def test_a_limit_is_shown_as_one(waiting: None) -> None:
     data("lab", "enter", str(data("lab", "list")[0]["task"]), "--value", "homo_lumo_gap=<3.9 eV")
     assert "< 3.9" in told("best", "gaps")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.campaign.people import hold_release_veto_and_promote
+from sciagent.campaign.people.find_candidate import resolve
 from sciagent.domain.answers.explanation import Explanation, RungStory
 from sciagent.errors import SpecError, UsageError
 from sciagent.lab import claims_costs_and_vials, record_answers
 from sciagent.report.explain_candidate import explain_named
 from sciagent.report.explanation_text import VERBOSE, paragraphs
+from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import candidates, pooled_replicates
@@ -100,3 +103,70 @@ def test_blind_measurements_are_made_by_different_people(make: Make) -> None:
 def test_more_answers_than_there_are_replicates_are_not_waited_for(make: Make) -> None:
     with pytest.raises(SpecError, match="decide_after = 3, but there are only 2 replicates"):
         make(lab="{replicates: 2, decide_after: 3}")
+
+
+def standing(built: Built, candidate_id: int) -> tuple[str, str | None]:
+    with built.ledger.read() as connection:
+        row = candidate_standings.get(connection, built.row.id, candidate_id)
+    return row["standing"], row["verdict"]
+
+
+def states(built: Built, candidate_id: int) -> list[str]:
+    """The states of the campaign's own tasks of a candidate."""
+    with built.ledger.read() as connection:
+        of_candidate = tasks.of_candidate(connection, candidate_id)
+    own = sorted((task for task in of_candidate if task.campaign_id == built.row.id), key=lambda task: task.replicate)
+    return [str(task.state) for task in own]
+
+
+def test_answers_of_another_campaign_make_a_verdict_when_enough_of_them_are_in(make: Make) -> None:
+    """4.9 eV alone fails, and the mean of all passes."""
+    first = make("first", lab="{ahead: 3, replicates: 3}", budget="{lab_slots: 20}")
+    shared = make("shared", lab="{ahead: 3, replicates: 3}", budget="{lab_slots: 20}")
+    early = make("early", lab="{ahead: 3, replicates: 3, decide_after: 2}", budget="{lab_slots: 20}")
+    three = [task for task in of_first(first) if task.campaign_id == first.row.id]
+    id_ = three[0].candidate_id
+    record_answers.enter(first, three[0].id, entry("4.9 eV"))
+    assert standing(shared, id_) == standing(early, id_) == ("pending", None)
+    assert states(shared, id_) == states(early, id_) == ["cancelled", "queued", "queued"]
+    with first.ledger.read() as connection:
+        assert id_ not in {task.candidate_id for task in tasks.untouched_tasks(connection, shared.row.id)}, "it stays"
+        answered = pooled_replicates.answered_replicates(connection, [id_], shared.asked[0].verifier.computation)
+        assert set(answered[id_]) == {0}
+    drive(shared)
+    record_answers.enter(first, three[0].id, entry("4.8 eV", why="a digit"))
+    drive(shared)
+    assert standing(shared, id_) == ("pending", None) and states(shared, id_) == ["cancelled", "queued", "queued"]
+    record_answers.enter(first, three[1].id, entry("4.1 eV"))
+    assert standing(shared, id_) == ("pending", None) and states(shared, id_) == ["cancelled", "cancelled", "queued"]
+    assert standing(early, id_) == ("settled", "pass"), "4.45 eV"
+    late = make("late", lab="{ahead: 3, replicates: 3}", budget="{lab_slots: 20}")
+    assert states(late, id_) == ["queued"], "only what is missing is to be measured"
+    record_answers.enter(first, three[2].id, entry("4.2 eV"))
+    for built in (first, shared, late):
+        assert standing(built, id_) == ("settled", "pass")
+
+
+def test_a_correction_before_the_last_measurement_makes_no_verdict(make: Make) -> None:
+    built = make(lab="{ahead: 3, replicates: 3}", budget="{lab_slots: 20}")
+    three = of_first(built)
+    record_answers.enter(built, three[0].id, entry("4.9 eV"))
+    record_answers.enter(built, three[0].id, entry("4.3 eV", why="a digit"))
+    drive(built)
+    assert place(built, three[0].id)[:2] == ("pending", None)
+    assert states(built, three[0].candidate_id) == ["done", "queued", "queued"]
+
+
+def test_a_held_candidate_has_no_task_and_a_promoted_one_has_all_of_them(make: Make) -> None:
+    built = make(lab="{ahead: 3, replicates: 3}", budget="{lab_slots: {amount: 1, per: week}}")
+    id_ = of_first(built)[0].candidate_id
+    with built.ledger.read() as connection:
+        named = resolve(connection, built.row, candidates.load(connection, [id_])[id_].key)
+    hold_release_veto_and_promote.hold(built, named, "carla", "no sample")
+    assert states(built, id_) == ["cancelled", "cancelled", "cancelled"]
+    hold_release_veto_and_promote.release(built, named, "carla", "it came")
+    hold_release_veto_and_promote.promote(built, named, "carla", "first")
+    drive(built)
+    assert states(built, id_) == ["queued", "queued", "queued"]
+    with built.ledger.read() as connection:
+        assert [task.candidate_id for task in tasks.listed(connection)][:3] == [id_, id_, id_]

@@ -7,6 +7,7 @@ without scripts.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -21,6 +22,7 @@ from starlette.responses import Response
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.people.find_candidate import matching_ids
+from sciagent.domain.answers.status_and_comparison import elsewhere_text
 from sciagent.domain.lab_messages_and_codes import read_code
 from sciagent.domain.people import Right
 from sciagent.domain.safe_text_and_durations import read_id
@@ -129,6 +131,15 @@ class ShownGroup:
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """The measurements of a campaign for which the tasks of another campaign go first."""
+
+    campaign: str
+    """Name of the other campaign; empty if the person may not see it."""
+    text: str
+
+
+@dataclass(frozen=True)
 class TaskLists:
     """The groups of a page of the list, and what can be chosen."""
 
@@ -137,6 +148,8 @@ class TaskLists:
     campaigns: Sequence[str]
     rungs: Sequence[str]
     properties: Sequence[str]
+    elsewhere: Sequence[Elsewhere]
+    """Measurements of the campaign that is asked for, on the lists of other campaigns."""
 
     @property
     def codes(self) -> list[str]:
@@ -168,13 +181,29 @@ def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, asked: ListAske
                 pages_by_group[group] = found
         on_page = [task for found in pages_by_group.values() for task in found[:PAGE_TASKS]]
         shown = {task.task: task for task in reader.shown(connection, on_page, who.viewer)}
+        elsewhere = _elsewhere(connection, listed_rungs, asked.campaign)
     groups = [_shown_group(group, found, shown, asked) for group, found in pages_by_group.items()]
     return TaskLists(
         [group for group in groups if group.tasks],
         campaigns=sorted({rung.campaign for rung in listed_rungs}),
         rungs=sorted({rung.name for rung in listed_rungs}),
         properties=sorted({name for rung in listed_rungs for name in rung.properties}),
+        elsewhere=elsewhere,
     )
+
+
+def _elsewhere(connection: Connection, rungs: Sequence[ListedRung], campaign: str) -> list[Elsewhere]:
+    """Returns the measurements of a campaign that are on the lists of other campaigns; none without a campaign. rungs:
+    those that the person may see."""
+    campaigns = {rung.campaign: rung.campaign_id for rung in rungs}
+    if campaign not in campaigns:
+        return []
+    others = tasks.asked_elsewhere(connection, campaigns[campaign]).values()
+    numbers = Counter(other.name if other.name in campaigns else "" for other in others)
+    shown = []
+    for name, n in numbers.items():
+        shown.append(Elsewhere(name, elsewhere_text(name or "that you may not see", n)))
+    return shown
 
 
 def _shown_group(

@@ -116,6 +116,21 @@ def test_a_task_is_found_by_molecule_vial_and_number(serve: Serve) -> None:
     assert numbers(anna, "?find=OCC&campaign=gaps&rung=lab&quantity=homo_lumo_gap&sort=newest") == [third]
 
 
+def test_the_filter_by_campaign_names_the_campaign_whose_tasks_go_first(serve: Serve) -> None:
+    server = serve(lab="{ahead: 3}")
+    again = serve(name="again", lab="{ahead: 3}")
+    anna = server.person("anna")
+    page = anna.client.get("/tasks?campaign=again").text
+    assert "again: 3 of its measurements are on the list of campaign gaps, and count here, too." in page
+    assert '<a href="/tasks?campaign=gaps">Show them</a>' in page and "No task fits" not in page
+    assert "on the list of campaign" not in anna.client.get("/tasks?campaign=gaps").text
+    shown = anna.client.get("/campaigns/again").text
+    assert "0 on the list" in shown and '3 more on the <a href="/tasks?campaign=again">' in shown
+    assert "on the list of campaign" not in anna.client.get("/tasks").text
+    of_one = server.person("ben", campaign_id=again.built.row.id)
+    assert "on the list of campaign that you may not see" in of_one.client.get("/tasks?campaign=again").text
+
+
 def test_filters_and_orders(serve: Serve) -> None:
     server = serve(lab="{ahead: 3, cost: {money: 40}}")
     cheap = serve(name="cheap", lab="{ahead: 3, cost: {money: 5}}", quantities="melting_point, homo_lumo_gap")
