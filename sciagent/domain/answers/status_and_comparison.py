@@ -87,7 +87,9 @@ class LabCounts(AnswerModel):
     queued: int
     """Tasks that nobody has claimed."""
     claimed: int
-    """Tasks that a person has claimed."""
+    """Tasks that a person has claimed and not answered in full."""
+    in_review: int
+    """Tasks that are answered and wait for a review."""
     answered: int
     """Tasks that were answered."""
     overdue: int

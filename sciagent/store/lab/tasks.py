@@ -130,7 +130,8 @@ def counts(
     task = t.lab_task.c
     waits_for_approval = sa.and_(t.rung.c.name.in_(sorted(need_approval)), task.approved_by.is_(None))
     is_waiting = sa.and_(j.state == JobState.QUEUED, waits_for_approval)
-    state = sa.case((is_waiting, "waiting"), else_=j.state).label("task_state")
+    is_in_review = sa.and_(j.state == JobState.RUNNING, task.in_review_id.is_not(None))
+    state = sa.case((is_waiting, "waiting"), (is_in_review, "in_review"), else_=j.state).label("task_state")
     overdue = sa.case((sa.and_(j.state.in_(jobs.UNFINISHED), task.due_at < db_now(connection)), 1), else_=0)
     query = (
         sa.select(state, sa.func.count(), sa.func.sum(overdue))
@@ -144,6 +145,7 @@ def counts(
         waiting=by_state.get("waiting", 0),
         queued=by_state.get(JobState.QUEUED, 0),
         claimed=by_state.get(JobState.RUNNING, 0),
+        in_review=by_state.get("in_review", 0),
         answered=by_state.get(JobState.DONE, 0),
         overdue=sum(int(n_overdue) for _, _, n_overdue in rows),
     )
