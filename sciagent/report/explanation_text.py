@@ -122,7 +122,8 @@ def paragraphs(answer: Explanation | RefusedText, shown: Sections = BRIEF) -> It
         yield from _heading("Values brought from files")
     for value in answer.imported[: shown.most]:
         cost = f"; cost: {value.cost_text}" if value.cost else ""
-        yield Paragraph(f"{_value(value, words)}, from {value.file} by {value.who}, {_day(value.at)}{cost}")
+        why = f", a correction: {value.why}" if value.why else ""
+        yield Paragraph(f"{_value(value, words)}, from {value.file} by {value.who}, {_day(value.at)}{why}{cost}")
     yield from _left_out(answer.imported, shown)
     yield from _other_evidence(answer.other_evidence, shown, words)
     n_children = answer.children.n
@@ -224,7 +225,8 @@ def _measurements(story: CampaignStory) -> Iterator[Paragraph]:
     """Yields a paragraph on each experimental value that decides an objective."""
     for value in story.decided_by_measurement:
         name = value.property
-        yield Paragraph(f"{named_value_text(name, value)} was measured, which decides {name} (measured: decide)")
+        mean = f" ({mean_note(value.uncertainty_kind)})" if value.uncertainty_kind in MEANS else ""
+        yield Paragraph(f"{named_value_text(name, value)}{mean} was measured, which decides {name} (measured: decide)")
 
 
 def _worth_and_cost(story: CampaignStory) -> str:

@@ -462,6 +462,8 @@ class ImportedValue(PropertyValue):
     """File or publication."""
     who: str
     """Person who imported it."""
+    why: str | None
+    """Reason of the correction, if it has replaced an earlier value; null otherwise."""
     at: datetime
     """Time of the import (UTC)."""
     cost: Mapping[str, float]

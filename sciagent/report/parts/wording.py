@@ -307,13 +307,14 @@ MEANS = (MEAN, WEIGHTED_MEAN)
 """The kinds of the uncertainty of a mean of several measurements."""
 
 
-def mean_note(kind: str, n: int) -> str:
-    """Returns what the value and the ± of a mean of measurements are. kind: one of MEANS. n: number of measurements."""
+def mean_note(kind: str, n: int = 0) -> str:
+    """Returns what the value and the ± of a mean of measurements are. kind: one of MEANS. n: number of measurements; 0
+    if it is unknown."""
     if kind == WEIGHTED_MEAN:
         how = "weighted by 1/σ², ± the larger of its propagated σ and its standard error by the scatter"
     else:
         how = "± its standard error by the scatter"
-    return f"mean of {n} measurements, {how}"
+    return f"mean of {n or 'several'} measurements, {how}"
 
 
 def uncertainties_text(kinds: Collection[str | None], words: Words) -> str:
