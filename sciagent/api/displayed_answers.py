@@ -164,7 +164,8 @@ def _tasks(status: CampaignCounts) -> Iterator[str]:
         to_approve = f", {tasks.waiting} to be approved" if tasks.waiting else ""
         overdue = f", {tasks.overdue} overdue" if tasks.overdue else ""
         listed = f"tasks: {tasks.queued} on the list{to_approve}"
-        yield f"{listed}, {tasks.claimed} claimed, {tasks.answered} answered{overdue}"
+        in_review = f", {tasks.in_review} in review" if tasks.in_review else ""
+        yield f"{listed}, {tasks.claimed} claimed{in_review}, {tasks.answered} answered{overdue}"
         for name, n in tasks.elsewhere.items():
             yield f"{elsewhere_text(name, n)}: sciagent lab list --campaign {name}"
 
@@ -327,7 +328,8 @@ class CandidateRow:
     p_hit: float | None
     """Probability to be a hit: 1 or 0 once decided; None where it is unknown, or where no objective has limits."""
     expected_utility: float | None
-    """Expected utility, in (0, 1]; the utility, once every objective is answered; None before a paid rung answers."""
+    """Expected utility, in (0, 1]; the utility, once every objective is answered; 0 if people could not obtain what
+    decides; None before a paid rung answers."""
     p_limits: float | None
     """Probability that the true values lie within all limits, by the errors of the methods or by experimental values of
     the candidate; None where it is unknown."""

@@ -100,7 +100,8 @@ def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, .
     values = []
     for answer in sorted(answers, key=lambda answer: answer.evidence_id):
         for measured in answer.measured:
-            value = ImportedValue.of(measured, source=answer.source, who=answer.who, at=answer.at, cost=answer.cost)
+            origin = {"source": answer.source, "who": answer.who, "why": answer.why, "at": answer.at}
+            value = ImportedValue.of(measured, **origin, cost=answer.cost)
             values.append(value)
     return tuple(values)
 

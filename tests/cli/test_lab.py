@@ -67,7 +67,7 @@ def test_a_task_is_listed_claimed_and_answered(waiting: None) -> None:
     status = data("status", "gaps")
     assert (status["state"], status["hits"]) == ("finished", 1)
     assert status["rates"]["lab_slots"] == {"amount": 9, "per": "week", "used": 2, "until": "2027-06-30"}
-    assert status["tasks"] == {"waiting": 0, "queued": 0, "claimed": 0, "answered": 2, "overdue": 0}
+    assert status["tasks"] == {"waiting": 0, "queued": 0, "claimed": 0, "in_review": 0, "answered": 2, "overdue": 0}
     assert "needs a reason; give it with --why" in refused("lab", "enter", number, *value)
     assert data("lab", "enter", number, *value, "--why", "read again")["revision"] == 1
     assert "nothing is to be measured now" in told("lab", "list")

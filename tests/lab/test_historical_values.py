@@ -12,6 +12,8 @@ from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import InputFileError, UsageError
 from sciagent.lab import claims_costs_and_vials
 from sciagent.lab.historical_values import LoadReport, load, read_old
+from sciagent.report.explain_candidate import explain_named
+from sciagent.report.explanation_text import paragraphs
 from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.people import audit
 from sciagent.store.results import candidates
@@ -65,6 +67,10 @@ def test_a_value_that_differs_needs_a_reason_and_moves_the_verdict(make: Make, f
         loaded(built, file, "Oc1ccccc1,5.31,")
     assert loaded(built, file, "Oc1ccccc1,5.31,", why="a typing error").revised == 1
     assert place(built, first) == ("settled", "fail", False)
+    answer = explain_named(built.ledger, "Oc1ccccc1", built.row)
+    lines = [line.text for line in paragraphs(answer)]
+    [origin] = [line for line in lines if line.startswith("from old.csv by anna ")]
+    assert origin.endswith(", correction 1: a typing error") and "sciagent verify" not in " ".join(lines)
 
 
 def test_nothing_is_loaded_if_a_row_is_wrong(make: Make, file: Path) -> None:

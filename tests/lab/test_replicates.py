@@ -10,8 +10,10 @@ from sciagent.campaign.people.find_candidate import resolve
 from sciagent.domain.answers.explanation import Explanation, RungStory
 from sciagent.errors import SpecError, UsageError
 from sciagent.lab import claims_costs_and_vials, record_answers
+from sciagent.lab.record_answers import LabEntry
 from sciagent.report.explain_candidate import explain_named
 from sciagent.report.explanation_text import VERBOSE, paragraphs
+from sciagent.report.page import html_page
 from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.lab import tasks
 from sciagent.store.lab.tasks import LabTask
@@ -75,6 +77,39 @@ def test_explain_tells_the_pooled_value_its_verdict_and_each_measurement(make: M
     assert (value.value, value.n) == (pytest.approx((4.9 + 4.2 + 4.5) / 3), 3)
     assert [replicate.who for replicate in rung.replicates] == ["anna", "ben", "cleo"]
     assert "pooled from 3 measurements:" in text and "4.2 eV, entered by ben" in text
+    assert "(mean of 3 measurements, ± its standard error by the scatter)" in text
+    assert "± is the standard error of the mean of the several measurements of a candidate (k = 1)" in text
+    assert "conformer" not in text
+    with built.ledger.read() as connection:
+        page = html_page.page(connection, built.row, built.ledger.artifacts)
+    assert '<span class="level">mean of 3 measurements, ± its standard error by the scatter</span>' in page
+    assert page.count("± is the standard error of the mean of the several measurements of a candidate") == 2
+    assert "± is the repeatability" not in page
+
+
+def test_measurements_with_uncertainties_are_weighted_and_a_reason_stands_beside_them(make: Make) -> None:
+    built = make(
+        lab="{ahead: 10, replicates: 2}",
+        budget="{lab_slots: 20}",
+        quantities="homo_lumo_gap, melting_point",
+        wanted="  - {property: melting_point, maximise: [250, 400], unit: K}\n",
+    )
+    first, second = of_first(built)
+    said = {"values": {"homo_lumo_gap": "4.3 eV"}, "uncertainties": {"homo_lumo_gap": "0.1"}, "limit": ""}
+    decomposed = said | {"reasons": {"melting_point": "decomposed"}, "not_obtained": ""}
+    record_answers.enter(built, first.id, LabEntry(decomposed, "anna"))
+    values = {"homo_lumo_gap": "4.5 eV", "melting_point": "300 K"}
+    record_answers.enter(built, second.id, LabEntry(said | {"values": values, "not_obtained": ""}, "ben"))
+    answer = explain_named(built.ledger, first.text, built.row)
+    assert isinstance(answer, Explanation)
+    rung = answer.campaigns[0].rungs[-1]
+    assert rung.evidence is not None and rung.evidence.unobtained == {}, "the value of one counts before the reason"
+    assert [replicate.unobtained for replicate in rung.replicates] == [{"melting_point": "decomposed"}, {}]
+    text = "\n".join(line.text for line in paragraphs(answer))
+    weighted = "mean of 2 measurements, weighted by 1/σ², ± the larger of its propagated σ and its standard error"
+    assert f"homo_lumo_gap = 4.4 ± 0.1 eV ({weighted}" in text
+    assert "homo_lumo_gap = 4.3 ± 0.1 eV, melting_point: no value (decomposed), entered by anna" in text
+    assert "\nmelting_point = 300 K, uncertainty unknown" in text, "an objective without limits is of interest, too"
 
 
 def test_without_more_to_come_the_verdict_is_made_of_what_is_there(make: Make) -> None:

@@ -91,7 +91,9 @@ class LabCounts(AnswerModel):
     goes first, and its answer counts here, too: their number by the name of that campaign; left out if there are
     none."""
     claimed: int
-    """Tasks that a person has claimed."""
+    """Tasks that a person has claimed and not answered in full."""
+    in_review: int
+    """Tasks that are answered and wait for a review."""
     answered: int
     """Tasks that were answered."""
     overdue: int

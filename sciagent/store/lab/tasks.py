@@ -133,8 +133,11 @@ def counts(
     other_campaigns = asked_elsewhere(connection, campaign_id)
     waits_for_approval = sa.and_(t.rung.c.name.in_(sorted(need_approval)), task.approved_by.is_(None))
     is_waiting = sa.and_(j.state == JobState.QUEUED, waits_for_approval)
+    is_in_review = sa.and_(j.state == JobState.RUNNING, task.in_review_id.is_not(None))
     is_elsewhere = among(connection, j.id, sorted(other_campaigns))
-    state = sa.case((is_elsewhere, ELSEWHERE), (is_waiting, "waiting"), else_=j.state).label("task_state")
+    state = sa.case(
+        (is_elsewhere, ELSEWHERE), (is_waiting, "waiting"), (is_in_review, "in_review"), else_=j.state
+    ).label("task_state")
     overdue = sa.case((sa.and_(j.state.in_(jobs.UNFINISHED), task.due_at < db_now(connection)), 1), else_=0)
     query = (
         sa.select(state, sa.func.count(), sa.func.sum(overdue))
@@ -149,6 +152,7 @@ def counts(
         queued=by_state.get(JobState.QUEUED, 0),
         claimed=by_state.get(JobState.RUNNING, 0),
         elsewhere=Counter(other.name for other in other_campaigns.values()),
+        in_review=by_state.get("in_review", 0),
         answered=by_state.get(JobState.DONE, 0),
         overdue=sum(int(n_overdue) for _, _, n_overdue in rows),
     )

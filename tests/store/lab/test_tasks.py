@@ -125,6 +125,7 @@ def test_tasks_are_counted_by_state(ledger: Ledger, row: CampaignRow, made: list
         connection.execute(sa.update(t.job).where(t.job.c.id == made[2]).values(state="done"))
         found = tasks.counts(connection, row.id, [rung.id], [rung.name])
         assert found is not None
-        assert found.model_dump() == {"waiting": 2, "queued": 1, "claimed": 1, "answered": 1, "overdue": 1}
+        expected = {"waiting": 2, "queued": 1, "claimed": 1, "in_review": 0, "answered": 1, "overdue": 1}
+        assert found.model_dump() == expected
         assert tasks.counts(connection, row.id, [], []) is None
         assert tasks.open_by_rung(connection, row.id) == {rung.id: (3, 1)}
