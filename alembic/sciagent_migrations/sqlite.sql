@@ -88,6 +88,7 @@ CREATE TABLE audit_entry (
 	hash VARCHAR(64) NOT NULL, 
 	CONSTRAINT pk_audit_entry PRIMARY KEY (id), 
 	CONSTRAINT uq_audit_entry_hash UNIQUE (hash), 
+	CONSTRAINT ck_audit_entry_id CHECK (id > 0), 
 	CONSTRAINT fk_audit_entry_person_id FOREIGN KEY(person_id) REFERENCES person (id), 
 	CONSTRAINT fk_audit_entry_access_id FOREIGN KEY(access_id) REFERENCES access (id), 
 	CONSTRAINT fk_audit_entry_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id)
@@ -350,6 +351,7 @@ CREATE TABLE evidence (
 	CONSTRAINT uq_evidence_key UNIQUE ("key"), 
 	CONSTRAINT uq_evidence_supersedes_id UNIQUE (supersedes_id), 
 	CONSTRAINT uq_evidence_watermark UNIQUE (watermark), 
+	CONSTRAINT ck_evidence_watermark CHECK (watermark > 0), 
 	CONSTRAINT fk_evidence_candidate_id FOREIGN KEY(candidate_id) REFERENCES candidate (id), 
 	CONSTRAINT fk_evidence_proposal_id FOREIGN KEY(proposal_id) REFERENCES proposal (id), 
 	CONSTRAINT fk_evidence_attempt_id FOREIGN KEY(attempt_id) REFERENCES attempt (id), 
@@ -829,7 +831,7 @@ CREATE INDEX ix_campaign_hosted ON campaign (hosted, state);
 CREATE INDEX ix_candidate_alias_candidate_id ON candidate_alias (candidate_id);
 CREATE INDEX ix_candidate_formula ON candidate (formula) WHERE kind != 'molecule';
 CREATE INDEX ix_candidate_inchikey ON candidate (inchikey);
-CREATE INDEX ix_candidate_name_text ON candidate_name (text);
+CREATE INDEX ix_candidate_name_text ON candidate_name (lower(text));
 CREATE INDEX ix_candidate_parent_candidate_id ON candidate_parent (candidate_id);
 CREATE INDEX ix_candidate_parent_parent_id ON candidate_parent (parent_id);
 CREATE INDEX ix_candidate_scaffold_hash ON candidate (scaffold_hash, id);

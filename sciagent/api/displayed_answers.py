@@ -21,7 +21,7 @@ from sciagent.api.terminal_tables_and_signals import records_table, text_of
 from sciagent.domain.answers.candidate_and_value_answers import LadderAnswer, PropertyValue, ShownValue, StructureText
 from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.figures import Figure, FigureList
-from sciagent.domain.answers.status_and_comparison import CampaignCounts, Status
+from sciagent.domain.answers.status_and_comparison import CampaignCounts, Status, elsewhere_text
 from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text, name_cells
 from sciagent.domain.safe_text_and_durations import Paragraph
 from sciagent.domain.states_and_needs import CampaignState
@@ -164,7 +164,20 @@ def _tasks(status: CampaignCounts) -> Iterator[str]:
         to_approve = f", {tasks.waiting} to be approved" if tasks.waiting else ""
         overdue = f", {tasks.overdue} overdue" if tasks.overdue else ""
         listed = f"tasks: {tasks.queued} on the list{to_approve}"
-        yield f"{listed}, {tasks.claimed} claimed, {tasks.answered} answered{overdue}"
+        in_review = f", {tasks.in_review} in review" if tasks.in_review else ""
+        yield f"{listed}, {tasks.claimed} claimed{in_review}, {tasks.answered} answered{overdue}"
+        for name, n in tasks.elsewhere.items():
+            yield f"{elsewhere_text(name, n)}: sciagent lab list --campaign {name}"
+
+
+def list_commands(status: CampaignCounts) -> str:
+    """Returns the commands that show what is to be measured for a campaign: on its own list, unless all of its tasks
+    are on the lists of other campaigns."""
+    names = [status.campaign]
+    tasks = status.tasks
+    if tasks is not None and tasks.elsewhere and not (tasks.queued or tasks.waiting or tasks.claimed):
+        names = list(tasks.elsewhere)
+    return " and ".join(f"sciagent lab list --campaign {name}" for name in names)
 
 
 class LadderResult(LadderAnswer):
@@ -315,7 +328,8 @@ class CandidateRow:
     p_hit: float | None
     """Probability to be a hit: 1 or 0 once decided; None where it is unknown, or where no objective has limits."""
     expected_utility: float | None
-    """Expected utility, in (0, 1]; the utility, once every objective is answered; None before a paid rung answers."""
+    """Expected utility, in (0, 1]; the utility, once every objective is answered; 0 if people could not obtain what
+    decides; None before a paid rung answers."""
     p_limits: float | None
     """Probability that the true values lie within all limits, by the errors of the methods or by experimental values of
     the candidate; None where it is unknown."""

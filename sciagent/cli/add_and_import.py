@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from sciagent.domain.proposer_interfaces import ProposalIn
 
 MAX_TEXT = 80  # characters of a candidate's text in a line
-MAX_REASON = 200  # characters of the reason for which the candidates of a file are added
 MAX_FAULTS = 50  # faults of a file that are printed
 KEY_DIGITS = 12  # digits of a candidate's key in a line
 NO_PARTS = ()  # of an answer whose text is all in its notes
@@ -238,18 +237,11 @@ def _load_old_values(
 ) -> None:
     """Takes old values as answers of a rung that people do. why: reason for values that differ from known values."""
     from sciagent.campaign.core.create_and_open import open_campaign_for_people
-    from sciagent.campaign.people.verify_calculate_and_add import add as add_candidates
-    from sciagent.domain.proposer_interfaces import ProposalIn
     from sciagent.lab import historical_values
 
     built = open_campaign_for_people(open_ledger(ledger), campaign)
     old = historical_values.read_old(built, rung, file, columns, structures_column)
-    reason = f"old values of {file.name}"[:MAX_REASON]
-    added = list(add_candidates(built, map(ProposalIn, old.structures), who, reason))
-    keys_by_text = {candidate.text: candidate.key for candidate in added if candidate.key}
-    loaded = historical_values.load(built, old, keys_by_text, who, why)
-    refused = [candidate for candidate in added if not candidate.key]
-    loaded.faults += [f"{each.text[:MAX_TEXT]}: {each.reason}: {each.detail}" for each in refused]
+    loaded = historical_values.load(built, old, who, why)
     for fault in loaded.faults[:MAX_FAULTS]:
         say(f"left out: {fault}")
     counts = f"{loaded.recorded} recorded, {loaded.known} known already, {len(loaded.faults)} left out"

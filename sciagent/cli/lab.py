@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sciagent.api.terminal_tables_and_signals import Line, plain_table
+from sciagent.api.terminal_tables_and_signals import Line, Part, plain_table
 from sciagent.cli import options
 from sciagent.cli.output_logging_and_given_structures import open_ledger, put_answer
 from sciagent.errors import UsageError, did_you_mean
@@ -45,6 +46,7 @@ def list_(
     json: options.Json = False,
 ) -> None:
     """Show what to measure next, the most valuable first, and why."""
+    from sciagent.domain.answers.status_and_comparison import elsewhere_text
     from sciagent.lab.displayed_lab_tasks_claims_and_samples import TaskReader
     from sciagent.store.campaign_state import campaigns
     from sciagent.store.lab import tasks
@@ -55,7 +57,13 @@ def list_(
         campaign_id = None if campaign is None else campaigns.get(connection, campaign).id
         listed = tasks.listed(connection, campaign_id=campaign_id, claimed_by=claimed_by, limit=limit)
         shown = TaskReader(opened).shown(connection, listed)
-    put_answer(shown, json, [_table(shown)] if shown else [Line("nothing is to be measured now")])
+        elsewhere = {}
+        if campaign_id is not None and claimed_by is None:
+            elsewhere = tasks.asked_elsewhere(connection, campaign_id)
+    parts: list[Part] = [_table(shown)] if shown else []
+    for name, n in Counter(other.name for other in elsewhere.values()).items():
+        parts.append(Line(f"{elsewhere_text(name, n)}, and count here, too: sciagent lab list --campaign {name}"))
+    put_answer(shown, json, parts or [Line("nothing is to be measured now")])
 
 
 def _table(shown: Sequence[LabTaskAnswer]) -> Table:
@@ -141,6 +149,8 @@ def sample(
 
     opened = open_ledger(ledger)
     reader, lab_task = _reader_and_task(opened, task)
+    if purity is not None and 1 < purity <= 100:
+        raise UsageError(f"--purity is a fraction from 0 to 1: for {purity:g} %, give --purity {purity / 100:g}")
     about: dict[str, Any] = {"lot": lot, "purity": purity, "purity_how": purity_how, "made_by": made_by, "place": place}
     made = claims_costs_and_vials.register(
         reader.built(lab_task.campaign), task, as_who or user(), form, source, **about

@@ -264,7 +264,9 @@ def conclude(progress: Progress, campaign: Campaign, status: Status, report: Pat
         say(f"{status.stop_reason or 'interrupted'}; go on with: sciagent resume {name}")
         raise typer.Exit(Exit.INTERRUPTED)
     if state == "waiting":
-        say(f"{name} waits {status.stop_reason}; see: sciagent lab list --campaign {name}")
+        from sciagent.api.displayed_answers import list_commands
+
+        say(f"{name} waits {status.stop_reason}; see: {list_commands(status)}")
         return
     if state == "failed":
         say(f"{name} has failed: {status.stop_reason}")

@@ -94,7 +94,9 @@ def _driver(status: CampaignCounts, words: Words) -> str:
     if state in ("created", "interrupted", "failed"):
         return f"go on with: sciagent resume {name}"
     if state == "waiting":
-        return f"what is to be measured: sciagent lab list --campaign {name}; after an answer: sciagent resume {name}"
+        from sciagent.api.displayed_answers import list_commands
+
+        return f"what is to be measured: {list_commands(status)}; after an answer: sciagent resume {name}"
     return f"{_before_resume(status, words)}sciagent resume {name}"
 
 

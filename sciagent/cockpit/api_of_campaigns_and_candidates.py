@@ -6,17 +6,19 @@ from typing import Annotated
 
 from fastapi import HTTPException, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy.engine import Connection
 from starlette.requests import Request
 
 from sciagent.domain.answers.candidate_and_value_answers import CandidateList
 from sciagent.domain.answers.explanation import Explanation
 from sciagent.domain.answers.status_and_comparison import CampaignList, ListedCampaign, Status
-from sciagent.domain.people import Right
+from sciagent.domain.people import Right, Rights
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import UsageError
 from sciagent.report import status_best_trace
 from sciagent.report.explain_candidate import explain_named
-from sciagent.store.lab.blind_measurements import is_blind_in, unseen_answers
+from sciagent.store.campaign_state import campaigns
+from sciagent.store.lab.blind_measurements import unseen_answers, unseen_in
 from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views.queues_campaigns_and_recent_failures import campaigns_page
 from sciagent.store.views.report_candidates import candidates_in_order, hits_best_first
@@ -76,9 +78,19 @@ def read_campaign(request: Request, campaign: CampaignName) -> Status:
     row = campaign_of(request)
     with site_of(request).ledger.read() as connection:
         register_ledger_properties(connection)
-        answer = status_best_trace.status(connection, row)
-        is_blind = is_blind_in(connection, visitor(request).viewer, row.id)
-    return status_best_trace.without_values(answer) if is_blind else answer
+        answer = status_best_trace.status(connection, row, unseen_in(connection, visitor(request).viewer, row.id))
+        return _without_names(connection, answer, visitor(request).rights)
+
+
+def _without_names(connection: Connection, answer: Status, rights: Rights) -> Status:
+    """Returns a status without the names of other campaigns that a person may not see."""
+    if answer.tasks is None or not answer.tasks.elsewhere:
+        return answer
+    named = {}
+    for name, n in answer.tasks.elsewhere.items():
+        if rights.may(Right.READ, campaigns.get(connection, name).id):
+            named[name] = n
+    return answer.model_copy(update={"tasks": answer.tasks.model_copy(update={"elsewhere": named})})
 
 
 @pages.get("/campaigns/{campaign}/candidates", READ, CandidateList)

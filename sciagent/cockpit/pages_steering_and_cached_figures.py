@@ -40,7 +40,7 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
-from sciagent.store.lab.blind_measurements import Viewer, is_blind_in, unseen_answers
+from sciagent.store.lab.blind_measurements import UnseenAnswers, unseen_answers, unseen_in
 from sciagent.store.results.candidates import ids_of
 from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_recent_failures
@@ -221,19 +221,13 @@ class Figures:
         return CampaignFigures(status, shown, spending=spent, charts=charts, counted_at=at, at=at, tick=tick, took=took)
 
 
-def best_seen(
-    connection: Connection, row: CampaignRow, best: Sequence[BestCandidate], viewer: Viewer
-) -> Sequence[BestCandidate]:
-    """Returns the best candidates, which all visitors share, without what a blind rung hides from this one."""
-    ids_by_key = ids_of(connection, [candidate.key for candidate in best])
-    unseen = unseen_answers(connection, viewer, list(ids_by_key.values()))
+def best_seen(connection: Connection, best: Sequence[BestCandidate], unseen: UnseenAnswers) -> Sequence[BestCandidate]:
+    """Returns the best candidates, which all visitors share, without those on which a blind rung hides answers from
+    this one: their order would tell what was measured."""
     if not unseen.by_candidate:
         return best
-    hidden = [id_ for id_ in ids_by_key.values() if unseen.of(id_)]
-    members = campaign_members(connection, row, hidden)
-    register_ledger_properties(connection)
-    seen = {each.key: each for each in status_best_trace.with_values(connection, row, list(members.values()), unseen)}
-    return [seen.get(candidate.key, candidate) for candidate in best]
+    ids_by_key = ids_of(connection, [candidate.key for candidate in best])
+    return [candidate for candidate in best if not unseen.of(ids_by_key[candidate.key])]
 
 
 def _has_value(candidate: BestCandidate, names: Collection[str]) -> bool:
@@ -377,8 +371,10 @@ def _campaign_page(
     with site.ledger.read() as connection:
         lab_tasks = tasks.listed(connection, campaign_id=row.id, limit=PAGE)
         of_tasks = unseen_answers(connection, viewer, [task.candidate_id for task in lab_tasks])
-        best = best_seen(connection, row, figures.best, viewer)
-        is_blind = is_blind_in(connection, viewer, row.id)
+        unseen = unseen_in(connection, viewer, row.id)
+        best = best_seen(connection, figures.best, unseen)
+        if unseen.by_candidate:
+            figures = replace(figures, status=status_best_trace.counts_seen(connection, row, unseen))
     out = [replace(task, claimed_by=None) if of_tasks.hides(task) else task for task in lab_tasks]
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
     objectives = {objective["property"] for objective in row.spec["objectives"]}
@@ -388,6 +384,7 @@ def _campaign_page(
         "objectives": objectives,
         "out": out,
         "best": best,
+        "is_blind": bool(unseen.by_candidate),
         "may": may,
     }
     shown["again"] = shared_figures.wait(figures, site.ticker.tick)
@@ -395,8 +392,8 @@ def _campaign_page(
     known = [axis.name for axis in axes]
     chosen = by if by in known else next(iter(known), "")
     drawn = shown_figures(figures, chosen)
-    if is_blind:  # the best utility tells the best value
-        drawn = [each for each in drawn if not each.figure.name.startswith("utility_")]
+    if unseen.by_candidate:  # the best utility tells the best value, and a hit its side of a limit
+        drawn = [each for each in drawn if not each.figure.name.startswith(("utility_", "hits_"))]
     shown |= {"axes": axes, "by": chosen, "shown_figures": drawn}
     shown["costs"] = cost_cells(figures.spending)
     shown |= {"tiles": tiles_of(figures), "limits": limits_in_words(figures.status)}

@@ -224,6 +224,12 @@ class Budget:
         """
         return Cost({resource: amount for resource, amount in cost.items() if resource not in self._limits.rates})
 
+    def needed_for(self, n_jobs: int, reservation: Mapping[str, float]) -> Cost:
+        """Returns what must be left to begin n jobs with the same reservation: the stocks of all of them, and the
+        weekly amounts of one, since the others may follow in later weeks."""
+        of_all = {resource: n_jobs * amount for resource, amount in self.stocks_of(reservation).items()}
+        return Cost({**reservation, **of_all})
+
     def reserve(self, position: Position, reservation: Mapping[str, float]) -> None:
         """Counts a started job of the rung and holds its reservation."""
         self._jobs[position] += 1

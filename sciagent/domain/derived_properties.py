@@ -14,7 +14,14 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from sciagent.domain.evidence_keys_and_pooled_replicates import CLASS, MOLECULE, Measured, content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import (
+    CLASS,
+    MEAN,
+    MOLECULE,
+    WEIGHTED_MEAN,
+    Measured,
+    content_hash,
+)
 from sciagent.domain.properties_and_levels import BUILT_IN, Level, Property, properties
 from sciagent.domain.quantities import Censoring, Quantity, isomer_of_parts
 from sciagent.domain.rung_positions_and_tiers import Position
@@ -325,9 +332,12 @@ def _spread(parts: Sequence[tuple[Hashable, float, float | None]]) -> float | No
 def _kind(parts: Sequence[Quantity]) -> str | None:
     """Returns the kind of a derived value's uncertainty: `CLASS` if the kinds of the parts are `CLASS` and `MOLECULE`.
 
-    None if the evidence on a part does not say, or if other kinds are mixed.
+    None if the evidence on a part does not say, if other kinds are mixed, and for parts that are means of measurements,
+    since the derived value is none.
     """
     kinds = {quantity.uncertainty_kind for quantity in parts if quantity.uncertainty}
+    if kinds & {MEAN, WEIGHTED_MEAN}:
+        return None
     if len(kinds) == 1:
         [kind] = kinds
         return kind

@@ -26,8 +26,13 @@ ISOMER = "isomer"
 """Key of the diagnostics under which a verifier states the stereoisomer that it computed."""
 MOLECULE = "molecule"
 CLASS = "class"
-"""Kinds of uncertainties: the spread over conformers, seeds or replicates of this molecule (MOLECULE), and the usual
-spread of molecules of its class (CLASS)."""
+"""Kinds of uncertainties that a verifier states: the spread over conformers, seeds or replicates of this molecule
+(MOLECULE), and the usual spread of molecules of its class (CLASS)."""
+MEAN = "mean"
+WEIGHTED_MEAN = "weighted_mean"
+"""Kinds of uncertainties of a mean of several measurements, none of which states a kind: its standard error by their
+scatter (MEAN); where each measurement has a standard uncertainty, the mean is weighted by the inverse variances, and
+its uncertainty is the larger of the propagated one and the standard error by the scatter (WEIGHTED_MEAN)."""
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
@@ -227,12 +232,16 @@ def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
 def _pooled_kind(used: Sequence[Quantity], error: float | None) -> str | None:
     """Returns the kind of a pooled uncertainty.
 
-    It is MOLECULE where the scatter of the replicates exceeds the propagated uncertainty; else the replicates' kind, or
-    None if they have different ones. error: the pooled uncertainty."""
+    Where no replicate states a kind, as with the values of people and of files, it is MEAN or WEIGHTED_MEAN. Else it is
+    MOLECULE where the scatter of the replicates exceeds the propagated uncertainty, and the replicates' kind where it
+    does not; None if they have different ones. error: the pooled uncertainty."""
     kinds = {q.uncertainty_kind for q in used}
     stated = [q.uncertainty for q in used if q.uncertainty]
+    is_weighted = len(stated) == len(used)
+    if kinds == {None} and len(used) > 1:
+        return WEIGHTED_MEAN if is_weighted else MEAN
     propagated = 0.0
-    if len(stated) == len(used):
+    if is_weighted:
         propagated = 1 / math.sqrt(sum(1 / u**2 for u in stated))
     if error is not None and error > propagated * (1 + 1e-9):  # by more than rounding
         return MOLECULE

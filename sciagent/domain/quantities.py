@@ -83,7 +83,8 @@ class Quantity:
     uncertainty_kind: str | None = field(default=None, compare=False)
     """The origin of the uncertainty: `molecule` for the spread over conformers, seeds or replicates of this molecule,
     `class` for the usual spread of similar molecules, `fit` for one of the two together with the error of a
-    calibration; None if the evidence does not say. It is kept with the evidence's diagnostics, not with the value."""
+    calibration, `mean` or `weighted_mean` for a mean of several measurements; None if the evidence does not say. It is
+    kept with the evidence's diagnostics, not with the value; that of a mean follows from the measurements."""
     isomer: ComputedIsomer | None = field(default=None, compare=False)
     """The stereoisomer to which value and uncertainty belong; None if the candidate leaves no stereo undefined, or if
     the value comes from no geometry. It is kept with the evidence's diagnostics, not with the value."""

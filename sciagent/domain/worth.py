@@ -143,7 +143,7 @@ class Worth:
     chance: int
     """The same in whole percent, as candidates are ordered: 100 for a hit, 0 for a known miss, 1 to 99 between."""
     expected_utility: float
-    """In (0, 1]; the utility, once every objective is answered."""
+    """In (0, 1]; the utility, once every objective is answered. 0 if people could not obtain what decides."""
     margin: float | None
     """Smallest distance of an expected value from the nearest limit, or beyond the best value of a ramp, in the scale
     of its objective; negative outside. None if no value is expected."""
@@ -222,6 +222,13 @@ def worth_of(objectives: Sequence[Objective], beliefs: Sequence[Belief], hit: bo
     ]
     weakest = max((belief.basis for belief in beliefs), key=list(Basis).index, default=Basis.NONE)
     return Worth(p_hit, chance, round(expected, DECIMALS), min(margins, default=None), weakest)
+
+
+def worth_of_unobtainable(has_limits: bool) -> Worth:
+    """Returns the worth of a candidate of which people could not obtain a quantity that decides: no hit, utility 0.
+
+    has_limits: whether an objective has limits."""
+    return Worth(0.0 if has_limits else None, MISS, 0.0, None, Basis.ANSWERED)
 
 
 def chance_of(p_hit: float | None) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 
 from sciagent.errors import InputFileError, UsageError, did_you_mean
 from sciagent.inputs.excel_workbooks import MAX_BYTES as MAX_WORKBOOK_BYTES
-from sciagent.inputs.excel_workbooks import RawRow, read_workbook
+from sciagent.inputs.excel_workbooks import MAX_UNPACKED, RawRow, read_workbook
 from sciagent.inputs.open_input import open_input
 
 MAX_TEXT_BYTES = 1 << 30
@@ -154,19 +154,19 @@ def read_table(path: Path, wanted: Sequence[str]) -> SavedTable:
     return table
 
 
-def open_table(content: bytes, name: str, wanted: Sequence[str] = ()) -> SavedTable:
+def open_table(content: bytes, name: str, wanted: Sequence[str] = (), max_unpacked: int = MAX_UNPACKED) -> SavedTable:
     """Returns the table that a file holds. Its content says whether it is a workbook.
 
     name: of the file, which begins each message. wanted: columns that the table should have; they tell which sign
-    separates the cells if the header has several. Raises InputFileError for another kind of file, and for a header
-    with two columns of one name.
+    separates the cells if the header has several. max_unpacked: largest number of bytes of a workbook,
+    unpacked. Raises InputFileError for another kind of file, and for a header with two columns of one name.
     """
     _refuse_by_name(PurePath(name).name, name)
     if content.startswith(_OLE):
         raise InputFileError(f"{name}: an old workbook, or one with a password; save it as Excel workbook (.xlsx)")
     if content.startswith(_ZIP):
         separator = ""
-        raw = read_workbook(content, name)
+        raw = read_workbook(content, name, max_unpacked)
     else:
         text = _decoded(content, name)
         separator, text, skipped = _separator(text, wanted)

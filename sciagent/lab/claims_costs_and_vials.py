@@ -10,7 +10,7 @@ A vial of another compound, or one that is empty, is refused before anything is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
@@ -21,7 +21,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built, Buil
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.lab_messages_and_codes import read_code
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
-from sciagent.domain.people import Right, Rights, person_and_access_ids
+from sciagent.domain.people import Rights, Role, person_and_access_ids
 from sciagent.domain.states_and_needs import AttemptState, JobState
 from sciagent.errors import TaskStateError, UsageError, WrongVialError
 from sciagent.store.campaign_state import campaigns, note_and_take_watermarks
@@ -30,6 +30,7 @@ from sciagent.store.job_queue import attempts, leases, reservations_and_bookings
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from sciagent.store.lab import blind_measurements, samples, submissions, tasks
+from sciagent.store.lab.blind_measurements import Viewer
 from sciagent.store.lab.samples import NewSample, Vial
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.people import audit, persons
@@ -153,7 +154,7 @@ def refuse_unless_free(connection: Connection, task: LabTask, rung: BuiltRung, w
     if task.state is JobState.RUNNING:
         if task.claimed_by == who:
             raise TaskStateError(f"task {task.id} is yours already")
-        holder = "another person" if is_blind(rung) else task.claimed_by
+        holder = "another person" if is_blind(connection, task) else task.claimed_by
         raise TaskStateError(
             f"task {task.id} is with {holder} since {task.claimed_at:%Y-%m-%d %H:%M} UTC",
             f"take it over with: sciagent lab claim {task.id} --take-over",
@@ -165,31 +166,28 @@ def refuse_unless_free(connection: Connection, task: LabTask, rung: BuiltRung, w
             f"task {task.id} waits for the word of a chemist",
             f"approve it with: sciagent lab review {task.id} --approve",
         )
-    refuse_if_blind(connection, task, rung, who)
+    refuse_if_blind(connection, task, who)
     for other in tasks.asking_for(connection, task.evidence_key):
         if other.state is JobState.RUNNING:
-            holder = "another person" if is_blind(rung) else other.claimed_by
+            holder = "another person" if is_blind(connection, task) else other.claimed_by
             raise TaskStateError(
                 f"task {other.id} of {other.campaign} asks for the same, and is with {holder}; its answer "
                 f"counts for task {task.id}, too"
             )
 
 
-def is_blind(rung: BuiltRung) -> bool:
+def is_blind(connection: Connection, task: LabTask) -> bool:
     """Returns whether each measurement of a candidate is another person's, who sees nothing of the others."""
-    return rung.spec.lab is not None and rung.spec.lab.blind
+    return blind_measurements.method_of(connection, task) is not None
 
 
-def refuse_if_blind(connection: Connection, task: LabTask, rung: BuiltRung, who: str) -> None:
+def refuse_if_blind(connection: Connection, task: LabTask, who: str) -> None:
     """Raises TaskStateError for a blind task that is another person's to claim, answer, complete or correct."""
-    if not is_blind(rung):
-        return
     person_id, _ = person_and_access_ids(who)
-    decides = False
+    roles: Mapping[int | None, Role] = {}
     if person_id is not None:
         roles = persons.roles(connection, [person_id]).get(person_id, {})
-        decides = Rights(roles=roles).may(Right.DECIDE, task.campaign_id)
-    reason = blind_measurements.why_not_for(connection, task, str(who), decides=decides)
+    reason = blind_measurements.why_not_for(connection, task, Viewer(str(who), Rights(roles=roles)))
     if reason is not None:
         raise TaskStateError(f"task {task.id} is for another person: {reason}")
 

@@ -266,7 +266,8 @@ class TaskReader:
             if task.state is JobState.QUEUED and task.campaign_id in budgets and not task.open_quantities:
                 slot_at = budgets[task.campaign_id].slot_at(rung.declared_cost(candidate) or {})
             answer = _answer(task, rung, form, why, structure_text(candidate), slot_at)
-            answer = answer.model_copy(update={"name": identifier_text(names.get(task.candidate_id, {}))})
+            name = identifier_text(names.get(task.candidate_id, {}))
+            answer = answer.model_copy(update={"name": name, "blind": answer.blind or unseen.is_blind(task)})
             answers.append(_without_answers(answer) if unseen.hides(task) else answer)
         return answers
 
@@ -293,7 +294,6 @@ class TaskReader:
                     campaign=stored.campaign,
                     name=stored.name,
                     properties=tuple(measure.property.name for measure in rung.verifier.measures),
-                    is_blind=stored.is_blind,
                     needs_approval=rung.spec.lab is not None and rung.spec.lab.approve,
                     price=0.0 if rung.spec.lab is None else rung.spec.lab.cost.money,
                     slot_at=slot_at,

@@ -1,12 +1,12 @@
 """Loads old values of a group as answers of a rung that people do, so that a campaign starts with what they teach.
 
-`read_old` reads a file, and `load` records its values.
+`read_old` reads a file, and `load` adds its molecules to the campaign and records its values.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,11 +14,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.record_results_and_place import settle_again
+from sciagent.campaign.people.verify_calculate_and_add import PersonalProposals, fast_worker
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.display_units import Column
 from sciagent.domain.evidence_keys_and_pooled_replicates import EvidenceKey, Measured
 from sciagent.domain.lab_messages_and_codes import LabAnswer
 from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.proposer_interfaces import ProposalIn
+from sciagent.domain.safe_text_and_durations import cut
 from sciagent.domain.states_and_needs import JobState, Standing
 from sciagent.errors import InputFileError, UsageError, did_you_mean
 from sciagent.inputs.saved_tables import TableRow, read_table
@@ -35,6 +38,7 @@ from sciagent.verification.verifier_contract import WorldVerifier
 
 MAX_ROWS = 10_000
 MAX_FAULTS = 50
+MAX_TEXT = 80  # characters of a structure in a message
 
 
 @dataclass
@@ -77,19 +81,25 @@ class OldValues:
         return list(dict.fromkeys(row.structure for row in self.rows))
 
 
-def load(built: Built, old: OldValues, keys: Mapping[str, str], who: str, why: str = "") -> LoadReport:
-    """Records old values as answers of their rung. A molecule with several rows has replicates.
+def load(built: Built, old: OldValues, who: str, why: str = "") -> LoadReport:
+    """Adds the molecules of old values to the campaign, and records the values as answers of their rung, all in one
+    transaction. A molecule with several rows has replicates.
 
-    keys: {structure as it stands in the file: key of the candidate}; a structure without a key is left out. why: reason
-    for values that differ from those in the ledger. Raises UsageError if a value differs and there is no reason, or if
-    a person has the task; then nothing is written.
+    why: reason for values that differ from those in the ledger. A structure that the campaign does not take is left
+    out. Raises UsageError if a value differs and there is no reason, if a row lacks a quantity, or if a person has the
+    task; then nothing is written, and no molecule is added.
     """
     report = LoadReport(rows=len(old.rows))
     rung = old.rung
+    with fast_worker(built) as worker:
+        proposed = PersonalProposals(built, worker, map(ProposalIn, old.structures))
     with built.ledger.begin() as connection:
-        ids = candidates.ids_of(connection, list(keys.values()))
         writer = _Writer(connection, built, rung, who, why, old.source, report)
-        writer.lock(ids.values())
+        writer.lock(candidates.ids_of(connection, proposed.keys).values())
+        added = proposed.write(connection, who, f"old values of {old.source}")
+        keys = {each.text: each.key for each in added if each.key}  # {structure as it stands in the file: key}
+        report.faults = [f"{cut(each.text, MAX_TEXT)}: {each.reason}: {each.detail}" for each in added if not each.key]
+        ids = candidates.ids_of(connection, list(keys.values()))
         rows_with_ids = []
         for row in old.rows:
             if row.structure in keys:

@@ -24,7 +24,7 @@ from sciagent.domain.safe_text_and_durations import cut
 from sciagent.domain.units import unit_words
 from sciagent.errors import UnitError, UsageError
 from sciagent.store.campaign_state import campaigns
-from sciagent.store.lab.blind_measurements import open_computations
+from sciagent.store.lab.blind_measurements import method_of, open_computations
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import candidates
 from sciagent.store.views.report_candidates import calibrations_by_rung, imported_answers, pooled_by_rung, rung_answers
@@ -69,8 +69,7 @@ def odd_things(
     measured: values in canonical units that the answer adds or changes. typed: the same as they were typed, by
     property. measured_on: day of the measurement, empty without one. Raises UsageError for a text that is no day."""
     odd = [*odd_day(measured_on), *odd_values(measured, typed)]
-    [rung] = [rung for rung in built.asked if rung.id == task.rung_id]
-    if rung.spec.lab is None or not rung.spec.lab.blind:
+    if method_of(connection, task) is None:
         candidate = candidates.load(connection, [task.candidate_id])[task.candidate_id]
         odd += odd_distances(connection, built, task, candidate, measured)
     return tuple(odd)

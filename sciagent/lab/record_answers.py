@@ -237,7 +237,7 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
     earlier = submissions.with_key(connection, entry.key)
     if earlier is not None:
         return _known_answer(connection, task, entry, earlier)
-    refuse_if_blind(connection, task, rung, entry.who)
+    refuse_if_blind(connection, task, entry.who)
     sample_id = _checked_sample(connection, task, entry)
     overdrawn = ""
     if task.state is JobState.QUEUED:
@@ -267,6 +267,7 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
     )
     if rung.spec.lab is not None and rung.spec.lab.review:
         recorded = _await_review(connection, task, revised, new)
+        recorded = replace(recorded, open_quantities=read.open_quantities)
     else:
         recorded = record(connection, built, task, rung, read, new)
     return replace(recorded, overdrawn=overdrawn, converted=read.converted)
@@ -279,7 +280,7 @@ def would_record(connection: Connection, built: Built, task_id: int, entry: LabE
     earlier = submissions.with_key(connection, entry.key)
     if earlier is not None:
         return _known_answer(connection, task, entry, earlier)
-    refuse_if_blind(connection, task, rung, entry.who)
+    refuse_if_blind(connection, task, entry.who)
     _checked_sample(connection, task, entry)
     if task.state is JobState.QUEUED:
         refuse_unless_free(connection, task, rung, entry.who)
@@ -326,7 +327,10 @@ def _read_beside(
     typed_answer(entry.typed_texts, stated_units)  # a fault of what was typed comes before one of what is added
     asked = _asked(connection, rung, task)
     typed_texts = entry.typed_texts
-    if revised is not None:
+    in_review = _own_in_review(connection, task, entry.who)
+    if in_review is not None:
+        typed_texts = with_earlier(typed_texts, in_review.said, asked)
+    elif revised is not None:
         typed_texts = with_earlier(typed_texts, revised.typed_texts, asked)
     answer = typed_answer(typed_texts)
     read = read_answer(connection, rung, task, answer)
@@ -336,6 +340,15 @@ def _read_beside(
         recorded = revised.recorded(asked)
         read = replace(read, unchanged=tuple(name for name in recorded if name not in changed))
     return typed_texts, read
+
+
+def _own_in_review(connection: Connection, task: LabTask, who: str) -> Submission | None:
+    """Returns the answer of the same person that waits for its review, which a later one completes or replaces; None if
+    none waits. It has taken over what is recorded."""
+    if task.in_review_id is None:
+        return None
+    waiting = submissions.by_id(connection, task.in_review_id)
+    return waiting if waiting.who == who else None
 
 
 def _odd_things(

@@ -40,8 +40,9 @@ PLAIN_CHARACTERS = {
     "\u2009": " ",
     "\u00b5": "u",
     "\u03bc": "u",
+    "\u212b": "\u00c5",  # the sign for angstrom
 }
-# {unit as people spell it: unit of a property}
+# {unit as people spell it: unit of a property}; the words of a refusal are taken besides
 UNIT_SPELLINGS = {
     "°C": "degC",
     "C": "degC",
@@ -61,12 +62,11 @@ UNIT_SPELLINGS = {
     "mg/ml": "mg/mL",
     "ug/ml": "ug/mL",
     "ng/ml": "ng/mL",
-    "Å²": "angstrom**2",
-    "Å³": "angstrom**3",
-    "cm⁻¹": "cm^-1",
 }
 MEANINGS = {"standard": 1.0, "interval_95": 1 / 1.959964, "tolerance": 1 / math.sqrt(3)}
 """{what ± means: factor to one standard uncertainty}; a tolerance is a uniform distribution (JCGM 100, 4.3.7)."""
+MEANING_WORDS = {"interval_95": "95 % interval", "tolerance": "tolerance"}
+"""{what ± means, if it is not one standard deviation: words}."""
 MAX_READINGS = 1000
 MAX_NUMBER_LENGTH = 200  # characters of a number with its unit
 LARGEST_NUMBER = 1e50
@@ -236,14 +236,25 @@ def answer_in_words(typed_texts: Mapping[str, Any]) -> str:
     if typed_texts.get("not_obtained"):
         parts = [f"not obtained: {typed_texts['not_obtained'].replace('_', ' ')}"]
     parts += [f"{name}: {grade}" for name, grade in typed_texts.get("grades", {}).items()]
-    uncertainties = typed_texts.get("uncertainties", {})
     for name, value in typed_texts.get("values", {}).items():
-        uncertainty = f" ± {uncertainties[name]}" if uncertainties.get(name) else ""
-        parts.append(f"{name} {value}{uncertainty}")
+        parts.append(f"{name} {value}{_uncertainty_in_words(typed_texts, name)}")
     for name, reason in typed_texts.get("reasons", {}).items():
         parts.append(f"{name} not obtained: {reason.replace('_', ' ')}")
     comment = f" “{typed_texts['comment']}”" if typed_texts.get("comment") else ""
     return ", ".join(parts) + comment
+
+
+def _uncertainty_in_words(typed_texts: Mapping[str, Any], name: str) -> str:
+    """Returns what an answer says of the uncertainty of a quantity: its ±, what that means, and the readings."""
+    words = ""
+    stated = typed_texts.get("uncertainties", {}).get(name)
+    if stated:
+        words = f" ± {stated}"
+        meaning = MEANING_WORDS.get(typed_texts.get("means", {}).get(name, ""))
+        if meaning:
+            words += f" ({meaning})"
+    readings = typed_texts.get("readings", {}).get(name)
+    return f"{words} (mean of {readings})" if readings else words
 
 
 def mean_of(name: str, text: str) -> tuple[str, str, int]:
@@ -348,16 +359,26 @@ def _unit(name: str, text: str, prop: Property, stated: str | None) -> str:
 
     A number alone is a plain number where the quantity can be one, unless the campaign states another unit: it may then
     be meant in that one. Raises UsageError or UnitError for a unit that does not fit, or is missing."""
-    unit = text if text in prop.typed_units else UNIT_SPELLINGS.get(text, text)
+    unit = _spelled(text, prop)
     if not unit and "1" in prop.units and stated in (None, "1"):
         return "1"
     if not unit:
         raise UsageError(f"{name}: the number has no unit; one of: {_listed(prop, stated)}")
     if unit not in prop.typed_units:
-        is_known = any(unit in other.units for other in properties().values())  # of another kind of quantity
+        # whether it is the unit of another kind of quantity
+        is_known = any(_spelled(text, other) in other.units for other in properties().values())
         nearest = "" if is_known else did_you_mean(unit, prop.typed_units)
         raise UnitError(f'{name} is not given in "{cut(text, 40)}"{nearest}; it takes: {_listed(prop)}')
     return unit
+
+
+def _spelled(text: str, prop: Property) -> str:
+    """Returns the unit of a property that a text is a spelling of; any other text as it is. Each word that a refusal
+    lists is a spelling."""
+    for unit in prop.typed_units:
+        if text in (unit, _plain_spelling(unit_words(unit))):
+            return unit
+    return UNIT_SPELLINGS.get(text, text)
 
 
 def _listed(prop: Property, first: str | None = None) -> str:

@@ -15,7 +15,7 @@ from sciagent.domain.answers.candidate_and_value_answers import EvidenceValue
 from sciagent.domain.answers.explanation import AttemptStory, DecisionStory, EvidenceFile, EvidenceStory, FileRemoval
 from sciagent.domain.display_units import Units, beside_limits, in_chosen_units
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Measured
-from sciagent.domain.states_and_needs import Standing
+from sciagent.domain.states_and_needs import AttemptState, Standing
 from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.campaign_state.candidate_standings import count_up_to
@@ -44,6 +44,8 @@ class StoredEvidence(NamedTuple):
 
     story: EvidenceStory
     measured: tuple[Measured, ...]
+    is_part: bool = False
+    """Whether it is the answer of a person that leaves a quantity open, so that no verdict follows from it."""
 
     @property
     def computation(self) -> Computation:
@@ -147,7 +149,7 @@ def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_i
     j = t.job.c
     a = t.attempt.c
     r = t.rung.c
-    columns = (a.state, a.outcome, a.reason, a.detail, a.cost, a.wall_seconds, a.started_at, a.owner)
+    columns = (a.id, a.state, a.outcome, a.reason, a.detail, a.cost, a.wall_seconds, a.started_at, a.owner)
     query = (
         sa.select(r.name, j.state.label("job"), *columns)
         .select_from(t.job.join(t.rung, r.id == j.rung_id).outerjoin(t.attempt, a.job_id == j.id))
@@ -155,8 +157,12 @@ def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_i
         .order_by(j.id, a.id)
         .limit(MAX_ROWS)
     )
+    rows = connection.execute(query).all()
+    under_way = [id_ for _, _, id_, state, *_ in rows if state == AttemptState.RUNNING]
+    booked = _booked(connection, row, rung_ids, under_way)
     job_attempts = []
-    for rung, job, state, outcome, reason, detail, cost, wall_seconds, started_at, owner in connection.execute(query):
+    for rung, job, id_, state, outcome, reason, detail, cost, wall_seconds, started_at, owner in rows:
+        cost = booked.get(id_, cost)
         story = None
         if state is not None:
             story = AttemptStory(
@@ -174,6 +180,23 @@ def attempts(connection: Connection, row: CampaignRow, candidate_id: int, rung_i
     return job_attempts
 
 
+def _booked(
+    connection: Connection, row: CampaignRow, rung_ids: Sequence[int], attempt_ids: Sequence[int]
+) -> dict[int, dict[str, float]]:
+    """Returns {attempt id: {resource: amount}} booked for attempts that have not ended, such as claims of tasks."""
+    if not attempt_ids:
+        return {}
+    s = t.spend.c
+    query = sa.select(s.attempt_id, s.resource, sa.func.sum(s.amount)).where(
+        s.campaign_id == row.id, s.rung_id.in_(rung_ids), among(connection, s.attempt_id, attempt_ids)
+    )
+    by_attempt: dict[int, dict[str, float]] = {}
+    for attempt_id, resource, amount in connection.execute(query.group_by(s.attempt_id, s.resource)):
+        if amount:
+            by_attempt.setdefault(attempt_id, {})[resource] = float(amount)
+    return by_attempt
+
+
 def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
     """Returns all evidence on the candidate, including superseded revisions, oldest first."""
     e = t.evidence.c
@@ -185,6 +208,7 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
         e.settings_hash,
         e.outcome,
         e.reason,
+        e.unobtained,
         e.diagnostics,
         e.versions,
         e.source,
@@ -196,7 +220,7 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
         t.campaign.c.name.label("campaign"),
     )
     query = (
-        sa.select(*story_columns, e.id, e.detail, e.supersedes_id, a.cost, a.n_candidates)
+        sa.select(*story_columns, e.id, e.detail, e.reusable, e.supersedes_id, a.cost, a.n_candidates)
         .select_from(t.evidence)
         .outerjoin(t.attempt, a.id == e.attempt_id)
         .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
@@ -215,14 +239,16 @@ def evidence(connection: Connection, candidate_id: int) -> list[StoredEvidence]:
         core_seconds_of_attempt = (row.cost or {}).get("core_seconds", 0.0)
         n_sharing = max(row.n_candidates or 1, 1)  # candidates that the attempt verified together
         story = EvidenceStory(
-            **{column.key: getattr(row, column.key) for column in story_columns},
+            **{column.key: getattr(row, column.key) for column in story_columns if column.key != "unobtained"},
+            unobtained=row.unobtained or {},
             detail=row.detail or "",
             values=tuple(map(EvidenceValue.of, measured)),
             core_seconds=round(core_seconds_of_attempt / n_sharing, 3),
             is_current=row.id not in superseded,
             files=tuple(files.get(row.id, ())),
         )
-        stored.append(StoredEvidence(story, measured))
+        is_part = story.source.startswith("task ") and not row.reusable
+        stored.append(StoredEvidence(story, measured, is_part))
     return stored
 
 

@@ -43,7 +43,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Fin
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated
-from sciagent.domain.states_and_needs import CampaignState, Standing
+from sciagent.domain.states_and_needs import CampaignState, Standing, Verb
 from sciagent.errors import UsageError
 from sciagent.report import candidate_history
 from sciagent.report.candidate_history import JobAttempt, StoredEvidence
@@ -58,6 +58,7 @@ from sciagent.store.job_queue import jobs
 from sciagent.store.lab.blind_measurements import ALL_SEEN, UnseenAnswers, Viewer, unseen_answers
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER, register_ledger_properties
+from sciagent.store.results.pooled_replicates import answered_replicates
 from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.store.views.report_candidates import (
     EvidenceAnswer,
@@ -87,23 +88,36 @@ def rung_stories(
     of them."""
     decisions = candidate_history.decisions(connection, row, candidate_id)
     attempts = candidate_history.attempts(connection, row, candidate_id, [rung.id for rung in ladder])
-    replicates: dict[Computation, list[StoredEvidence]] = {}
-    for stored in evidence:
-        if stored.story.is_current:
-            replicates.setdefault(stored.computation, []).append(stored)
+    replicates = _current_replicates(evidence)
     current = {computation: _pooled(each) for computation, each in replicates.items()}
-    answers = [_with_derived(rung, current) for rung in ladder]
+    answers = [_with_derived(row, rung, current) for rung in ladder]
     stories = []
     for rung, rules, answer in zip(ladder, _rules(row, ladder, answers), answers, strict=True):
         own_decisions = decisions.get(rung.name, [])
         own_attempts = [attempt for attempt in attempts if attempt.rung == rung.name]
-        gate = {name: window for name, window in rules.gate.items() if name not in decided_by_measurement}
-        accept = {name: window for name, window in rules.accept.items() if name not in decided_by_measurement}
-        own_rules = replace(rules, gate=gate, accept=accept)
+        own_rules = _without(rules, decided_by_measurement)
         story = _story(row, rung, own_rules, answer, own_decisions, own_attempts, charge)
         awaited = _awaited_measurements(connection, row, rung, candidate_id)
+        if answer is not None and answer.is_part:
+            awaited = awaited or "a quantity is open"
         stories.append(_of_several(story, row, replicates.get(rung.computation, ()), awaited))
     return stories
+
+
+def _current_replicates(evidence: Sequence[StoredEvidence]) -> dict[Computation, list[StoredEvidence]]:
+    """Returns {computation: its current evidence, one entry for each replicate}."""
+    replicates: dict[Computation, list[StoredEvidence]] = {}
+    for stored in evidence:
+        if stored.story.is_current:
+            replicates.setdefault(stored.computation, []).append(stored)
+    return replicates
+
+
+def _without(rules: RungRules, decided: Collection[str]) -> RungRules:
+    """Returns the rules of a rung without those on properties that experimental values decide."""
+    gate = {name: window for name, window in rules.gate.items() if name not in decided}
+    accept = {name: window for name, window in rules.accept.items() if name not in decided}
+    return replace(rules, gate=gate, accept=accept, decides=rules.decides.difference(decided))
 
 
 def _of_several(story: RungStory, row: CampaignRow, measured: Sequence[StoredEvidence], awaited: str) -> RungStory:
@@ -118,7 +132,9 @@ def _of_several(story: RungStory, row: CampaignRow, measured: Sequence[StoredEvi
 
 
 def _pooled(replicates: Sequence[StoredEvidence]) -> StoredEvidence:
-    """Returns the evidence by which a rung judges, with the values of all replicates that have an answer."""
+    """Returns the evidence by which a rung judges, with the values of all replicates that have an answer. A part of an
+    answer counts only where nothing else is there."""
+    replicates = [stored for stored in replicates if not stored.is_part] or replicates
     answered = [stored for stored in replicates if stored.story.outcome == Outcome.OK]
     first = answered[0] if answered else replicates[0]
     if len(answered) < 2:
@@ -126,7 +142,11 @@ def _pooled(replicates: Sequence[StoredEvidence]) -> StoredEvidence:
     measured = pooled_measured(stored.measured for stored in answered)
     people = " and ".join(dict.fromkeys(stored.story.who for stored in answered))
     values = tuple(map(EvidenceValue.of, measured))
-    return StoredEvidence(first.story.model_copy(update={"who": people, "values": values}), measured)
+    # the verdict is that of the first answer, so its reasons count, and of those the ones without a value
+    has_value = {value.property for value in measured}
+    unobtained = {name: reason for name, reason in first.story.unobtained.items() if name not in has_value}
+    update = {"who": people, "values": values, "unobtained": unobtained}
+    return StoredEvidence(first.story.model_copy(update=update), measured)
 
 
 def _awaited_measurements(connection: Connection, row: CampaignRow, rung: RungRow, candidate_id: int) -> str:
@@ -134,17 +154,21 @@ def _awaited_measurements(connection: Connection, row: CampaignRow, rung: RungRo
     stated = row.spec["ladder"][rung.position].get("lab")
     if not stated or stated.get("replicates", 1) == 1:
         return ""
-    n_answered, n_open = jobs.answered_and_open(connection, rung.id, candidate_id)
+    answered = answered_replicates(connection, [candidate_id], rung.computation)
+    n_answered = len(answered.get(candidate_id, {}))
+    n_own, n_open = jobs.answered_and_open(connection, rung.id, candidate_id)
     lab = LabSpec.model_validate(stated)
-    if not n_answered or lab.is_verdict_due(n_answered, n_open):
+    if not n_answered or lab.is_verdict_due(n_answered, n_own, n_open):
         return ""
     return f"{n_answered} of {lab.decide_after or lab.replicates} measurements are in"
 
 
-def _with_derived(rung: RungRow, current: Mapping[Computation, StoredEvidence]) -> StoredEvidence | None:
+def _with_derived(
+    row: CampaignRow, rung: RungRow, current: Mapping[Computation, StoredEvidence]
+) -> StoredEvidence | None:
     """Returns the evidence of a rung, with the values of the properties derived after it; None without evidence.
 
-    current: current evidence, replicates pooled.
+    A derived value cannot be obtained if a part of it was not. current: current evidence, replicates pooled.
     """
     answer = current.get(rung.computation)
     if answer is None:
@@ -156,7 +180,15 @@ def _with_derived(rung: RungRow, current: Mapping[Computation, StoredEvidence]) 
         if derived is not None:
             values += derived.story.values
             measured += derived.measured
-    return StoredEvidence(answer.story.model_copy(update={"values": tuple(values)}), tuple(measured))
+    unobtained = dict(answer.story.unobtained)
+    has_value = {value.property for value in measured}
+    for stated in row.spec.get("derived", ()):
+        if stated["property"] in rung.derived and stated["property"] not in has_value:
+            for label, part in stated["parts"].values():
+                if label == rung.name and part in answer.story.unobtained:
+                    unobtained[stated["property"]] = answer.story.unobtained[part]
+    update = {"values": tuple(values), "unobtained": unobtained}
+    return StoredEvidence(answer.story.model_copy(update=update), tuple(measured), answer.is_part)
 
 
 def _rules(
@@ -268,6 +300,7 @@ def _by_evidence(rules: RungRules, answer: StoredEvidence, fits: Fits) -> RungEn
         measured=calibrated(answer.measured, fits),
         reason=reason,
         detail=story.detail,
+        unobtained={name: Reason(text) for name, text in story.unobtained.items()},
     )
     judged = judge(rules, finding)
     return RungEnd(story.outcome, judged.verdict, judged.reason, judged.detail)
@@ -429,7 +462,7 @@ def _campaign(
         contradicted=story.contradicted,
         decided_by_measurement=tuple(PropertyValue.of(measured) for _, measured in deciding.values()),
         known_elsewhere=known_elsewhere,
-        why=_why(connection, row, ladder, member, rungs, outlook, known_elsewhere),
+        why=_why(connection, row, ladder, member, rungs, outlook, known_elsewhere, people),
     )
 
 
@@ -513,8 +546,9 @@ def _why(
     rungs: Sequence[RungStory],
     outlook: Outlook | None,
     known_elsewhere: Sequence[str],
+    people: Sequence[directives.Directive],
 ) -> str:
-    """Explains the candidate's standing in one or two sentences."""
+    """Explains the candidate's standing in one or two sentences. people: directives on it, oldest first."""
     rung = _rung_of(member, ladder).name
     detail = member.detail or ""
     standing = Standing(member.standing)
@@ -537,11 +571,22 @@ def _why(
     texts = {
         Standing.VETOED: f"Taken out {detail}. Its evidence is kept, and it is neither a hit nor a parent.",
         Standing.HELD: f"Held {detail}. It would wait for {rung}; sciagent hold --undo lets it go on.",
-        Standing.PENDING: _job_state(rung, rungs),
+        Standing.PENDING: f"{_job_state(rung, rungs)}{_hold_after_job(people)}",
         Standing.SETTLED: f"Settled: {rung}, which decides, has answered: {because}. {detail}".strip(),
         Standing.DROPPED: f"Dropped: {rung} {how}: {because}. {detail}".strip(),
     }
     return texts[standing]
+
+
+def _hold_after_job(people: Sequence[directives.Directive]) -> str:
+    """Returns a sentence on the hold of a candidate whose job is out; empty without one. people: directives on it."""
+    last = None
+    for directive in people:
+        if directive.verb in (Verb.HOLD, Verb.RELEASE, Verb.VETO):
+            last = directive
+    if last is None or last.verb != Verb.HOLD:
+        return ""
+    return f" {last.who} holds it: {last.why}. After this answer it waits; sciagent hold --undo lets it go on."
 
 
 def _job_state(rung: str, rungs: Sequence[RungStory]) -> str:

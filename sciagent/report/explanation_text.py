@@ -7,7 +7,7 @@ rungs; `Sections` lists what only the verbose text has.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,10 +31,13 @@ from sciagent.domain.answers.explanation import (
     RungStory,
 )
 from sciagent.domain.candidate_and_its_names_in_files import name_rows
+from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
+from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED
 from sciagent.domain.quantities import named_value_text
 from sciagent.domain.safe_text_and_durations import Paragraph, one_line
 from sciagent.domain.worth import percent_of
-from sciagent.report.parts.wording import amounts, diagnostics_line
+from sciagent.report.parts.wording import MEANS, amounts, diagnostics_line, mean_note, uncertainties_text
+from sciagent.store.results.evidence_seals import COMPUTED
 
 MAX_VALUES = 40  # values of one piece of evidence
 MAX_ALIASES = 5
@@ -49,6 +52,7 @@ VERDICTS = {
 }
 # part of the reason of a `priced` decision; only the verbose text has it
 _INDEX_AND_PRICE = re.compile(r", index \S+ at price [^;\s]+")
+UNDER_WAY = "running"  # state of an attempt that has not ended
 UNCERTAINTY_NOTES = {
     "class": "± over {words.repeats}, usual for such {words.many}",
     "molecule": "± over {words.repeats} of this {words.one}",
@@ -118,7 +122,8 @@ def paragraphs(answer: Explanation | RefusedText, shown: Sections = BRIEF) -> It
         yield from _heading("Values brought from files")
     for value in answer.imported[: shown.most]:
         cost = f"; cost: {value.cost_text}" if value.cost else ""
-        yield Paragraph(f"{_value(value, words)}, from {value.file} by {value.who}, {_day(value.at)}{cost}")
+        why = f", a correction: {value.why}" if value.why else ""
+        yield Paragraph(f"{_value(value, words)}, from {value.file} by {value.who}, {_day(value.at)}{why}{cost}")
     yield from _left_out(answer.imported, shown)
     yield from _other_evidence(answer.other_evidence, shown, words)
     n_children = answer.children.n
@@ -202,9 +207,7 @@ def _certainty(story: CampaignStory, shown: Sections, words: Words) -> Iterator[
         if shown.method_sources and margin.method is not None:
             yield Paragraph(f"the method: {margin.method}; {margin.method.source}", depth=2)
     if story.margins:
-        about = f"± is the repeatability over {words.repeats} (k = 1)"
-        if all(margin.uncertainty_kind is None for margin in story.margins):
-            about = "± is the standard uncertainty that came with the value"
+        about = uncertainties_text({margin.uncertainty_kind for margin in story.margins if margin.repeatability}, words)
         yield Paragraph(f"{about}; “(method)” is the error against experiment")
     chance = limits_chance_words(story.p_limits, story.p_limits_unknown, story.p_limits_measured)
     if chance:
@@ -222,19 +225,24 @@ def _measurements(story: CampaignStory) -> Iterator[Paragraph]:
     """Yields a paragraph on each experimental value that decides an objective."""
     for value in story.decided_by_measurement:
         name = value.property
-        yield Paragraph(f"{named_value_text(name, value)} was measured, which decides {name} (measured: decide)")
+        mean = f" ({mean_note(value.uncertainty_kind)})" if value.uncertainty_kind in MEANS else ""
+        yield Paragraph(f"{named_value_text(name, value)}{mean} was measured, which decides {name} (measured: decide)")
 
 
 def _worth_and_cost(story: CampaignStory) -> str:
     """Returns a line with the utility or the worth of the candidate and its cost."""
-    cost = f"it cost this campaign {amounts(story.costs) or 'nothing'}"
+    is_under_way = any(attempt.state == UNDER_WAY for rung in story.rungs for attempt in rung.attempts)
+    verb, end = ("has cost", " so far") if is_under_way else ("cost", "")
+    cost = f"it {verb} this campaign {amounts(story.costs) or 'nothing'}{end}"
+    if story.reason in NOT_OBTAINED:
+        return f"Worth nothing, since not all that decides could be obtained ({story.reason}); {cost}"
     if story.utility is not None:
         return f"Utility {story.utility:.3f} (1: every objective fully met); {cost}"
     if story.expected_utility is not None and story.basis is not None:
         chance = "" if story.p_hit is None else f"P(hit) {percent_of(story.p_hit)}, "
         without = f", without {' and '.join(story.known_elsewhere)}" if story.known_elsewhere else ""
         return f"{chance}expected utility {story.expected_utility:.3f} ({BASES[story.basis]}{without}); {cost}"
-    return cost.capitalize()
+    return f"{cost[0].upper()}{cost[1:]}"
 
 
 def _proposal(proposal: ProposalStory, verb: str) -> Iterator[Paragraph]:
@@ -287,6 +295,8 @@ def _other_evidence(others: Sequence[EvidenceStory], shown: Sections, words: Wor
         if evidence.detail:
             yield Paragraph(evidence.detail, depth=2)
         yield from _values(evidence.values, words, shown)
+        for text in unobtained_texts(evidence.unobtained):
+            yield Paragraph(text, depth=2)
         yield from _diagnostics(evidence, shown)
     yield from _left_out(current, shown)
     n_superseded = len([evidence for evidence in others if not evidence.is_current])
@@ -302,27 +312,44 @@ def _rung(
     yield Paragraph(f"{rung.rung} ({rung.verifier} {rung.version}{decides}): {_verdict(rung)}", depth=1, style="bold")
     yield from _judgement(rung, shown, waived_by)
     if rung.evidence:
-        yield from _values(rung.evidence.values, words, shown, judged=_judged(rung))
+        judged = _judged(rung)
+        if _is_of_people(rung.evidence):  # people enter few values, and all are of interest
+            judged.update(value.property for value in rung.evidence.values)
+        yield from _values(rung.evidence.values, words, shown, judged, rung.replicates)
+        for text in unobtained_texts(rung.evidence.unobtained):
+            yield Paragraph(text, depth=2)
         for value in rung.calibrated:
             yield Paragraph(f"calibrated, which counts: {value.line()}", depth=2)
         yield from _diagnostics(rung.evidence, shown)
-        is_computed_here = not rung.reused and not rung.evidence.source.startswith("task ")
+        is_computed_here = not rung.reused and not _is_of_people(rung.evidence)
         if rung.replicates:
             yield Paragraph(f"pooled from {len(rung.replicates)} measurements:", depth=2)
         elif shown.provenance or not is_computed_here:
             yield Paragraph(_origin(rung, rung.evidence), depth=2)
         for replicate in rung.replicates:
-            values = ", ".join(named_value_text(value.property, value) for value in replicate.values)
-            yield Paragraph(f"{values or replicate.outcome}, {_origin(rung, replicate)}", depth=3)
+            texts = [named_value_text(value.property, value) for value in replicate.values]
+            texts += unobtained_texts(replicate.unobtained)
+            answer = ", ".join(texts) or f"{replicate.outcome}{_in_brackets(replicate.reason)}"
+            yield Paragraph(f"{answer}, {_origin(rung, replicate)}", depth=3)
     yield from _decisions_and_attempts(rung, shown, labels)
     if rung.evidence:
         yield from _provenance(rung, rung.evidence, shown)
 
 
+def _is_of_people(evidence: EvidenceStory) -> bool:
+    """Whether people entered the evidence or brought it in a file."""
+    return evidence.source != COMPUTED
+
+
+def unobtained_texts(unobtained: Mapping[str, str]) -> list[str]:
+    """Returns texts such as `melting_point: no value (decomposed)`. unobtained: reasons by property."""
+    return [f"{name}: no value ({reason})" for name, reason in unobtained.items()]
+
+
 def _verdict(rung: RungStory) -> str:
     """Returns the verdict with its reason; without a verdict, the state of the job."""
     if rung.verdict is None:
-        return JOB_STATES.get(rung.job or "", "not run")
+        return JOB_STATES.get(rung.job or "", "no verdict yet" if rung.evidence else "not run")
     return VERDICTS[rung.verdict] + _in_brackets(rung.reason)
 
 
@@ -351,7 +378,8 @@ def _judged(rung: RungStory) -> set[str]:
 def _judgement(rung: RungStory, shown: Sections, waived_by: str | None) -> Iterator[Paragraph]:
     """Yields the numbers behind the verdict, the person who waived it, and the windows."""
     tells_windows = bool(rung.detail) and rung.verdict != "pass"  # the detail of a miss names the window
-    if tells_windows:
+    is_told_below = rung.evidence is not None and rung.reason in rung.evidence.unobtained.values()
+    if tells_windows and not is_told_below:
         yield Paragraph(rung.detail, depth=2)
     if waived_by and rung.verdict not in ("pass", None):
         yield Paragraph(f"waived: {waived_by} promoted it past this rung", depth=2)
@@ -362,9 +390,11 @@ def _judgement(rung: RungStory, shown: Sections, waived_by: str | None) -> Itera
 
 
 def _origin(rung: RungStory, evidence: EvidenceStory) -> str:
+    why = f", correction {evidence.revision}: {evidence.why}" if evidence.revision else ""
     if evidence.source.startswith("task "):
-        why = f", correction {evidence.revision}: {evidence.why}" if evidence.revision else ""
         return f"entered by {evidence.who} {_moment(evidence.at)} ({evidence.source}){why}"
+    if _is_of_people(evidence):
+        return f"from {file_of(evidence.source)} by {evidence.who} {_moment(evidence.at)}{why}"
     if rung.reused:
         where = f"campaign {evidence.campaign}" if evidence.campaign else "`sciagent verify`"
         return f"known before from {where} ({_day(evidence.at)}), under the same settings: cost nothing"
@@ -381,7 +411,8 @@ def _provenance(rung: RungStory, evidence: EvidenceStory, shown: Sections) -> It
     if shown.provenance:
         versions = ", ".join(f"{name} {version}" for name, version in sorted(evidence.versions.items()))
         settings = ", ".join(f"{name}={value}" for name, value in rung.settings.items())
-        yield Paragraph(f"with {versions}", depth=2)
+        if versions:
+            yield Paragraph(f"with {versions}", depth=2)
         yield Paragraph(f"settings {settings}", depth=2)
         yield Paragraph(
             f"evidence {evidence.key}, watermark {evidence.watermark}, revision {evidence.revision}", depth=2
@@ -394,9 +425,14 @@ def _provenance(rung: RungStory, evidence: EvidenceStory, shown: Sections) -> It
 
 
 def _values(
-    values: Sequence[EvidenceValue], words: Words, shown: Sections, judged: Collection[str] = ()
+    values: Sequence[EvidenceValue],
+    words: Words,
+    shown: Sections,
+    judged: Collection[str] = (),
+    replicates: Sequence[EvidenceStory] = (),
 ) -> Iterator[Paragraph]:
-    """Yields the values, under a common heading if all have the same level. judged: names of judged properties."""
+    """Yields the values, under a common heading if all have the same level. judged: names of judged properties.
+    replicates: the measurements that the values are pooled from."""
     listed = [value for value in values if value.property in judged]
     if shown.all_values or not listed:
         listed = list(values)[: MAX_VALUES if shown.all_values else shown.most]
@@ -407,20 +443,30 @@ def _values(
     if has_heading:
         yield Paragraph(f"at {levels.pop()}:", depth=2)
     for value in listed:
-        yield Paragraph(_value(value, words, with_level=not has_heading), depth=depth)
+        n = _n_measured(value.property, replicates)
+        yield Paragraph(_value(value, words, with_level=not has_heading, n=n), depth=depth)
     if n_left_out > 0:
         yield Paragraph(f"and {n_left_out} more value{'' if n_left_out == 1 else 's'}", depth=2)
     for line in isomer_lines(values):
         yield Paragraph(line, depth=2)
 
 
-def _value(value: PropertyValue, words: Words, with_level: bool = True) -> str:
-    """Returns a value with its unit and a note on its uncertainty. words: of the subject."""
+def _n_measured(name: str, replicates: Sequence[EvidenceStory]) -> int:
+    """Returns the number of measurements that have a value of a property."""
+    names = [{value.property for value in replicate.values} for replicate in replicates]
+    return sum(name in of_replicate for of_replicate in names)
+
+
+def _value(value: PropertyValue, words: Words, with_level: bool = True, n: int = 0) -> str:
+    """Returns a value with its unit and a note on its uncertainty. words: of the subject. n: number of measurements
+    that it is the mean of."""
     note = ""
     if value.uncertainty is None:
         note = ", uncertainty unknown"
     elif value.uncertainty > 0:
         kind = UNCERTAINTY_NOTES.get(value.uncertainty_kind or "", "").format(words=words)
+        if value.uncertainty_kind in MEANS:
+            kind = mean_note(value.uncertainty_kind, n)
         clauses = [clause for clause in (kind, value.of_one_isomer) if clause]
         note = f" ({', '.join(clauses)})" if clauses else ""
     text = value.line() if with_level else named_value_text(value.property, value)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.candidate_and_value_answers import BestCandidate, ImportedValue, RungValue
-from sciagent.domain.answers.status_and_comparison import Status
+from sciagent.domain.answers.status_and_comparison import CampaignCounts, Status
 from sciagent.domain.states_and_needs import CampaignState, Standing
 from sciagent.errors import UnknownNameError
 from sciagent.report.analysis import proposers_and_prediction_scores
@@ -32,9 +32,13 @@ COPIED_FIELDS = (
 """The fields that `BestCandidate` has from `RankedCandidate`."""
 
 
-def status(connection: Connection, row: CampaignRow) -> Status:
-    """Returns the answer of `sciagent status`; for a large campaign it takes longer than `campaign_counts.counts`."""
-    counts = campaign_counts_and_remarks.counts(connection, row)
+def status(connection: Connection, row: CampaignRow, unseen: UnseenAnswers = ALL_SEEN) -> Status:
+    """Returns the answer of `sciagent status`; for a large campaign it takes longer than `campaign_counts.counts`.
+
+    unseen: answers that are left out, with all that is made of measured values."""
+    counts = counts_seen(connection, row, unseen)
+    if unseen.by_candidate:
+        return Status(**dict(counts), audit=None, value=None, proposers=(), opinions=())
     is_priced = row.spec["scheduler"]["kind"] == "priced"
     if is_priced:
         from sciagent.report.analysis import audit_results  # slow to import
@@ -48,10 +52,15 @@ def status(connection: Connection, row: CampaignRow) -> Status:
     )
 
 
-def without_values(answer: Status) -> Status:
-    """Returns a status without what is made of measured values: for a person from whom blind measurements hide some."""
-    proposers = tuple(each.model_copy(update={"utility": None}) for each in answer.proposers)
-    return answer.model_copy(update={"proposers": proposers, "audit": None, "value": None, "opinions": ()})
+def counts_seen(connection: Connection, row: CampaignRow, unseen: UnseenAnswers) -> CampaignCounts:
+    """Returns the counts of a campaign in which candidates wait at the rungs whose answers on them are left out."""
+    positions = {rung.computation: rung.position for rung in reversed(campaigns.rungs(connection, row.id))}
+    hidden = {}
+    for candidate_id, computations in unseen.by_candidate.items():
+        of_campaign = [positions[computation] for computation in computations if computation in positions]
+        if of_campaign:
+            hidden[candidate_id] = min(of_campaign)
+    return campaign_counts_and_remarks.counts(connection, row, hidden)
 
 
 def best(connection: Connection, row: CampaignRow, n: int) -> list[BestCandidate]:
@@ -91,7 +100,8 @@ def imported_values(answers: Sequence[EvidenceAnswer]) -> tuple[ImportedValue, .
     values = []
     for answer in sorted(answers, key=lambda answer: answer.evidence_id):
         for measured in answer.measured:
-            value = ImportedValue.of(measured, source=answer.source, who=answer.who, at=answer.at, cost=answer.cost)
+            origin = {"source": answer.source, "who": answer.who, "why": answer.why, "at": answer.at}
+            value = ImportedValue.of(measured, **origin, cost=answer.cost)
             values.append(value)
     return tuple(values)
 

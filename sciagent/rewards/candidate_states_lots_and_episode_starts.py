@@ -24,6 +24,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built, Buil
 from sciagent.campaign.core.record_results_and_place import answer_of, experimental_values_of
 from sciagent.campaign.core.relaxed_to_same_structure import known_likenesses
 from sciagent.campaign.core.verdicts_and_places import NO_VALUES, Answer, Place, place
+from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED
 from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.states_and_needs import Standing
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement
@@ -101,6 +102,8 @@ def _state(built: Built, where: Place, answered: Set[int], ordered: Set[int]) ->
     if where.standing is Standing.SETTLED:
         counts_hits = built.spec.goal.kind == "hits" and any(o.accept for o in built.objectives)
         payoff = float(where.is_hit) if counts_hits else where.utility
+        if where.reason in NOT_OBTAINED:
+            payoff = 0.0  # what cannot be made or measured is worth nothing, which is an answer
         return CandidateState(Settlement.ANSWERED, payoff)
     if where.standing is Standing.DROPPED:
         if where.verdict not in _REFUSALS:

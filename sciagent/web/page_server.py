@@ -35,6 +35,7 @@ ACCEPTED_AT_ONCE = 16
 IDLE_SECONDS = 5  # after an answer, before the next request begins
 HEADER_SECONDS = 10  # from the begin of a connection, or the last answer, to the end of the headers
 MAX_HEADER_BYTES = 32_768
+HEADER_PIECE = 1_024  # bytes of the headers that are read at a time
 BYTES_A_SECOND = 4_000  # of a body that is sent, and of an answer that is read, in the mean
 BODY_GRACE_SECONDS = 30  # in which nothing of a body may come, such as on a tablet that changes its network
 READ_SECONDS = 60  # in which nothing of an answer may be read
@@ -73,9 +74,13 @@ class TimedProtocol(H11Protocol):
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        if self.waiting_since is None:
+        # h11 compares the size of headers with its limit only while they are not complete, so they come in pieces
+        while data and self.waiting_since is not None and not self.transport.is_closing():
+            super().data_received(data[:HEADER_PIECE])
+            data = data[HEADER_PIECE:]
+        if data and not self.transport.is_closing():
             self._body_seconds = min(BODY_GRACE_SECONDS, self._body_seconds + len(data) / BYTES_A_SECOND)
-        super().data_received(data)
+            super().data_received(data)
 
     def on_response_complete(self) -> None:
         self._waiting_since = time.monotonic()

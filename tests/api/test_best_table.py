@@ -44,6 +44,7 @@ def imported(typed: str, unit: str = "eV") -> ImportedValue:
         as_typed=f"{typed} {unit}",
         source="lab.csv sha256 00",
         who="ann",
+        why=None,
         at=datetime(2026, 1, 1, tzinfo=UTC),
         cost={},
     )

@@ -259,6 +259,10 @@ def test_a_scan_into_a_number_opens_its_vial_and_loses_nothing(anna: Page, serve
     anna.keyboard.type(f"{served.url}/s/{code}\n")
     anna.wait_for_selector("text=a vial was scanned before this answer was saved")
     expect(anna.locator(VALUE)).to_have_value("4.2")
+    anna.fill(VALUE, "127.5")
+    anna.keyboard.type(f"{code}\n")  # the code alone
+    expect(anna.locator(VALUE)).to_have_value("127.5")
+    anna.wait_for_selector("text=a vial was scanned before this answer was saved")
     anna.fill(VALUE, "")
     anna.keyboard.type(f"{code}\n")
     anna.wait_for_url(f"**/tasks/{first}?vial={code}")

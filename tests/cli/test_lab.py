@@ -67,7 +67,7 @@ def test_a_task_is_listed_claimed_and_answered(waiting: None) -> None:
     status = data("status", "gaps")
     assert (status["state"], status["hits"]) == ("finished", 1)
     assert status["rates"]["lab_slots"] == {"amount": 9, "per": "week", "used": 2, "until": "2027-06-30"}
-    assert status["tasks"] == {"waiting": 0, "queued": 0, "claimed": 0, "answered": 2, "overdue": 0}
+    assert status["tasks"] == {"waiting": 0, "queued": 0, "claimed": 0, "in_review": 0, "answered": 2, "overdue": 0}
     assert "needs a reason; give it with --why" in refused("lab", "enter", number, *value)
     assert data("lab", "enter", number, *value, "--why", "read again")["revision"] == 1
     assert "nothing is to be measured now" in told("lab", "list")
@@ -92,6 +92,7 @@ def test_a_task_is_given_back(waiting: None) -> None:
         (("enter", "TASK", "--value", "homo_lumo_gap=12E4711 eV"), '"12E4711 eV" is too large'),
         (("enter", "TASK", "--value", "homo_lumo_gap=4,31 eV"), "write a decimal point: 4.31 eV"),
         (("enter", "TASK", "--value", "homo_lumo_gap=400 eV"), "outside what homo_lumo_gap can be"),
+        (("sample", "TASK", "--form", "free base", "--purity", "98"), "for 98 %, give --purity 0.98"),
     ],
 )
 def test_what_does_not_fit_is_refused(waiting: None, words: tuple[str, ...], fault: str) -> None:
@@ -105,6 +106,22 @@ def test_the_status_says_what_people_have(waiting: None) -> None:
     text = " ".join(told("status", "gaps").split())
     assert "1 of 9 lab slots in seven days · tasks: 1 on the list, 0 claimed, 1 answered" in text
     assert "what is to be measured: sciagent lab list --campaign gaps" in text
+
+
+def test_the_list_and_the_status_name_the_campaign_whose_tasks_go_first(waiting: None) -> None:
+    Path("again.yaml").write_text(CAMPAIGN.replace("campaign: gaps", "campaign: again"), encoding="utf-8")
+    elsewhere = "2 of its measurements are on the list of campaign gaps"
+    command = "sciagent lab list --campaign gaps"
+    assert f"again waits for people; see: {command}" in " ".join(told("run", "again.yaml", "--no-report").split())
+    text = " ".join(told("status", "again").split())
+    assert f"tasks: 0 on the list, 0 claimed, 0 answered · {elsewhere}: {command}" in text
+    assert f"what is to be measured: {command}; after an answer: sciagent resume again" in text
+    listed = " ".join(told("lab", "list", "--campaign", "again").split())
+    assert listed == f"{elsewhere}, and count here, too: {command}"
+    assert data("lab", "list", "--campaign", "again") == [] and "on the list of" not in told("lab", "list")
+    number = str(data("lab", "list", "--campaign", "gaps")[0]["task"])
+    data("lab", "enter", number, "--value", "homo_lumo_gap=4.31 eV")
+    assert "1 of its measurements is on the list of campaign gaps" in told("lab", "list", "--campaign", "again")
 
 
 def test_a_limit_is_shown_as_one(waiting: None) -> None:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sciagent.domain.answers.candidate_and_value_answers import plain
-from sciagent.domain.people import Right
+from sciagent.domain.people import Right, Role
 from sciagent.lab import record_answers
 from sciagent.report import status_best_trace
 from sciagent.report.explain_candidate import explain_named
@@ -63,3 +63,16 @@ def test_candidates_come_page_by_page_and_each_is_explained(api) -> None:  # typ
     assert client.get(f"/campaigns/gaps/candidates/{best[0].key[:8]}").json()["key"] == best[0].key
     missing = client.get("/campaigns/gaps/candidates/ffffffffff")
     assert missing.status_code == 404 and "no candidate" in missing.json()["detail"]
+
+
+def test_a_campaign_that_one_may_not_see_is_not_named(serve: Serve) -> None:
+    """The tasks of the older campaign go first."""
+    serve(name="older")
+    server = serve()
+    server.person("ben", campaign_id=server.built.row.id)
+    server.person("vera", Role.VIEWER)
+    tasks = {
+        login: server.token(login, Right.READ).client.get("/api/v1/campaigns/gaps").json()["tasks"]
+        for login in ("ben", "vera")
+    }
+    assert tasks["vera"]["elsewhere"] == {"older": 3} and not tasks["ben"].get("elsewhere")

@@ -11,7 +11,8 @@ import sqlalchemy as sa
 
 from sciagent.domain.people import Role
 from sciagent.domain.states_and_needs import CampaignState
-from sciagent.lab import record_answers
+from sciagent.lab import record_answers, review_and_sign_answers
+from sciagent.lab.record_answers import LabEntry
 from sciagent.report.status_best_trace import status
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database import tables as t
@@ -21,6 +22,7 @@ from sciagent.store.views.report_candidates import candidates_in_order
 from tests.lab.conftest import drive
 from tests.lab.pages.test_task_pages import shown
 from tests.lab.test_record_answers import entry, place, task_ids
+from tests.lab.test_review_and_sign_answers import waiting
 from tests.support.served_pages import Browser, Serve
 
 
@@ -60,6 +62,27 @@ def test_a_candidate_shows_its_evidence_with_revisions(serve: Serve) -> None:
     assert viewer.get("/campaigns/gaps/candidates/CCCCCC").status_code == 400
     listed = shown(viewer, "/campaigns/gaps/candidates?hits=1")
     assert "Oc1ccccc1" in listed and "CCO" not in listed
+
+
+def test_a_candidate_has_its_name_and_the_reasons_of_single_quantities(serve: Serve) -> None:
+    server = serve(
+        lab="{ahead: 3, review: true}",
+        quantities="homo_lumo_gap, melting_point",
+        wanted="  - {property: melting_point, window: [250, 400], unit: K}\n",
+        header="smiles,name",
+        smiles=("Oc1ccccc1,phenol", "CCO,ethanol"),
+    )
+    first = task_ids(server.built)[0]
+    typed = {"values": {"homo_lumo_gap": "4.31 eV"}, "uncertainties": {}, "limit": "", "not_obtained": ""}
+    record_answers.enter(server.built, first, LabEntry(typed | {"reasons": {"melting_point": "decomposed"}}, "anna"))
+    viewer = server.person("vera", Role.VIEWER)
+    assert "1 on the list, 0 claimed, 1 in review, 0 answered" in shown(viewer, "/campaigns/gaps")
+    review_and_sign_answers.accept(server.built, first, "ben", waiting(server.built, first))
+    page = viewer.client.get("/campaigns/gaps/candidates/Oc1ccccc1").text
+    assert "<h1>phenol</h1>" in page and "<title>phenol" in page
+    assert "melting point: no value (decomposed)<br>" in page, "the table of the evidence"
+    text = shown(viewer, "/campaigns/gaps/candidates/Oc1ccccc1")
+    assert "Worth nothing, since" in text and "could not decide" not in text
 
 
 def test_hits_have_their_curve_against_what_people_cost(serve: Serve) -> None:

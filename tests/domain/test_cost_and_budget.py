@@ -81,6 +81,14 @@ def test_a_rate_that_is_used_up_says_when_it_goes_on_and_is_never_gone_for_good(
     assert b.resumption_text([]) is None
 
 
+def test_several_jobs_need_the_stocks_of_all_and_the_weekly_amounts_of_one() -> None:
+    b = budget(stocks={"money": 100.0}, rates={"lab_slots": 1.0})
+    one = {"money": 40.0, "lab_slots": 1.0}
+    assert b.needed_for(1, one) == one
+    assert b.needed_for(3, one) == {"money": 120.0, "lab_slots": 1.0}
+    assert b.fits(b.needed_for(2, one)) and not b.fits(b.needed_for(3, one))
+
+
 def test_what_waits_for_a_rate_and_has_no_stock_left_waits_for_nothing() -> None:
     b = budget(stocks={"money": 10.0}, rates={"lab_slots": 1.0, "gpu_seconds": 3.0})
     b.spend(Cost(lab_slots=1, money=8, gpu_seconds=3))

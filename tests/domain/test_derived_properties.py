@@ -115,6 +115,7 @@ def test_the_level_is_that_of_the_parts() -> None:
         (("molecule", "class"), "class"),
         (("molecule", "molecule"), "molecule"),
         ((None, "class"), None),
+        (("mean", "mean"), None),
     ],
 )
 def test_the_uncertainty_is_that_of_a_class_if_that_of_any_part_is(kinds, expected) -> None:

@@ -66,4 +66,23 @@ def test_replicates_that_scatter_more_than_their_class_make_the_uncertainty_thei
     near, far = ([Quantity(v, "eV", 0.1, uncertainty_kind="class") for v in (1.0, x)] for x in (1.05, 3.0))
     assert pooled_quantity(near).uncertainty_kind == "class"
     assert pooled_quantity(far).uncertainty_kind == "molecule"
-    assert pooled_quantity([Quantity(1.0, "eV"), Quantity(2.0, "eV")]).uncertainty_kind == "molecule"
+    one_states_a_kind = [Quantity(1.0, "eV"), Quantity(2.0, "eV", 0.1, uncertainty_kind="molecule")]
+    assert pooled_quantity(one_states_a_kind).uncertainty_kind == "molecule"
+
+
+@pytest.mark.parametrize(
+    ("errors", "mean", "error", "kind"),
+    [
+        ((None, None), 1.5, 0.5, "mean"),
+        ((0.1, None), 1.5, 0.5, "mean"),
+        ((0.1, 0.2), 1.2, 0.4, "weighted_mean"),  # by the scatter
+        ((3.0, 3.0), 1.5, 3 / math.sqrt(2), "weighted_mean"),  # propagated
+    ],
+)
+def test_a_mean_of_measurements_says_what_its_uncertainty_is(
+    errors: tuple[float | None, float | None], mean: float, error: float, kind: str
+) -> None:
+    """Values of people and files state no kind."""
+    found = pooled_quantity([Quantity(value, "eV", each) for value, each in zip((1.0, 2.0), errors, strict=True)])
+    assert (found.value, found.uncertainty) == (pytest.approx(mean), pytest.approx(error))
+    assert found.uncertainty_kind == kind

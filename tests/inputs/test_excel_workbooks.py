@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import tracemalloc
 import zipfile
 from collections.abc import Iterator, Sequence
 
@@ -160,6 +161,62 @@ def test_macros_entities_and_other_archives_are_refused() -> None:
         read(out.getvalue())
     with pytest.raises(InputFileError, match="or a damaged one"):
         read(content[: len(content) // 2])
+
+
+@pytest.mark.parametrize(
+    ("part", "xml", "says"),
+    [
+        (SHEET, b"<worksheet><sheetData>" + b"<a>" * 3_000_000, "has elements in 100 others"),
+        (SHEET, b"<worksheet><sheetData><row>" + b"<c/>" * 3_000_000, "a row with more than 200,000 elements"),
+        (SHEET, b"<worksheet><sheetData>" + b"<a/>" * 3_000_000, "more than 100,000 elements"),
+        (SHEET, b"<worksheet><sheetData><row><c><v>" + b"1" * 17_000_000, "more than 16,000,000 bytes without a row"),
+        ("xl/styles.xml", b"<styleSheet>" + b"<row/>" * 3_000_000, "more than 100,000 elements"),
+        ("xl/sharedStrings.xml", b"<sst>" + b"<si/>" * 3_000_000, "more than 200,000 elements"),
+        ("xl/styles.xml", b"<styleSheet>" + b"<a b='' c='' d='' e='' f=''/>" * 20_000, "more than 100,000 elements"),
+        (SHEET, b"<worksheet " + b"".join(b"a%d='' " % i for i in range(200_000)), "a tag or a comment of more than"),
+        (SHEET, b"<worksheet><!--" + b"a" * 3_000_000, "a tag or a comment of more than"),
+        ("xl/drawings/drawing1.xml", b"<x:a>" * 3_000_000, "has elements in 100 others"),
+    ],
+    ids=["nested", "cells", "no rows", "text", "styles", "strings", "attributes", "tag", "comment", "drawing"],
+)
+def test_a_small_file_that_would_take_much_memory_is_refused_within_a_little(
+    monkeypatch: pytest.MonkeyPatch, part: str, xml: bytes, says: str
+) -> None:
+    monkeypatch.setattr(excel_workbooks, "MAX_ELEMENTS", 100_000)  # a tenth, since memory is measured slowly
+    monkeypatch.setattr(excel_workbooks, "MAX_STRINGS", 200_000)
+    content = with_part(workbook(["a"], [1]), part, xml)
+    assert len(content) < 700_000
+    tracemalloc.start()
+    with pytest.raises(InputFileError, match=says):
+        read(content)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 30_000_000
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new"),
+    [
+        ("[Content_Types].xml", b"/xl/workbook.xml", b"/xl/worksheets/sheet1.xml"),
+        ("[Content_Types].xml", b"/xl/workbook.xml", b"/xl/texts.bin"),
+        ("xl/_rels/workbook.xml.rels", b"/relationships/worksheet", b"/relationships/chartsheet"),
+        ("xl/_rels/workbook.xml.rels", b"sheet1.xml", b"sheet1.bin"),
+    ],
+)
+def test_no_part_is_read_under_the_limits_of_another(part: str, old: bytes, new: bytes) -> None:
+    content = workbook(["a"], [1])
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        xml = archive.read(part)
+    assert old in xml
+    with pytest.raises(InputFileError, match="has a sheet under a name that Excel does not give"):
+        read(with_part(content, part, xml.replace(old, new)))
+
+
+def test_a_link_to_a_page_about_worksheets_is_no_sheet() -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["a"])
+    book.active["A1"].hyperlink = "https://example.org/worksheets/1"
+    assert [row.texts for row in read(saved(book))] == [["a"]]
 
 
 def test_a_cell_longer_than_excel_allows_is_a_fault() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import sqlalchemy as sa
-from psycopg.errors import InsufficientPrivilege
+from psycopg.errors import CheckViolation, InsufficientPrivilege
 from sqlalchemy.engine import Connection, make_url
 
 from sciagent.campaign.core.create_and_open import create_or_open, open_campaign_for_people, open_stored
@@ -56,6 +56,8 @@ class Site:
     web: Ledger
     worker: Ledger
     dispatcher: Ledger
+    owner: sa.Engine
+    """The login that owns the tables."""
 
     def checked(self) -> EvidenceCheck:
         with self.worker.read() as connection:
@@ -83,7 +85,7 @@ def site(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Si
             patch.setenv(FILE_VARIABLE, str(folder / "not for it") if kind == "web" else "")
             url = own.url.set(username=f"{name}_1").render_as_string(hide_password=False)
             opened[kind] = Ledger(url, artifacts=folder / "artifacts")
-    made = Site(**opened)
+    made = Site(**opened, owner=own)
     try:
         yield _run(made, folder)
     finally:
@@ -164,6 +166,31 @@ def test_evidence_that_is_forged_with_the_role_of_a_worker_is_found(site: Site) 
         forged = forge(connection, newest(connection, "lab.measurement"), 9.99, source="task 1", who="anna")
         assert "no act in the audit trail answers for it" in found(connection, site.worker.secret.keys(), forged)
         transaction.rollback()
+
+
+@pytest.mark.parametrize("kind", ["web", "worker"])
+@pytest.mark.parametrize("verifier", ["lab.measurement", "bad.remote"])
+@pytest.mark.parametrize("watermark", [0, -501, 10**15])
+def test_evidence_at_a_watermark_of_the_forgers_choice_is_refused_or_found(
+    site: Site, kind: str, verifier: str, watermark: int
+) -> None:
+    """The database refuses one below 1; without the constraint the check finds it all the same."""
+    login = getattr(site, kind).engine.url.username
+    if watermark < 1:
+        with pytest.raises(sa.exc.IntegrityError) as error, getattr(site, kind).begin() as connection:
+            forge(connection, newest(connection, verifier), 9.99, source="task 1", who="anna", watermark=watermark)
+        assert isinstance(error.value.orig, CheckViolation)
+    with site.owner.connect() as connection, connection.begin() as transaction:
+        connection.exec_driver_sql("ALTER TABLE evidence DROP CONSTRAINT ck_evidence_watermark")
+        connection.exec_driver_sql(f"SET LOCAL ROLE {login}")
+        real = newest(connection, verifier)
+        forged = forge(connection, real, 9.99, source="task 1", who="anna", watermark=watermark)
+        checked = check_evidence.check(connection, site.worker.secret.keys())
+        assert checked.faults == 2, checked.first_faults
+        assert f"evidence {forged}: the ledger gave no watermark {watermark} (1 to " in checked.first_faults[0]
+        assert f"evidence {forged} of {verifier} (task 1, anna): it has no seal" in checked.first_faults[1]
+        transaction.rollback()
+    assert site.checked().faults == 0
 
 
 def test_evidence_that_is_sealed_without_the_key_is_found_and_not_used(site: Site) -> None:

@@ -48,7 +48,7 @@ driving it takes a second."""
 @pytest.fixture
 def make(ledger: Ledger, tmp_path: Path) -> Make:
     """Makes a campaign and drives it until it waits for people. quantities: what is measured. wanted: further lines
-    of the objectives."""
+    of the objectives. header, smiles: lines of the file of molecules."""
 
     def made(
         name: str = "gaps",
@@ -57,12 +57,13 @@ def make(ledger: Ledger, tmp_path: Path) -> Make:
         budget: str = "{lab_slots: 9}",
         high: float = 4.6,
         smiles: Sequence[str] = MOLECULES,
+        header: str = "smiles",
         count: int = 2,
         quantities: str = "homo_lumo_gap",
         wanted: str = "",
         more: str = "",
     ) -> Built:
-        (tmp_path / "molecules.csv").write_text("\n".join(("smiles", *smiles, "")), encoding="utf-8")
+        (tmp_path / "molecules.csv").write_text("\n".join((header, *smiles, "")), encoding="utf-8")
         text = (
             CAMPAIGN.format(name=name, lab=lab, budget=budget, high=high)
             .replace("count: 2", f"count: {count}")
@@ -70,7 +71,7 @@ def make(ledger: Ledger, tmp_path: Path) -> Make:
             .replace("ladder:\n", f"{wanted}ladder:\n")
         ) + more
         file = None if _campaigns(ledger) else sqlite_path(ledger.engine)
-        known = "\n".join((text, *smiles))
+        known = "\n".join((text, header, *smiles))
         if file and known in _driven:
             with closing(sqlite3.connect(":memory:")) as stored, closing(sqlite3.connect(file)) as opened:
                 whole, secret = _driven[known]

@@ -23,11 +23,11 @@ from tests.lab.conftest import CAMPAIGN, MOLECULES, Make, drive
 from tests.lab.test_record_answers import entry, place, task_ids
 
 
-def priced(ledger: Ledger, folder: Path) -> Built:
+def priced(ledger: Ledger, folder: Path, goal: str = "hits, count: 2") -> Built:
     """A campaign of the scheduler that learns how often a rung gives no answer."""
     (folder / "molecules.csv").write_text("\n".join(("smiles", *MOLECULES, "")), encoding="utf-8")
     text = CAMPAIGN.format(name="priced", lab="{ahead: 3}", budget="{lab_slots: 9}", high=4.6)
-    text = text.replace("kind: exhaustive", "kind: priced, audit: 0")
+    text = text.replace("kind: exhaustive", "kind: priced, audit: 0").replace("hits, count: 2", goal)
     built = create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
     drive(built)
     return built
@@ -57,10 +57,11 @@ def test_a_salt_and_its_parent_are_one_task_and_the_vial_says_which_is_in_it(mak
     assert (task.text, task.code) == ("NCc1ccccc1", vial.code) and place(built, task_id) == ("settled", "pass", True)
 
 
+@pytest.mark.parametrize("goal", ["hits, count: 2", "graded"])
 def test_what_cannot_be_made_counts_as_a_failure_of_the_rung_and_is_worth_nothing(
-    ledger: Ledger, tmp_path: Path
+    ledger: Ledger, tmp_path: Path, goal: str
 ) -> None:
-    built = priced(ledger, tmp_path)
+    built = priced(ledger, tmp_path, goal)
     first = task_ids(built)[0]
     record_answers.enter(built, first, entry(not_obtained="synthesis_failed"))
     assert tried(built) == (1, 1)

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
-from sciagent.campaign.people.verify_calculate_and_add import add
 from sciagent.domain.display_units import Column
-from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.errors import InputFileError, UsageError
 from sciagent.lab import claims_costs_and_vials
 from sciagent.lab.historical_values import LoadReport, load, read_old
+from sciagent.report.explain_candidate import explain_named
+from sciagent.report.explanation_text import paragraphs
 from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.people import audit
 from sciagent.store.results import candidates
@@ -32,8 +32,7 @@ def file(tmp_path: Path) -> Path:
 def loaded(built: Built, file: Path, rows: str, why: str = "", label: str = "lab") -> LoadReport:
     file.write_text(f"smiles,gap,error\n{rows}\n", encoding="utf-8")
     old = read_old(built, label, file, [GAP])
-    added = add(built, map(ProposalIn, old.structures), "anna", "old values")
-    return load(built, old, {each.text: each.key for each in added if each.key}, "anna", why)
+    return load(built, old, "anna", why)
 
 
 def hits(built: Built) -> dict[str, bool]:
@@ -68,6 +67,10 @@ def test_a_value_that_differs_needs_a_reason_and_moves_the_verdict(make: Make, f
         loaded(built, file, "Oc1ccccc1,5.31,")
     assert loaded(built, file, "Oc1ccccc1,5.31,", why="a typing error").revised == 1
     assert place(built, first) == ("settled", "fail", False)
+    answer = explain_named(built.ledger, "Oc1ccccc1", built.row)
+    lines = [line.text for line in paragraphs(answer)]
+    [origin] = [line for line in lines if line.startswith("from old.csv by anna ")]
+    assert origin.endswith(", correction 1: a typing error") and "sciagent verify" not in " ".join(lines)
 
 
 def test_nothing_is_loaded_if_a_row_is_wrong(make: Make, file: Path) -> None:
@@ -81,5 +84,22 @@ def test_nothing_is_loaded_if_a_row_is_wrong(make: Make, file: Path) -> None:
         read_old(built, "lab", file, [Column("gap", "dipole", "D")])
     claims_costs_and_vials.claim(built, first, "ben")
     with pytest.raises(UsageError, match=f"is with ben as task {first}; enter it there"):
-        loaded(built, file, "Oc1ccccc1,4.31,")
+        loaded(built, file, "CCCCO,4.1,\nOc1ccccc1,4.31,")
     assert hits(built) == {}
+
+
+def test_a_refused_value_adds_no_molecule(make: Make, file: Path) -> None:
+    """A molecule of the file that was new is neither a candidate nor named in the audit after the refusal."""
+    built = make(quantities="homo_lumo_gap, melting_point")
+    with pytest.raises(UsageError, match=r"CCCCO: no value for melting_point; .* \(nothing was loaded\)"):
+        loaded(built, file, "CCCCO,4.1,")
+    with built.ledger.read() as connection:
+        assert candidates.find(connection, "CCCCO") == []
+        assert not [entry for entry in audit.last(connection, 10) if entry.who == "anna"]
+
+
+def test_a_structure_that_the_campaign_does_not_take_is_left_out(make: Make, file: Path) -> None:
+    built = make()
+    report = loaded(built, file, "CCCCO,4.1,\nC[C,4.1,")
+    assert (report.rows, report.recorded) == (2, 1)
+    assert len(report.faults) == 1 and report.faults[0].startswith("C[C: unparsable: ")

@@ -9,11 +9,17 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
-from sciagent.domain.states_and_needs import CampaignState, JobState
+from sciagent.domain.answers.explanation import CampaignStory, Explanation
+from sciagent.domain.states_and_needs import CampaignState, JobState, Verb
 from sciagent.errors import EvidenceConflictError, UsageError
 from sciagent.lab import claims_costs_and_vials, record_answers, review_and_sign_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
 from sciagent.lab.record_answers import LabEntry, Recorded
+from sciagent.report.explain_candidate import explain_named
+from sciagent.report.explanation_text import paragraphs
+from sciagent.report.page import html_page
+from sciagent.rewards.candidate_states_lots_and_episode_starts import states
+from sciagent.store.campaign_state import directives
 from sciagent.store.database import tables as t
 from sciagent.store.lab import submissions, tasks
 from sciagent.store.lab.tasks import LabTask
@@ -139,6 +145,52 @@ def test_a_reason_stands_beside_the_values_of_others(
     assert made.unobtained == {MELTING: "decomposed"}
 
 
+def test_what_a_quantity_lacks_is_told_and_the_candidate_is_worth_nothing(make: Make) -> None:
+    built = make(
+        lab="{ahead: 3, cost: {money: 120}}",
+        quantities=BOTH,
+        wanted="  - {property: melting_point, maximise: [250, 400], unit: K}\n",
+    )
+    task = task_ids(built)[0]
+    text = task_of(built, task).text
+    enter(built, task, {GAP: "4.31 eV"})
+    story, lines = explained(built, text)
+    assert (story.standing, story.rungs[-1].verdict, story.rungs[-1].detail) == ("pending", None, "a quantity is open")
+    assert "It has cost this campaign" in lines and "1 lab slot, 120 EUR so far" in lines
+    enter(built, task, reasons={MELTING: "decomposed"})
+    story, lines = explained(built, text)
+    rung = story.rungs[-1]
+    assert (rung.verdict, rung.reason, rung.detail) == ("fail", "decomposed", "melting_point not obtained: decomposed")
+    assert (story.utility, story.p_hit, story.expected_utility, story.basis) == (None, 0.0, 0.0, "answered")
+    assert "melting_point: no value (decomposed)" in lines and "could not decide" not in lines
+    assert "Worth nothing, since not all that decides could be obtained (decomposed); it cost" in lines
+    with built.ledger.read() as connection:
+        page = html_page.page(connection, built.row, built.ledger.artifacts)
+        candidate = task_of(built, task).candidate_id
+        assert states(built, connection, [candidate], 10**6)[candidate].payoff == 0.0
+    assert "none: decomposed" in page and "melting point not obtained: decomposed" in page
+
+
+def explained(built: Built, text: str) -> tuple[CampaignStory, str]:
+    answer = explain_named(built.ledger, text, built.row)
+    assert isinstance(answer, Explanation)
+    return answer.campaigns[0], "\n".join(line.text for line in paragraphs(answer))
+
+
+def test_an_answer_in_review_has_cost_what_is_booked_and_a_hold_is_told(make: Make) -> None:
+    built = make(lab="{ahead: 3, review: true, cost: {money: 120}}")
+    task = task_ids(built)[0]
+    enter(built, task, {GAP: "4.31 eV"})
+    with built.ledger.begin() as connection:
+        counts = tasks.counts(connection, built.row.id, [built.asked[0].id], [])
+        candidate = task_of(built, task).candidate_id
+        directives.write(connection, built.row.id, Verb.HOLD, "carla", "wait for the NMR", candidate_id=candidate)
+    assert counts is not None and (counts.claimed, counts.in_review) == (0, 1)
+    story, lines = explained(built, task_of(built, task).text)
+    assert story.why.startswith("lab is at work on it. carla holds it: wait for the NMR.")
+    assert story.costs["money"] == 120 and "1 lab slot, 120 EUR so far" in lines
+
+
 def test_reasons_alone_are_no_values(make: Make) -> None:
     built = make(quantities=BOTH, wanted=WANTED)
     first, second, _ = task_ids(built)
@@ -220,6 +272,21 @@ def test_each_half_is_reviewed(make: Make) -> None:
         assert (returned.id, returned.sent_back_by, returned.state) == (task, "ben", JobState.DONE)
         assert tasks.listed(connection, sent_back_to="ben") == []
     assert place(built, task) == ("settled", "pass", True)
+
+
+def test_a_second_half_completes_the_one_that_waits_for_its_review(make: Make) -> None:
+    built = make(quantities=BOTH, wanted=WANTED, lab=REVIEW)
+    task = task_ids(built)[0]
+    first = enter(built, task, {GAP: "4.31 eV"})
+    assert (first.in_review, first.open_quantities) == (True, (MELTING,))
+    second = enter(built, task, {MELTING: "300 K"})
+    assert (second.in_review, second.open_quantities) == (True, ())
+    enter(built, task, {GAP: "4.33 eV"})  # nothing is recorded yet, so that no reason is needed
+    whole = review_and_sign_answers.accept(built, task, "ben", waiting(built, task))
+    assert (whole.state, whole.open_quantities) == (JobState.DONE, ())
+    with built.ledger.read() as connection:
+        values = campaign_values(connection, built, task_of(built, task).candidate_id)
+    assert values == {GAP: pytest.approx(4.33), MELTING: pytest.approx(300)}
 
 
 def test_half_an_answer_counts_in_no_other_place(make: Make) -> None:

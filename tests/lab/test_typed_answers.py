@@ -182,6 +182,14 @@ def test_a_number_alone_is_refused_where_the_campaign_states_a_unit() -> None:
         typed("melting_point", "120 1")
 
 
+@pytest.mark.parametrize("name", ["density", "volume_per_atom", "tpsa", "bulk_modulus", "homo", "melting_point"])
+def test_each_unit_that_a_refusal_lists_is_taken(name: str) -> None:
+    with pytest.raises(UsageError) as error:
+        typed(name, "1.2 furlong")
+    listed = str(error.value).rpartition("it takes: ")[2].split(", ")
+    assert {typed(name, f"1.2 {words}").unit for words in listed} == set(properties()[name].typed_units)
+
+
 def test_the_unit_of_another_quantity_has_no_nearest_one() -> None:
     with pytest.raises(UsageError) as error:
         typed("mass_solubility", "3 mmol/L")
@@ -306,5 +314,8 @@ def test_any_text_at_the_command_line_is_a_finite_value_or_refused(value: str, s
 def test_an_answer_is_told_in_words() -> None:
     said = {"values": {"logp": "2.1", "pka": "<4"}, "uncertainties": {"logp": "0.1"}, "comment": "lamp B"}
     assert answer_in_words(said) == "logp 2.1 ± 0.1, pka <4 “lamp B”"
+    meant = {"values": {"logp": "2.1", "pka": "4.1"}, "uncertainties": {"logp": "0.2", "pka": "0.1"}}
+    meant |= {"means": {"logp": "interval_95", "pka": "standard"}, "readings": {"pka": "4.0 4.2"}}
+    assert answer_in_words(meant) == "logp 2.1 ± 0.2 (95 % interval), pka 4.1 ± 0.1 (mean of 4.0 4.2)"
     assert answer_in_words({"not_obtained": "synthesis_failed"}) == "not obtained: synthesis failed"
     assert answer_in_words({"grades": {"expert_grade": "yes"}}) == "expert_grade: yes"

@@ -22,5 +22,5 @@ def test_a_candidate_has_its_proposals_attempts_and_evidence(ledger: Ledger, tmp
         evidence = candidate_history.evidence(connection, best.id)
     assert [row["status"] for row in proposals] == ["new", "duplicate"] and proposals[0]["text"] == best.text
     assert {attempt.job for attempt in attempts} == {"done"}
-    assert [story.at for story, _ in evidence] == sorted(story.at for story, _ in evidence)
-    assert sum(story.core_seconds for story, _ in evidence) > 0 and all(story.is_current for story, _ in evidence)
+    assert [story.at for story, *_ in evidence] == sorted(story.at for story, *_ in evidence)
+    assert sum(story.core_seconds for story, *_ in evidence) > 0 and all(story.is_current for story, *_ in evidence)

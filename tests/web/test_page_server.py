@@ -134,6 +134,17 @@ def test_a_client_that_reads_slowly_gets_the_whole_answer(server: PageServer, mo
     assert received > 50_000_000
 
 
+@pytest.mark.parametrize(("size", "status"), [(30_000, b"200"), (34_000, b"400"), (60_000, b"400"), (200_000, b"400")])
+def test_headers_beyond_32_kib_are_refused_however_they_come(server: PageServer, size: int, status: bytes) -> None:
+    """With a body beside them, which is read as one piece."""
+    start = b"POST /count HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\nX-Long: "
+    with connected(server, start + b"a" * size + b"\r\n\r\n" + b"b" * 20_000) as client:
+        answer = client.recv(65536)
+        while status == b"200" and not answer.endswith(b"20000"):
+            answer += client.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 " + status)
+
+
 def test_half_a_tls_handshake_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = tmp_path / "lab.pem"
     key = tmp_path / "lab.key"

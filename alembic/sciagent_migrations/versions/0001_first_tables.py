@@ -99,11 +99,18 @@ def reference(name: str, table: str, nullable: bool = False) -> sa.Column[Any]:
 
 
 def create(
-    table: str, *columns: sa.Column[Any], unique: tuple[tuple[str, ...], ...] = (), key: tuple[str, ...] = ()
+    table: str,
+    *columns: sa.Column[Any],
+    unique: tuple[tuple[str, ...], ...] = (),
+    key: tuple[str, ...] = (),
+    positive: str = "",
 ) -> None:
-    """Creates a table. unique: columns that are unique together. key: the primary key; left out: a column `id`."""
+    """Creates a table. unique: columns that are unique together. key: the primary key; left out: a column `id`.
+    positive: a column whose values are above 0; left out: none."""
     constraints: list[Any] = [sa.PrimaryKeyConstraint(*(key or ("id",)), name=op.f(f"pk_{table}"))]
     constraints += [sa.UniqueConstraint(*names, name=op.f("_".join(("uq", table, *names)))) for names in unique]
+    if positive:
+        constraints.append(sa.CheckConstraint(f"{positive} > 0", name=op.f(f"ck_{table}_{positive}")))
     for column in columns:
         if other := column.info.get("refers"):
             name = op.f(f"fk_{table}_{column.name}")
@@ -334,7 +341,7 @@ def tables() -> None:
         needed("text", sa.String(200)),
         unique=(("candidate_id", "campaign_id", "row_hash", "field"),),
     )
-    index("ix_candidate_name_text", "candidate_name", "text")
+    index("ix_candidate_name_text", "candidate_name", sa.text("lower(text)"))
 
     create(
         "evaluation_arm",
@@ -455,6 +462,7 @@ def tables() -> None:
         needed("previous_hash", KEY),
         needed("hash", KEY),
         unique=(("hash",),),
+        positive="id",
     )
     index("ix_audit_entry_campaign", "audit_entry", "campaign_id", "id")
     index("ix_audit_entry_object", "audit_entry", "object", "object_id", "id")
@@ -800,6 +808,7 @@ def tables() -> None:
         needed("at", WHEN),
         optional("seal", sa.String(80)),
         unique=(("key",), ("supersedes_id",), ("watermark",)),
+        positive="watermark",
     )
     index("ix_evidence_attempt_id", "evidence", "attempt_id")
     index("ix_evidence_import", "evidence", "candidate_id", where="verifier = 'import'")

@@ -69,22 +69,28 @@ class BudgetTracker(Budget):
         """
         rung_by_id = {r.id: r for r in built.all_rungs}
         for job in jobs.queued(connection, built.row.id)[:CANDIDATES_PER_RUNG]:
-            yield from self._reservations(connection, [job.candidate_id], [rung_by_id[job.rung_id]])
+            rung = rung_by_id[job.rung_id]
+            for reservation, _ in self._reservations(connection, [job.candidate_id], [rung]):
+                yield reservation
         # paid: no candidate waits for a leading fast rung or for the control
         for place, rung in enumerate(built.paid):
             waiting = candidate_standings.waiting_candidates(
                 connection, built.row.id, rung.rules.position, CANDIDATES_PER_RUNG
             )
-            yield from self._reservations(connection, waiting, built.paid[place:])
+            for reservation, next_rung in self._reservations(connection, waiting, built.paid[place:]):
+                yield self.needed_for(next_rung.spec.tasks_per_candidate, reservation)
 
-    def _reservations(self, connection: Connection, ids: Sequence[int], rungs: Sequence[BuiltRung]) -> Iterator[Cost]:
-        """Yields the cost to reserve for a job of each rung that may start more jobs, for each candidate."""
+    def _reservations(
+        self, connection: Connection, ids: Sequence[int], rungs: Sequence[BuiltRung]
+    ) -> Iterator[tuple[Cost, BuiltRung]]:
+        """Yields the cost to reserve for a job of each rung that may start more jobs, for each candidate, with the
+        rung."""
         loaded = candidates.load(connection, ids) if ids else {}
         for rung in rungs:
             if self.remaining_jobs(rung.rules.position) == 0:
                 continue
             for candidate in loaded.values():
-                yield rung.reservation(rung.declared_cost(candidate))
+                yield rung.reservation(rung.declared_cost(candidate)), rung
 
 
 def _limits(built: Built) -> BudgetLimits:

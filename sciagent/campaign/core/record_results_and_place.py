@@ -177,11 +177,39 @@ def settling_of(
 
 def is_verdict_due(connection: Connection, rung: BuiltRung, candidate_id: int) -> bool:
     """Whether the verdict of a rung on a candidate can be made now. If the rung asks for replicates, enough of them
-    must have been answered."""
+    must have been answered, in this campaign or in another one."""
     if rung.spec.lab is None or rung.spec.lab.replicates == 1:
         return True
-    n_answered, n_open = jobs.answered_and_open(connection, rung.id, candidate_id)
-    return rung.spec.lab.is_verdict_due(n_answered, n_open)
+    answered = pooled_replicates.answered_replicates(connection, [candidate_id], rung.verifier.computation)
+    n_own, n_open = jobs.answered_and_open(connection, rung.id, candidate_id)
+    return rung.spec.lab.is_verdict_due(len(answered.get(candidate_id, {})), n_own, n_open)
+
+
+def known_answers(connection: Connection, rung: BuiltRung, candidate_ids: Sequence[int]) -> dict[int, int]:
+    """Returns {candidate id: id of reusable evidence} of the candidates on which the rung need not be asked. If the
+    rung asks for replicates, enough of them must have been answered."""
+    computation = rung.verifier.computation
+    lab = rung.spec.lab
+    if lab is None or lab.replicates == 1:
+        reusable = evidence.find_reusable(connection, candidate_ids, computation)
+        return {id_: recorded.id for id_, recorded in reusable.items()}
+    known = {}
+    for id_, replicates in pooled_replicates.answered_replicates(connection, candidate_ids, computation).items():
+        if lab.is_verdict_due(len(replicates)):
+            known[id_] = min(replicates.values())
+    return known
+
+
+def replicates_to_make(connection: Connection, rung: BuiltRung, candidate_id: int) -> tuple[int, ...]:
+    """Returns the numbers of the measurements of a candidate that nobody has made, and of which the campaign has no
+    open job: (0,) for a rung without replicates."""
+    n_replicates = rung.spec.tasks_per_candidate
+    if n_replicates == 1:
+        return (0,)
+    computation = rung.verifier.computation
+    answered = pooled_replicates.answered_replicates(connection, [candidate_id], computation).get(candidate_id, {})
+    open_numbers = jobs.open_replicates(connection, rung.id, candidate_id)
+    return tuple(number for number in range(n_replicates) if number not in answered and number not in open_numbers)
 
 
 def settle(connection: Connection, built: Built, settlings: Sequence[Settling]) -> None:
@@ -249,8 +277,9 @@ def settle_again(
 ) -> None:
     """Computes a candidate's place again after a person's decision, from the answers that its campaign has used.
 
-    Later evidence of other campaigns counts only after a decision to reuse it. answered: position of a rung whose
-    reusable evidence counts from now on. before: the earlier place. It is restored if it came from a fast rung or from
+    Later evidence of other campaigns counts only after a decision to reuse it. A candidate that waits for further
+    measurements of a rung with replicates goes on waiting. answered: position of a rung whose reusable evidence counts
+    from now on, if its verdict is due. before: the earlier place. It is restored if it came from a fast rung or from
     a job that failed, since such a job has no evidence. forecast: the candidate's place from before, if what
     the campaign's law had forecast still holds where no answer came since.
     """
@@ -258,7 +287,7 @@ def settle_again(
     last = int(row["position"])  # position of the last rung whose answer counts
     if row["verdict"] is None:  # the rung at the candidate's position has not answered
         last -= 1
-    if answered is not None:
+    if answered is not None and is_verdict_due(connection, built.rungs[answered], candidate_id):
         last = max(last, answered)
     experimental = experimental_values_of(connection, built, [candidate_id])
     answers = _answers(connection, built, [Settling(candidate_id, Position(last))], experimental)[candidate_id]
@@ -272,6 +301,8 @@ def settle_again(
         tried = {job.state for job in jobs.of_candidate(connection, built.row.id, candidate_id, [rung.id])}
         if rung in built.fast or tried & {JobState.FAILED, JobState.QUARANTINED}:
             new_place = steered(before, steering)
+    if new_place.standing is Standing.OPEN and _has_open_replicates(connection, built, new_place, candidate_id):
+        new_place = replace(new_place, standing=Standing.PENDING)
     if forecast is not None:
         new_place = _with_forecast(forecast, new_place)
     candidate_standings.update(connection, built.row.id, candidate_id, **new_place.columns)
@@ -282,6 +313,16 @@ def settle_again(
             new_place = place(built.rules, built.objectives, answers, steering, new_likeness, values)
             candidate_standings.update(connection, built.row.id, candidate_id, **new_place.columns)
     record_derived(connection, built, [candidate_id])
+
+
+def _has_open_replicates(connection: Connection, built: Built, new_place: Place, candidate_id: int) -> bool:
+    """Whether the campaign has open jobs for the measurements of a candidate by the rung at its place, of which there
+    are several."""
+    if new_place.position >= len(built.rungs):
+        return False
+    rung = built.rungs[new_place.position]
+    is_repeated = rung.spec.tasks_per_candidate > 1
+    return is_repeated and bool(jobs.open_replicates(connection, rung.id, candidate_id))
 
 
 def _with_forecast(before: Place, new_place: Place) -> Place:

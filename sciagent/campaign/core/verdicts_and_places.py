@@ -19,7 +19,17 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
 from sciagent.domain.quantities import Quantity, named_value_text
 from sciagent.domain.rung_positions_and_tiers import Position, Tier
 from sciagent.domain.states_and_needs import Standing, SteeringState
-from sciagent.domain.worth import NO_COLUMNS, NOTHING, Belief, LineToDecidingRung, Worth, answered, estimated, worth_of
+from sciagent.domain.worth import (
+    NO_COLUMNS,
+    NOTHING,
+    Belief,
+    LineToDecidingRung,
+    Worth,
+    answered,
+    estimated,
+    worth_of,
+    worth_of_unobtainable,
+)
 from sciagent.domain.worth import measured as measured_belief
 from sciagent.store.campaign_state.same_structures import Likeness
 from sciagent.store.results.evidence import RecordedEvidence
@@ -432,10 +442,14 @@ def _worth(
     experimental: ExperimentalValues,
 ) -> Worth | None:
     """Returns the worth of a candidate; None until a paid rung or the terminal rung has answered, or the candidate has
-    passed the fast rungs and an experimental value decides an objective.
+    passed the fast rungs and an experimental value decides an objective. A candidate that ended since people could not
+    obtain what decides is worth nothing.
 
     where: its place, without a worth.
     """
+    if objectives and where.reason in NOT_OBTAINED:
+        has_limits = any(objective.accept is not None for objective in objectives)
+        return worth_of_unobtainable(has_limits)
     has_answer = any(answer.measured and _starts_worth(rules[answer.position]) for answer in answers)
     has_passed_fast = where.position < len(rules) and rules[where.position].tier != Tier.FAST
     if not objectives or not (has_answer or (experimental and has_passed_fast)):
@@ -443,12 +457,7 @@ def _worth(
     is_over = where.standing is not Standing.OPEN
     is_miss = is_over and where.verdict in (Verdict.FAIL, Verdict.NOT_APPLICABLE)
     is_hit = True if where.is_hit else False if is_miss else None
-    beliefs = []
-    for objective in objectives:
-        if objective.property in experimental:
-            beliefs.append(measured_belief(objective, experimental[objective.property]))
-        else:
-            beliefs.append(_belief(rules, objective, answers))
+    beliefs = [_belief(rules, objective, answers, experimental) for objective in objectives]
     return worth_of(objectives, beliefs, is_hit, is_over)
 
 
@@ -457,8 +466,13 @@ def _starts_worth(rule: RungRules) -> bool:
     return rule.tier != Tier.FAST or rule.is_terminal
 
 
-def _belief(rules: Sequence[RungRules], objective: Objective, answers: Sequence[Answer]) -> Belief:
-    """Returns what the answers say about the value that the objective's deciding rung gives."""
+def _belief(
+    rules: Sequence[RungRules], objective: Objective, answers: Sequence[Answer], experimental: ExperimentalValues
+) -> Belief:
+    """Returns what the answers, or an experimental value that decides, say about the value that the objective's
+    deciding rung gives."""
+    if objective.property in experimental:
+        return measured_belief(objective, experimental[objective.property])
     belief = NOTHING
     for answer in answers:
         rule = rules[answer.position]

@@ -13,7 +13,14 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
-from sciagent.campaign.core.record_results_and_place import Settling, settle, settle_again
+from sciagent.campaign.core.record_results_and_place import (
+    Settling,
+    known_answers,
+    replicates_to_make,
+    set_pending,
+    settle,
+    settle_again,
+)
 from sciagent.campaign.driving.driver_state_and_heartbeat import Crew, DriverSession
 from sciagent.campaign.driving.job_slots import AMPLE_JOBS, JobSlots, PlannedJob
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
@@ -23,7 +30,7 @@ from sciagent.domain.rung_positions_and_tiers import Position
 from sciagent.domain.states_and_needs import Standing
 from sciagent.store.campaign_state import candidate_standings, directives
 from sciagent.store.job_queue import jobs, reservations_and_bookings
-from sciagent.store.results import candidates, evidence, evidence_seals
+from sciagent.store.results import candidates, evidence_seals
 from sciagent.store.results.laws_and_audits import AUDIT
 
 CONTROL = "control"  # the chooser in decisions to run the control
@@ -67,7 +74,12 @@ def carry_out_choices(
             decided.append((choice, "reuse", KNOWN, evidence_id))
             reused.append(choice)
             continue
-        job, ample, shortfall = _plan(budget, built.all_rungs[choice.position], choice.id, loaded[choice.id])
+        rung = built.all_rungs[choice.position]
+        replicates = replicates_to_make(connection, rung, choice.id)
+        if not replicates:  # all measurements that it lacks are asked for
+            set_pending(connection, built, choice.id, rung)
+            continue
+        job, ample, shortfall = _plan(budget, rung, choice.id, loaded[choice.id], replicates)
         if shortfall is not None:
             done.refused.append(choice)
             done.shortfall = done.shortfall or shortfall
@@ -81,7 +93,8 @@ def carry_out_choices(
             continue
         decided.append((choice, "run", choice.why, None))
         planned.append(replace(job, call=call, priority=choice.index))
-        budget.reserve(choice.position, job.reservation)
+        for _ in job.replicates:
+            budget.reserve(choice.position, job.reservation)
     _decide(connection, built, decided)
     _settle_reused(connection, session, reused)
     done.reused = bool(reused)
@@ -130,40 +143,53 @@ def _within_verifications(
 
 
 def _known(connection: Connection, built: Built, choices: Sequence[Choice]) -> dict[tuple[Position, int], int]:
-    """Returns {(rung position, candidate id): evidence id} for the choices that have reusable evidence. Raises
+    """Returns {(rung position, candidate id): evidence id} for the choices that reusable evidence answers. Raises
     LedgerError for computed evidence that does not fit its seal."""
     known = {}
     for position in {choice.position for choice in choices}:
         ids = [choice.id for choice in choices if choice.position == position]
         rung = built.all_rungs[position]
-        reusable = evidence.find_reusable(connection, ids, rung.verifier.computation)
+        reusable = known_answers(connection, rung, ids)
         if not rung.spec.is_world:
-            evidence_seals.refuse_forged(connection, [recorded.id for recorded in reusable.values()])
-        for id_, recorded in reusable.items():
-            known[position, id_] = recorded.id
+            evidence_seals.refuse_forged(connection, list(reusable.values()))
+        for id_, evidence_id in reusable.items():
+            known[position, id_] = evidence_id
     return known
 
 
 def _plan(
-    budget: BudgetTracker, rung: BuiltRung, candidate_id: int, candidate: Candidate
+    budget: BudgetTracker, rung: BuiltRung, candidate_id: int, candidate: Candidate, replicates: tuple[int, ...] = (0,)
 ) -> tuple[PlannedJob, bool, str | None]:
     """Returns the job, whether the budget suffices for `AMPLE_JOBS` such jobs, and a message if it does not suffice for
-    one such job."""
+    one such job with all its replicates. replicates: numbers of the candidate's measurements."""
     declared = rung.declared_cost(candidate)
     reservation = rung.reservation(declared)
     seconds = rung.lasts(declared)
     if rung.spec.is_world:
         reservation = budget.stocks_of(reservation)  # weekly amounts are booked when a person claims the task
-    key = rung.verifier.evidence_key(candidate)
-    job = PlannedJob(rung, candidate_id, candidate, key, declared, reservation)
+    key = rung.verifier.evidence_key(candidate, replicates[0])
+    job = PlannedJob(rung, candidate_id, candidate, key, declared, reservation, replicates=replicates)
     for_many_jobs = {resource: AMPLE_JOBS * amount for resource, amount in reservation.items()}
     # before the first job of a rung has ended, its declared cost may be far too low
     if rung.cost_model.learnt and budget.fits(for_many_jobs, AMPLE_JOBS * seconds):
         return job, True, None
-    shortfall = budget.shortfall(reservation, seconds)
-    if shortfall is None:
-        return job, False, None
-    return job, False, f"{rung.spec.rung} would reserve {shortfall}"
+    return job, False, _shortfall(budget, job, seconds)
+
+
+def _shortfall(budget: BudgetTracker, job: PlannedJob, seconds: float) -> str | None:
+    """Returns a message if the budget does not suffice for a job with all its replicates, else None. seconds: of wall
+    time that the job takes."""
+    label = job.rung.spec.rung
+    n_jobs = len(job.replicates)
+    if n_jobs == 1:
+        shortfall = budget.shortfall(job.reservation, seconds)
+        return None if shortfall is None else f"{label} would reserve {shortfall}"
+    measurements = f"the {n_jobs} measurements of one candidate by {label}"
+    n_left = budget.remaining_jobs(job.position)
+    if n_left is not None and n_left < n_jobs:
+        return f"{measurements} would be {n_jobs} runs, and {n_left} are left"
+    shortfall = budget.shortfall({name: n_jobs * amount for name, amount in job.reservation.items()}, seconds)
+    return None if shortfall is None else f"{measurements} would reserve {shortfall}"
 
 
 def _start(connection: Connection, built: Built, crew: Crew, planned: Sequence[PlannedJob]) -> None:
@@ -184,8 +210,10 @@ def resume_queued(
     """Resumes queued jobs, most urgent first: jobs that a person started, and jobs whose attempt was lost or
     interrupted. preferred_only: only jobs that a person promoted."""
     taken: dict[int, PlannedJob] = {}
+    listed = set[tuple[Position, int]]()  # a slot of people holds all measurements of a candidate
     for job_id, job, is_held in _ready(connection, session, preferred_only):
-        call = slots.take(job.position, ample=False)
+        place = (job.position, job.candidate_id)
+        call = 0 if place in listed else slots.take(job.position, ample=False)
         if call is None:
             if slots.is_full:
                 break
@@ -194,6 +222,8 @@ def resume_queued(
             reservations_and_bookings.reserve_many(connection, session.built.row.id, {job_id: job.reservation})
             session.budget.hold(job.reservation)
         taken[job_id] = replace(job, call=call)
+        if job.rung.spec.is_world:
+            listed.add(place)
     if taken:
         crew.resume(connection, taken)
 

@@ -42,6 +42,9 @@ class PlannedJob:
     call: int = 0
     """Number of the call that runs this job, possibly with other jobs."""
     priority: float = 0.0
+    replicates: tuple[int, ...] = (0,)
+    """Numbers of the candidate's measurements that are to be made. The key is that of the first; people get a task of
+    their own for each of the others."""
 
     @property
     def position(self) -> Position:
@@ -49,7 +52,7 @@ class PlannedJob:
 
     def row(self, campaign_id: int, offer: Offer | None = None) -> NewJob:
         """Returns the job's row for the ledger."""
-        replicate = 0  # the first; `lab_jobs` adds further replicates for people
+        replicate = self.replicates[0]
         return NewJob(campaign_id, self.rung.id, self.candidate_id, replicate, self.key.hash, self.priority, offer)
 
 

@@ -220,11 +220,9 @@ class WorldJobs(Crew):
         weekly = built.spec.budget.rates().get("lab_slots")
         quota = {}
         for rung in built.asked:
-            tasks_per_candidate = 1 if rung.spec.lab is None else rung.spec.lab.replicates
             n_unclaimed_tasks, _n_claimed_tasks = out.get(rung.id, (0, 0))
-            n_listed_candidates = math.ceil(n_unclaimed_tasks / tasks_per_candidate)
-            max_candidates = rung.spec.most_unclaimed_tasks(weekly) // tasks_per_candidate
-            room = max_candidates - n_listed_candidates
+            n_listed_candidates = math.ceil(n_unclaimed_tasks / rung.spec.tasks_per_candidate)
+            room = rung.spec.most_listed_candidates(weekly) - n_listed_candidates
             if rung.rules.is_terminal and room > 0:
                 n_out = len(tasks.open_candidates(connection, rung.id))
                 room = int(min(room, n_tasks_needed(connection, self.session, out=n_out)))
@@ -242,9 +240,7 @@ class WorldJobs(Crew):
         campaign_id = self.session.built.row.id
         further = []
         for job in planned:
-            if job.rung.spec.lab is None:
-                continue
-            for replicate in range(1, job.rung.spec.lab.replicates):
+            for replicate in job.replicates[1:]:
                 key = replace(job.key, replicate=replicate).hash
                 row = replace(job.row(campaign_id, OFFER), replicate=replicate, evidence_key=key)
                 further.append((job, row))

@@ -35,7 +35,7 @@ class LabSpec(Part):
     ahead: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = Field(
         None,
         description="Largest number of tasks that nobody has claimed; default: twice the weekly limit of lab_slots; "
-        f"{DEFAULT_OPEN_TASKS} without one.",
+        f"{DEFAULT_OPEN_TASKS} without one. At least one candidate is listed, with all its replicates.",
     )
     approve: bool = Field(False, strict=True, description="Whether a chemist approves each task before it is listed.")
     review: bool = Field(
@@ -45,7 +45,9 @@ class LabSpec(Part):
         1, description="Tasks for each candidate, one measurement each; their values are pooled."
     )
     decide_after: Annotated[int, Field(strict=True, ge=1, le=20)] | None = Field(
-        None, description="Number of these measurements after which the verdict is made; default: all."
+        None,
+        description="Number of these measurements, by whichever campaign, after which the verdict is made; "
+        "default: all.",
     )
     blind: bool = Field(
         False,
@@ -67,6 +69,13 @@ class LabSpec(Part):
             raise ValueError(f"decide_after = {self.decide_after}, but there are only {self.replicates} replicates")
         return self
 
-    def is_verdict_due(self, answered: int, still_open: int) -> bool:
-        """Whether the verdict on a candidate is made now. answered, still_open: numbers of its tasks."""
-        return still_open == 0 or answered >= (self.decide_after or self.replicates)
+    def is_verdict_due(self, answered: int, own: int = 0, still_open: int = 0) -> bool:
+        """Whether the verdict on a candidate is made now: enough of its measurements are answered, or no more is to
+        come.
+
+        answered: number of its measurements that are answered, by tasks of this campaign or of another one. own,
+        still_open: numbers of the campaign's own tasks that are done, and that are not over. With none that is done,
+        those that are over went off the list for another reason, and are to be made yet.
+        """
+        is_last = own > 0 and still_open == 0
+        return is_last or answered >= (self.decide_after or self.replicates)

@@ -330,6 +330,16 @@ class RungSpec(Part):
         """Whether people do the rung."""
         return self.tier is Tier.WORLD
 
+    @property
+    def tasks_per_candidate(self) -> int:
+        """Number of jobs for each candidate: the replicates of a rung that people do, else 1."""
+        return 1 if self.lab is None else self.lab.replicates
+
+    def most_listed_candidates(self, weekly: float | None) -> int:
+        """Returns the largest number of candidates with tasks of the rung that nobody has claimed: those whose tasks
+        `most_unclaimed_tasks` allows, and at least one with all of its replicates."""
+        return max(1, self.most_unclaimed_tasks(weekly) // self.tasks_per_candidate)
+
     def most_unclaimed_tasks(self, weekly: float | None) -> int:
         """Returns the largest number of tasks of the rung that nobody has claimed.
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
-from sciagent.campaign.core.record_results_and_place import set_pending, settle_again
+from sciagent.campaign.core.record_results_and_place import known_answers, replicates_to_make, set_pending, settle_again
 from sciagent.campaign.core.verdicts_and_places import Place
 from sciagent.campaign.people.find_candidate import FoundCandidate
 from sciagent.campaign.people.verify_calculate_and_add import complete_fast
@@ -28,7 +29,7 @@ from sciagent.errors import UsageError
 from sciagent.store.campaign_state import candidate_standings, directives, note_and_take_watermarks
 from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.store.job_queue.jobs import NewJob
-from sciagent.store.results import candidates, evidence
+from sciagent.store.results import candidates
 from sciagent.store.views import campaign_counts_and_remarks
 
 # {resource: what people call it}, where its name says too little
@@ -157,17 +158,22 @@ class _Case:
     def write(self, verb: Verb, who: str, why: str, **more: Any) -> None:
         directives.write(self.connection, self.built.row.id, verb, who, why, candidate_id=self.named.id, **more)
 
-    def jobs_by_rung(self, state: JobState) -> dict[str, int]:
-        """Returns the ids of the candidate's jobs in this state, by rung label."""
+    def jobs_by_rung(self, state: JobState) -> dict[str, list[int]]:
+        """Returns the ids of the candidate's jobs in this state, by rung label: one for each of its measurements."""
         labels = {rung.id: rung.spec.rung for rung in self.built.bought}
-        listed = jobs.of_candidate(self.connection, self.built.row.id, self.named.id, list(labels))
-        return {labels[rung_id]: job_id for job_id, rung_id, job_state, _ in listed if job_state == state}
+        by_rung: dict[str, list[int]] = {}
+        for job_id, rung_id, job_state, _ in jobs.of_candidate(
+            self.connection, self.built.row.id, self.named.id, list(labels)
+        ):
+            if job_state == state:
+                by_rung.setdefault(labels[rung_id], []).append(job_id)
+        return by_rung
 
     def stop_work(self, verb: Verb) -> SteeringResult:
         """Cancels queued jobs. Running jobs may finish; the candidate's standing is settled after that."""
         queued = self.jobs_by_rung(JobState.QUEUED)
-        cancelled_ids = jobs.cancel_queued(self.connection, list(queued.values()))
-        cancelled = tuple(label for label, job_id in queued.items() if job_id in cancelled_ids)
+        cancelled_ids = set(jobs.cancel_queued(self.connection, list(chain.from_iterable(queued.values()))))
+        cancelled = tuple(label for label, job_ids in queued.items() if cancelled_ids.intersection(job_ids))
         return self.settle_and_report(verb, cancelled=cancelled)
 
     def settle_and_report(
@@ -209,14 +215,15 @@ class _Case:
         return rungs[to]
 
     def start(self, rung: BuiltRung, who: str, why: str) -> str:
-        """Writes a decision, and puts a job at the front of the queue or reuses evidence; returns a message."""
+        """Writes a decision, and puts a job at the front of the queue or reuses evidence; returns a message. A rung
+        that asks for replicates gets a job for each measurement that is to be made."""
         connection = self.connection
         built = self.built
         named = self.named
         verifier = rung.verifier
-        reusable = evidence.find_reusable(connection, [named.id], verifier.computation)
-        if named.id in reusable:
-            self._decide(rung, "reuse", who, why, reusable[named.id].id)
+        known = known_answers(connection, rung, [named.id])
+        if named.id in known:
+            self._decide(rung, "reuse", who, why, known[named.id])
             settle_again(connection, built, named.id, answered=rung.rules.position)
             return f"{rung.spec.rung} has answered before, under the same settings: nothing is run, its answer counts"
         candidate = candidates.load(connection, [named.id])[named.id]
@@ -230,41 +237,52 @@ class _Case:
         queued = self.jobs_by_rung(JobState.QUEUED)
         if rung.spec.rung in queued:
             self._decide(rung, "promote", who, why)
-            jobs.set_priority(connection, queued[rung.spec.rung], jobs.PREFERRED)
+            for job_id in queued[rung.spec.rung]:
+                jobs.set_priority(connection, job_id, jobs.PREFERRED)
             return f"its job at {rung.spec.rung} goes to the front"
         earlier_jobs = jobs.of_candidate(connection, built.row.id, named.id, [rung.id])
         is_new = True  # whether the job counts towards the rung's limit, as an earlier job that was not cancelled does
-        if earlier_jobs:
+        if earlier_jobs and rung.spec.tasks_per_candidate == 1:
             _, _, state, _ = earlier_jobs[0]
             is_new = state == JobState.CANCELLED
         declared_cost = rung.declared_cost(candidate)
         reservation = rung.reservation(declared_cost)
-        self._check_budget(rung, reservation, is_new)
+        numbers = replicates_to_make(connection, rung, named.id)
+        budget = BudgetTracker(built, connection)
+        needed = budget.needed_for(len(numbers), reservation)
+        self._check_budget(budget, rung, needed, len(numbers) if is_new else 0)
+        if rung.spec.is_world:
+            reservation = budget.stocks_of(reservation)  # weekly amounts are booked when a person claims a task
         self._decide(rung, "promote", who, why)
-        jobs.cancel_queued(connection, list(queued.values()))  # queued jobs at other rungs
+        jobs.cancel_queued(connection, list(chain.from_iterable(queued.values())))  # queued jobs at other rungs
         message = f"it is the next at {rung.spec.rung}"
         if is_new:
-            key = verifier.evidence_key(candidate).hash
-            new_job = NewJob(built.row.id, rung.id, named.id, replicate=0, evidence_key=key, priority=jobs.PREFERRED)
-            [job_id] = jobs.create_many(connection, [new_job])
+            keys = {number: verifier.evidence_key(candidate, number).hash for number in numbers}
+            new_jobs = [
+                NewJob(built.row.id, rung.id, named.id, number, evidence_key=key, priority=jobs.PREFERRED)
+                for number, key in keys.items()
+            ]
+            job_ids = jobs.create_many(connection, new_jobs)
         else:
-            job_id = earlier_jobs[0][0]
-            jobs.retry(connection, job_id, jobs.PREFERRED)
+            job_ids = [earlier_jobs[0][0]]
+            jobs.retry(connection, job_ids[0], jobs.PREFERRED)
             message += ", once more"
-        reservations_and_bookings.reserve_many(connection, built.row.id, {job_id: reservation})
+        reservations_and_bookings.reserve_many(connection, built.row.id, dict.fromkeys(job_ids, reservation))
         set_pending(connection, built, named.id, rung)
         return message
 
-    def _check_budget(self, rung: BuiltRung, reservation: Cost, new: bool) -> None:
-        """Raises UsageError if the job exceeds the budget. new: whether the job counts towards the rung's limit."""
-        budget = BudgetTracker(self.built, self.connection)
+    def _check_budget(self, budget: BudgetTracker, rung: BuiltRung, reservation: Cost, n_new: int) -> None:
+        """Raises UsageError if the jobs exceed the budget. n_new: number of jobs that count towards the rung's
+        limit."""
         label = rung.spec.rung
         position = rung.rules.position
         verifications = self.built.spec.budget.verifications if position == self.built.terminal else None
-        if new and budget.remaining_jobs(position) == 0:
-            limit = f"all {self.built.limit_by_rung[position]} places of {label} are used"
+        n_left = budget.remaining_jobs(position)
+        if n_left is not None and n_left < n_new:
+            of_limit = f"{self.built.limit_by_rung[position]} places of {label}"
+            limit = f"{n_left} of {of_limit} are left, and {n_new} are needed" if n_left else f"all {of_limit} are used"
             change = f"rungs.{label}=N"
-        elif new and verifications is not None and verifications <= self._n_verified():
+        elif n_new and verifications is not None and verifications <= self._n_verified():
             limit = f"all {verifications} verifications by {label} are used"
             change = "verifications=N"
         elif not budget.fits(reservation):

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import (
     Built,
@@ -352,45 +353,73 @@ class AddedCandidate:
     """How the candidate was made from the structure, such as `hydrogen chloride removed`; empty if it is the same."""
 
 
+class PersonalProposals:
+    """A person's proposals on which the fast rungs have run, and which are not in the ledger yet."""
+
+    def __init__(self, built: Built, worker: Worker, given: Iterable[ProposalIn]) -> None:
+        self._built = built
+        self._bench = CampaignWorkbench(built, worker, new_owner())
+        proposals = iter(given)
+        while batch := list(islice(proposals, BATCH)):
+            self._bench.propose(batch)
+
+    @property
+    def keys(self) -> list[str]:
+        """Returns the key of each candidate once."""
+        return list(dict.fromkeys(entry.candidate.key for entry in self._bench.entries if entry.candidate))
+
+    def write(self, connection: Connection, who: str, why: str) -> list[AddedCandidate]:
+        """Writes the proposals to the ledger with the person's name and reason; returns what became of each.
+
+        The caller holds the lock of the campaign's row, and has taken no watermark.
+        """
+        campaign_id = self._built.row.id
+        entries = self._bench.entries
+        answers = [entry.out() for entry in entries]  # one for each candidate of a structure
+        self._bench.commit(connection, None)
+        ids = candidates.ids_of(connection, self.keys)
+        for key in self.keys:
+            directives.write(connection, campaign_id, Verb.ADD, who, why, candidate_id=ids[key])
+        rows = {key: candidate_standings.get(connection, campaign_id, id_) for key, id_ in ids.items()}
+        added = []
+        for entered, answer in zip(entries, answers, strict=True):
+            if answer.key:
+                row = rows[answer.key]
+            else:  # the structure was refused, and the campaign has no candidate for it
+                # a record of a file without a text says why in its rationale
+                why_refused = answer.detail if entered.given.text else entered.given.rationale or answer.detail
+                row = {"standing": None, "reason": answer.reason, "detail": why_refused}
+            result = AddedCandidate(
+                text=entered.given.text,
+                status=answer.status,
+                key=answer.key,
+                standing=row["standing"],
+                reason=row["reason"],
+                detail=row["detail"] or "",
+                candidate=answer.candidate,
+                note=entered.detail if entered.candidate else "",
+            )
+            added.append(result)
+        return added
+
+
 def add(built: Built, given: Iterable[ProposalIn], who: str, why: str) -> Iterator[AddedCandidate]:
     """Parses a person's proposals, runs the fast rungs on them and writes them to the ledger with the person's name and
     reason, `BATCH` at a time. A driver may run at the same time."""
-    prepare(built.fast)
     proposals = iter(given)
-    with Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast]) as worker:
-        while True:
-            batch = list(islice(proposals, BATCH))
-            if not batch:
-                return
-            bench = CampaignWorkbench(built, worker, new_owner())
-            bench.propose(batch)
-            answers = [entry.out() for entry in bench.entries]  # one for each candidate of a structure
+    with fast_worker(built) as worker:
+        while batch := list(islice(proposals, BATCH)):
+            proposed = PersonalProposals(built, worker, batch)
             with built.ledger.begin() as connection:
                 note_and_take_watermarks.lock(connection, built.row.id)
-                bench.commit(connection, None)
-                keys = [answer.key for answer in answers if answer.key]
-                ids = candidates.ids_of(connection, keys)
-                unique_keys = list(dict.fromkeys(keys))
-                for key in unique_keys:
-                    directives.write(connection, built.row.id, Verb.ADD, who, why, candidate_id=ids[key])
-                rows = {key: candidate_standings.get(connection, built.row.id, id_) for key, id_ in ids.items()}
-            for entry, answer in zip(bench.entries, answers, strict=True):
-                if answer.key:
-                    row = rows[answer.key]
-                else:  # the structure was refused, and the campaign has no candidate for it
-                    # a record of a file without a text says why in its rationale
-                    why_refused = answer.detail if entry.given.text else entry.given.rationale or answer.detail
-                    row = {"standing": None, "reason": answer.reason, "detail": why_refused}
-                yield AddedCandidate(
-                    text=entry.given.text,
-                    status=answer.status,
-                    key=answer.key,
-                    standing=row["standing"],
-                    reason=row["reason"],
-                    detail=row["detail"] or "",
-                    candidate=answer.candidate,
-                    note=entry.detail if entry.candidate else "",
-                )
+                added = proposed.write(connection, who, why)
+            yield from added
+
+
+def fast_worker(built: Built) -> Worker:
+    """Returns a worker that runs the fast rungs of a campaign in processes of its own, when it is entered."""
+    prepare(built.fast)
+    return Worker(built.scratch(), preload=[rung.verifier.name for rung in built.fast])
 
 
 def complete_fast(built: Built, named: FoundCandidate, who: str) -> str:

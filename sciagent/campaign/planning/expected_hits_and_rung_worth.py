@@ -286,7 +286,24 @@ def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
         calibrations=tuple(fit_lines(spec, fits)),
     )
     assumed = assumptions(answer, spec, schema, ledger is not None)
-    return answer.model_copy(update={"assumptions": tuple(assumed), "sentences": tuple(sentences(answer, spec))})
+    stated = (*sentences(answer, spec), *_beyond_budget(steps, spec))
+    return answer.model_copy(update={"assumptions": tuple(assumed), "sentences": stated})
+
+
+def _beyond_budget(steps: Sequence[Step], spec: CampaignSpec) -> Iterator[str]:
+    """Yields a sentence for each limit that does not hold the replicates of one candidate: such a rung is not begun."""
+    stocks = spec.budget.stocks()
+    for step in steps:
+        n_jobs = step.rung.spec.tasks_per_candidate
+        if n_jobs == 1:
+            continue
+        measurements = f"The budget does not hold the {n_jobs} measurements of one candidate by {step.label}"
+        n_runs = spec.budget.rungs.get(step.label, n_jobs)
+        if n_runs < n_jobs:
+            yield f"{measurements}: it has {n_runs} runs."
+        for name, amounts in step.costs.items():
+            if name in stocks and len(amounts) and amounts.min() > stocks[name]:
+                yield f"{measurements}: they take {amounts.min():g} {name}, and it has {stocks[name]:g}."
 
 
 def _schema_of(ladder: BuiltLadder) -> ObservationSchema:

@@ -65,7 +65,7 @@ class Step:
 
     rung: BuiltRung
     costs: Mapping[str, Array]
-    """(n,) expected cost on each accepted molecule of the sample, by resource."""
+    """(n,) expected cost on each accepted molecule of the sample, by resource, with all its replicates."""
     refuses: int
     """Number of molecules in the sample that the verifier refuses."""
     factor: float | None
@@ -203,7 +203,8 @@ def step_of(
     declared_costs = [rung.declared_cost(molecule) for molecule in accepted or sample.molecules]
     declared = [cost for cost in declared_costs if cost is not None]
     names = sorted(set(chain.from_iterable(declared)))
-    costs = {name: np.array([cost.get(name, 0.0) for cost in declared]) * factor for name in names}
+    n_jobs = rung.spec.tasks_per_candidate
+    costs = {name: np.array([cost.get(name, 0.0) for cost in declared]) * factor * n_jobs for name in names}
     tells = []
     for objective in planned_objectives(schema):
         tells.append(learnt.get((at, objective)) or _tells(ladder.rungs, schema, at, objective))

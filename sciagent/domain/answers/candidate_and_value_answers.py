@@ -27,7 +27,7 @@ from pydantic_core import CoreSchema
 
 from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text, smiles_of, structure_heading
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
-from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, file_of
+from sciagent.domain.evidence_keys_and_pooled_replicates import MEAN, WEIGHTED_MEAN, Measured, file_of
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.quantities import MOST_DIGITS, Censoring, ComputedIsomer, hides_side, named_value_text, value_text
 from sciagent.domain.worth import KnownError, percent_of
@@ -93,8 +93,15 @@ def json_schema(answer: Any) -> Any:
 
 MEASURED = "measured values in this ledger"
 """The source of errors that come from imported values, not from a benchmark."""
-REPEATABILITIES = {"class": "repeatability of its class", "fit": "with the error of the fit"}
-"""The words for an uncertainty, by its kind, where they are not simply `repeatability`."""
+REPEATABILITIES = {
+    "molecule": "repeatability",
+    "class": "repeatability of its class",
+    "fit": "with the error of the fit",
+    MEAN: "standard error of the mean",
+    WEIGHTED_MEAN: "standard error of the weighted mean",
+    None: "standard uncertainty",
+}
+"""The words for an uncertainty, by its kind; None: a value of people, or one that does not say."""
 
 
 NOT_KNOWN = "not known"
@@ -246,7 +253,8 @@ class LimitMargin(AnswerModel):
     """Standard uncertainty (k = 1) of the value; null where it is unknown."""
     uncertainty_kind: str | None
     """`molecule` for the repeatability of this molecule, `class` for the usual one of such molecules, `fit` for either
-    with the error of a calibration; null where the evidence does not say."""
+    with the error of a calibration, `mean` or `weighted_mean` for the standard error of the mean of several
+    measurements; null where the evidence does not say."""
     isomer: IsomerAnswer | None
     """The stereoisomer to which the value and its repeatability belong; null where no stereo is undefined."""
     method: EstimatedError | None
@@ -279,13 +287,13 @@ class LimitMargin(AnswerModel):
             if self.method_unknown is None:  # a descriptor of the structure is exact; a measured value has its own ±
                 return text
             if spread:
-                text += f" (repeatability{of_isomer})"
+                text += f" ({REPEATABILITIES.get(self.uncertainty_kind, REPEATABILITIES[None])}{of_isomer})"
             return f"{text}, the method's error is {self.method_unknown}"
         text = f"{side} {_distance_text(distance, self.method.mean_absolute_error, self.unit)} (method)"
         if not spread:
             return text
         _, _, spread_text = value_text(0.0, spread, self.unit).partition("±")
-        kind_text = REPEATABILITIES.get(self.uncertainty_kind or "", "repeatability")
+        kind_text = REPEATABILITIES.get(self.uncertainty_kind, REPEATABILITIES[None])
         return f"{text}, ±{spread_text} ({kind_text}{of_isomer})"
 
 
@@ -380,7 +388,10 @@ class ShownValue(AnswerModel):
     """Level of theory, or the experimental method."""
     uncertainty_kind: str | None
     """`molecule`: the uncertainty is the spread over conformers, seeds or replicates of this molecule. `class`: it is
-    the usual one of such molecules. Null where the evidence does not say."""
+    the usual one of such molecules. `mean`: the value is the mean of several measurements, and the uncertainty its
+    standard error by their scatter. `weighted_mean`: each measurement has a standard uncertainty, the mean is weighted
+    by 1/σ², and the uncertainty is the larger of the propagated one and the standard error by the scatter. Null where
+    the evidence does not say."""
     censoring: Censoring = omitted_if_unset(Censoring.NONE)
     """`below` or `above` where the value is a limit, such as one of detection; left out otherwise."""
     isomer: IsomerAnswer | None
@@ -451,6 +462,8 @@ class ImportedValue(PropertyValue):
     """File or publication."""
     who: str
     """Person who imported it."""
+    why: str | None
+    """Reason of the correction, if it has replaced an earlier value; null otherwise."""
     at: datetime
     """Time of the import (UTC)."""
     cost: Mapping[str, float]
@@ -508,7 +521,8 @@ class BestCandidate(CandidateName):
     p_hit: float | None
     """Probability to be a hit: 1 or 0 once decided; null where it is unknown, or where no objective has limits."""
     expected_utility: float | None
-    """Expected utility, in (0, 1]; the utility, once every objective is answered; null before a paid rung answers."""
+    """Expected utility, in (0, 1]; the utility, once every objective is answered; 0 if people could not obtain what
+    decides; null before a paid rung answers."""
     basis: str | None
     """Weakest source of the two: `answered`, `measured` (an imported value decides), `law`, `line` (a straight line
     from a lower rung) or `none`."""

@@ -66,6 +66,8 @@ class EvidenceStory(AnswerModel):
     """The reason in words."""
     values: tuple[EvidenceValue, ...]
     """Measured values."""
+    unobtained: Mapping[str, str]
+    """Reasons by property for which people could not obtain a quantity, although others have values."""
     diagnostics: Mapping[str, object]
     """Facts that the verifier states beside its values, by name, such as the points of a band gap."""
     versions: Mapping[str, str]
@@ -106,7 +108,8 @@ class AttemptStory(AnswerModel):
     core_seconds: float
     """Cost of the attempt, in core-seconds."""
     cost: Mapping[str, float]
-    """Cost of the attempt by resource, in the units of the campaign file; empty until it has ended."""
+    """Cost of the attempt by resource, in the units of the campaign file; until it has ended, what is booked so far,
+    such as the cost of a measurement, which is booked when its task is claimed."""
     wall_seconds: float | None
     """Wall time of the attempt, in seconds."""
     started_at: datetime | None
@@ -311,7 +314,8 @@ class CampaignStory(AnswerModel):
     p_hit: float | None
     """Probability to be a hit: 1 or 0 once decided; null where it is unknown, or where no objective has limits."""
     expected_utility: float | None
-    """Expected utility, in (0, 1]; the utility, once every objective is answered; null before a paid rung answers."""
+    """Expected utility, in (0, 1]; the utility, once every objective is answered; 0 if people could not obtain what
+    decides; null before a paid rung answers."""
     basis: str | None
     """Weakest source of the two: `answered`, `measured` (an imported value decides), `law`, `line` (a straight line
     from a lower rung) or `none`."""

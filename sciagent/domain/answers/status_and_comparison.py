@@ -86,12 +86,25 @@ class LabCounts(AnswerModel):
     """Tasks that wait for the word of a chemist."""
     queued: int
     """Tasks that nobody has claimed."""
+    elsewhere: Mapping[str, int] = omitted_if_unset({})
+    """Unclaimed tasks that are not on the list, and in no other count, since a task of another campaign for the same
+    goes first, and its answer counts here, too: their number by the name of that campaign; left out if there are
+    none."""
     claimed: int
-    """Tasks that a person has claimed."""
+    """Tasks that a person has claimed and not answered in full."""
+    in_review: int
+    """Tasks that are answered and wait for a review."""
     answered: int
     """Tasks that were answered."""
     overdue: int
     """Open tasks whose deadline has passed."""
+
+
+def elsewhere_text(campaign: str, n: int) -> str:
+    """Returns a text on the n measurements that are on the list of another campaign, to stand after the one whose
+    measurements they are."""
+    are = "is" if n == 1 else "are"
+    return f"{n} of its measurements {are} on the list of campaign {campaign}"
 
 
 class HitCounts(NamedTuple):

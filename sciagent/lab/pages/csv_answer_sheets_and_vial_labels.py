@@ -30,6 +30,7 @@ from starlette.responses import Response
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structure_text, subject_of
 from sciagent.domain.candidate_and_its_names_in_files import identifier_text
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, read_code
 from sciagent.domain.people import Actor, Right, Rights
 from sciagent.domain.safe_text_and_durations import cut, read_id
@@ -43,7 +44,7 @@ from sciagent.lab.record_answers import LabEntry, Recorded
 from sciagent.lab.typed_answers import typed_answer
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
-from sciagent.store.lab.blind_measurements import Viewer
+from sciagent.store.lab.blind_measurements import Viewer, blind_methods, unseen_answers
 from sciagent.store.lab.task_groups import TaskGroup, TaskQuery
 from sciagent.store.lab.tasks import LabTask
 from sciagent.store.results import candidates
@@ -53,6 +54,7 @@ from sciagent.web.visitors_and_passwords import Visitor
 
 MAX_ROWS = 500
 MAX_BYTES = 2_000_000  # bytes of a file
+MAX_UNPACKED = 20_000_000  # bytes of an unpacked workbook, ten times those of `MAX_ROWS` rows with 30 texts each
 MAX_KEPT = 900_000  # bytes of the rows that the page of a trial run keeps
 MAX_KEPT_SHEETS = 40  # trial runs of all people together
 KEPT_SECONDS = 3600.0  # time for which a trial run is kept
@@ -252,7 +254,7 @@ def _offered(connection: Connection, reader: TaskReader, who: Visitor) -> list[L
     """Returns the tasks of the template: those of the person, and for a person without any the first ones that can be
     begun now. Of the blind measurements of one candidate only the first is offered, since the others are for others."""
     rungs = [rung for rung in reader.rungs(connection, who.viewer) if who.rights.may(Right.WORK, rung.campaign_id)]
-    query = TaskQuery(who.viewer, rungs)
+    query = TaskQuery(who.viewer, rungs, blind=blind_methods(connection))
     own = [
         task
         for group in (TaskGroup.SENT_BACK, TaskGroup.OWN)
@@ -260,11 +262,12 @@ def _offered(connection: Connection, reader: TaskReader, who: Visitor) -> list[L
     ]
     if own:
         return own[:MAX_ROWS]
-    blind = {rung.id for rung in rungs if rung.is_blind}
-    offered = dict[tuple[int, int, int], LabTask]()
-    for task in query.page(connection, TaskGroup.FREE, skip=0, limit=NEXT_TASKS):
-        replicate = 0 if task.rung_id in blind else task.replicate
-        offered.setdefault((task.rung_id, task.candidate_id, replicate), task)
+    free = query.page(connection, TaskGroup.FREE, skip=0, limit=NEXT_TASKS)
+    unseen = unseen_answers(connection, who.viewer, [task.candidate_id for task in free])
+    offered = dict[tuple[Computation, int, int], LabTask]()
+    for task in free:
+        replicate = 0 if unseen.is_blind(task) else task.replicate
+        offered.setdefault((task.computation, task.candidate_id, replicate), task)
     return list(offered.values())
 
 
@@ -398,7 +401,7 @@ def read_sheet(content: bytes, name: str) -> AnswerSheet:
     Raises UsageError if it cannot be read as a table."""
     if len(content) > MAX_BYTES:
         raise UsageError(f"the sheet has more than {MAX_BYTES:,} bytes; split it")
-    table = open_table(content, name, wanted=("task",))
+    table = open_table(content, name, wanted=("task",), max_unpacked=MAX_UNPACKED)
     columns = [column for column in table.header if column not in (ROW, FAULT)]
     if "task" not in columns:
         return AnswerSheet(columns, rows=[], fault="the sheet has no column `task`; take the template")
@@ -458,6 +461,7 @@ def try_sheet(
 ) -> list[tuple[Built, int, LabEntry]]:
     """Notes what would become of each row, and writes nothing. Returns (campaign, task, answer) of the good rows."""
     campaigns: dict[str, Built] = {}
+    blind_rows: dict[tuple[Computation, int], int] = {}  # {(measurement, candidate id): number of its row}
     ready = []
     with ledger.read() as connection:
         numbers = [number for row in sheet.rows if (number := read_id(row.task)) is not None]
@@ -476,6 +480,9 @@ def try_sheet(
                 built = campaigns[task.campaign]
                 entry = _entry(row, typed_texts, who)
                 done = record_answers.would_record(connection, built, task.task, entry)
+                if task.blind:
+                    place = (found[task.task].computation, found[task.task].candidate_id)
+                    _refuse_second_blind(row, blind_rows.setdefault(place, row.number))
             except SciagentError as error:
                 row.fault = error.text if isinstance(error, UsageError) else str(error)
                 row.fault_in = row.fault_in or _column_of(row.fault, sheet.columns)
@@ -485,6 +492,13 @@ def try_sheet(
             row.is_beyond = task.slot_at is not None
             ready.append((built, task.task, entry))
     return ready
+
+
+def _refuse_second_blind(row: SheetRow, first: int) -> None:
+    """Raises UsageError for a second blind measurement of one candidate. first: number of the row of the first."""
+    if first != row.number:
+        row.fault_in = "task"
+        raise UsageError(f"it is for another person: row {first} is your measurement of this molecule")
 
 
 def _entry(row: SheetRow, typed_texts: Mapping[str, object], who: Actor) -> LabEntry:
@@ -515,7 +529,7 @@ def _result(done: Recorded) -> str:
     if done.was_known:
         return "known"
     parts = ["for review" if done.in_review else "evidence", *done.converted]
-    if done.open_quantities and not done.in_review:
+    if done.open_quantities:
         parts.insert(1, f"still open: {', '.join(done.open_quantities)}")
     return "; ".join(parts)
 
@@ -565,30 +579,31 @@ Codes = Annotated[str, Query(max_length=20 * MAX_LABELS)]
 @pages.get("/labels", RouteRule(Right.READ))
 def labels(request: Request, codes: Codes = "", paper: Literal["label", "sheet"] = "label") -> Response:
     """Shows the labels of vials as a page to print. codes: with commas between them. paper: `label` prints each label
-    on a page of its own size, for a label printer; `sheet` prints them together."""
+    on a page of its own size, for a label printer; `sheet` prints them together. A code that is given twice has one
+    label. The task and the names of a campaign that the person may not see are left out."""
     site = site_of(request)
     who = visitor(request)
     shown = []
     with site.ledger.read() as connection:
-        filled = [code for code in codes.split(",") if code.strip()]
-        for code in filled[:MAX_LABELS]:
-            sample = samples.find(connection, read_code(code))
-            if sample is None:
-                raise UsageError(f"no vial has the code {code[:20]}")
-            of_candidate = tasks.of_vial(connection, sample)
-            campaign_ids = [task.campaign_id for task in of_candidate]
+        distinct = dict.fromkeys(read_code(code) for code in codes.split(",") if code.strip())
+        for code in list(distinct)[:MAX_LABELS]:
+            sample = samples.find(connection, code)
+            of_candidate = [] if sample is None else tasks.of_vial(connection, sample)
+            visible = [task for task in of_candidate if who.rights.may(Right.READ, task.campaign_id)]
+            if sample is None or not visible:
+                raise UsageError(f"no vial has the code {code[:20]}, or you may not see it")
+            campaign_ids = [task.campaign_id for task in visible]
             names = candidates.names_of(connection, [sample.candidate_id], campaign_ids)
-            if not any(who.rights.may(Right.READ, task.campaign_id) for task in of_candidate):
-                raise UsageError(f"the vial {sample.code} is of a campaign that you may not see")
+            registered_for = next((task.id for task in visible if task.id == sample.job_id), None)
             candidate = candidates.load(connection, [sample.candidate_id])[sample.candidate_id]
             structure = structure_text(candidate)
             address = link_to(request, f"/s/{sample.code}")
             alerts = samples.alerts(connection, sample.candidate_id, subject_of(candidate.kind).screen or "")
             shown.append({
                 "vial": sample, "structure": structure, "qr": qr(address), "formula": candidate.formula,
-                "alerts": alerts, "task": sample.job_id, "name": identifier_text(names.get(sample.candidate_id, {})),
+                "alerts": alerts, "task": registered_for, "name": identifier_text(names.get(sample.candidate_id, {})),
             })  # fmt: skip
-    return site.page(request, "labels.html.j2", labels=shown, paper=paper, codes=codes)
+    return site.page(request, "labels.html.j2", labels=shown, paper=paper, codes=",".join(distinct))
 
 
 def qr(text: str) -> Markup:

@@ -176,7 +176,13 @@ def _read(text: bytes | str) -> ResultIn:
     if len(text) > MAX_RESULT:
         raise _fault((), f"the result has more than {MAX_RESULT:,} characters")
     try:
-        content = json.loads(text, parse_int=_whole, parse_float=_decimal, parse_constant=_refuse_constant)
+        content = json.loads(
+            text,
+            parse_int=_whole,
+            parse_float=_decimal,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_with_each_key_once,
+        )
     except ValueError as error:
         raise _fault((), f"the result is no JSON: {error}") from None
     except RecursionError:
@@ -193,6 +199,17 @@ def _read(text: bytes | str) -> ResultIn:
 
 def _fault(place: tuple[str, ...], message: str) -> RequestValidationError:
     return RequestValidationError([{"loc": ("body", *place), "msg": message, "type": "value_error"}])
+
+
+def _with_each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object of the JSON. Raises RequestValidationError for a key that is given twice, of which one value
+    would be lost."""
+    content: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in content:
+            raise _fault((key[:MAX_NUMBER_LENGTH],), "this key is given twice in one object; give it once")
+        content[key] = value
+    return content
 
 
 def _whole(text: str) -> int:
@@ -223,9 +240,11 @@ def _refuse_constant(text: str) -> float:
 def answer_and_texts(result: ResultIn, asks: Sequence[LabAsked]) -> tuple[LabAnswer, Mapping[str, Any]]:
     """Returns (answer, its texts, the same as from the form of a page). asks: what the task asks for.
 
-    Raises FieldFaultError for a quantity that is not asked for, and for what `typed_answer` refuses.
+    Raises FieldFaultError for a quantity that is not asked for, for a value where a grade is asked for, and for what
+    `typed_answer` refuses.
     """
     _refuse_unasked(result, [asked.property for asked in asks])
+    _refuse_values_of_judgements(result, asks)
     fields = {"not_obtained": result.not_obtained, "comment": result.comment, "instrument": result.instrument}
     if result.measured_on is not None:
         fields["measured_on"] = result.measured_on.isoformat()
@@ -253,6 +272,16 @@ def _refuse_unasked(result: ResultIn, asked_names: Sequence[str]) -> None:
             if name not in asked_names:
                 hint = did_you_mean(name, asked_names) or f"; it asks for {', '.join(asked_names)}"
                 raise FieldFaultError(400, f"the task does not ask for {name}{hint}", f"{place}.{name}")
+
+
+def _refuse_values_of_judgements(result: ResultIn, asks: Sequence[LabAsked]) -> None:
+    """Raises FieldFaultError for a value of a quantity that is judged, with the grades that it takes."""
+    for asked in asks:
+        name = asked.property
+        if asked.grades and name in result.values:
+            example = json.dumps({"grades": {name: asked.grades[-1]}}, ensure_ascii=False)
+            fault = f"{name}: it is judged, not measured; give one of {', '.join(asked.grades)}, such as {example}"
+            raise FieldFaultError(400, fault, f"values.{name}")
 
 
 def _fields_of_form(name: str, value: object) -> dict[str, str]:

@@ -7,6 +7,7 @@ without scripts.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -21,6 +22,7 @@ from starlette.responses import Response
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.campaign.people.find_candidate import matching_ids
+from sciagent.domain.answers.status_and_comparison import elsewhere_text
 from sciagent.domain.lab_messages_and_codes import read_code
 from sciagent.domain.people import Right
 from sciagent.domain.safe_text_and_durations import read_id
@@ -30,7 +32,7 @@ from sciagent.lab import claims_costs_and_vials
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import samples, tasks
-from sciagent.store.lab.blind_measurements import not_for
+from sciagent.store.lab.blind_measurements import blind_methods, not_for
 from sciagent.store.lab.samples import Vial
 from sciagent.store.lab.task_groups import ListedRung, Searched, TaskGroup, TaskOrder, TaskQuery
 from sciagent.store.lab.tasks import LabTask
@@ -129,6 +131,15 @@ class ShownGroup:
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """The measurements of a campaign for which the tasks of another campaign go first."""
+
+    campaign: str
+    """Name of the other campaign; empty if the person may not see it."""
+    text: str
+
+
+@dataclass(frozen=True)
 class TaskLists:
     """The groups of a page of the list, and what can be chosen."""
 
@@ -137,6 +148,8 @@ class TaskLists:
     campaigns: Sequence[str]
     rungs: Sequence[str]
     properties: Sequence[str]
+    elsewhere: Sequence[Elsewhere]
+    """Measurements of the campaign that is asked for, on the lists of other campaigns."""
 
     @property
     def codes(self) -> list[str]:
@@ -156,6 +169,7 @@ def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, asked: ListAske
         query = TaskQuery(
             who.viewer,
             _chosen(listed_rungs, asked),
+            blind=blind_methods(connection),
             searched=_searched(connection, asked.find),
             order=TaskOrder(asked.sort),
         )
@@ -167,13 +181,29 @@ def read_lists(ledger: Ledger, reader: TaskReader, who: Visitor, asked: ListAske
                 pages_by_group[group] = found
         on_page = [task for found in pages_by_group.values() for task in found[:PAGE_TASKS]]
         shown = {task.task: task for task in reader.shown(connection, on_page, who.viewer)}
+        elsewhere = _elsewhere(connection, listed_rungs, asked.campaign)
     groups = [_shown_group(group, found, shown, asked) for group, found in pages_by_group.items()]
     return TaskLists(
         [group for group in groups if group.tasks],
         campaigns=sorted({rung.campaign for rung in listed_rungs}),
         rungs=sorted({rung.name for rung in listed_rungs}),
         properties=sorted({name for rung in listed_rungs for name in rung.properties}),
+        elsewhere=elsewhere,
     )
+
+
+def _elsewhere(connection: Connection, rungs: Sequence[ListedRung], campaign: str) -> list[Elsewhere]:
+    """Returns the measurements of a campaign that are on the lists of other campaigns; none without a campaign. rungs:
+    those that the person may see."""
+    campaigns = {rung.campaign: rung.campaign_id for rung in rungs}
+    if campaign not in campaigns:
+        return []
+    others = tasks.asked_elsewhere(connection, campaigns[campaign]).values()
+    numbers = Counter(other.name if other.name in campaigns else "" for other in others)
+    shown = []
+    for name, n in numbers.items():
+        shown.append(Elsewhere(name, elsewhere_text(name or "that you may not see", n)))
+    return shown
 
 
 def _shown_group(
@@ -259,13 +289,11 @@ def _open_vial(request: Request, code: str) -> Response:
     who = visitor(request)
     with site.ledger.read() as connection:
         sample = samples.find(connection, read_code(code))
-        if sample is None:
-            raise UsageError(f"no vial has the code {code[:20]}")
-        of_vial = tasks.of_vial(connection, sample)
+        of_vial = [] if sample is None else tasks.of_vial(connection, sample)
         of_others = tasks.selected(connection, [task.id for task in of_vial], not_for(connection, who.viewer))
     visible = [task for task in of_vial if who.rights.may(Right.READ, task.campaign_id)]
-    if not visible:
-        raise UsageError(f"nothing is to be measured on the vial {sample.code}")
+    if sample is None or not visible:
+        raise UsageError(f"no vial has the code {code[:20]}, or you may not see it")
     choice = _tasks_to_do(visible, sample, who, of_others)
     if len(choice) > 1:
         registered = next((task.id for task in visible if task.id == sample.job_id), None)

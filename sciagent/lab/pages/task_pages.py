@@ -72,6 +72,7 @@ REASONS = {
 """{reason: words} for which a molecule could not be measured."""
 assert set(REASONS) == set(NOT_OBTAINED)
 MAX_VIALS = 20  # vials that the page of a task shows
+MAX_OTHERS = 8  # other tasks of the molecule that the page of a task names
 # {what ± means, as forms send it: words}
 MEANINGS = {
     "standard": "one standard deviation",
@@ -134,6 +135,14 @@ class TaskPage:
         return None
 
     @property
+    def open_in_review(self) -> list[str]:
+        """Returns the names of the quantities that the answer which waits for a second person leaves open."""
+        if self.waiting is None or self.waiting.said.get("not_obtained"):
+            return []
+        answered = named_in(self.waiting.said)
+        return [name for name in self.labels if name not in answered]
+
+    @property
     def recorded_quantities(self) -> set[str]:
         """Returns the names of the quantities of which evidence is recorded."""
         for submission in reversed(self.answers):
@@ -158,8 +167,7 @@ def read_task(ledger: Ledger, task: LabTask, reader: TaskReader, viewer: Viewer)
         others: Sequence[LabTask] = ()
         not_for_you = ""
         if shown.blind:
-            decides = viewer.may(Right.DECIDE, task.campaign_id)
-            not_for_you = why_not_for(connection, task, viewer.login, decides=decides) or ""
+            not_for_you = why_not_for(connection, task, viewer) or ""
         else:
             known = _known(connection, task, unseen_answers(connection, viewer, [task.candidate_id]))
             others = _others(connection, task)
@@ -262,7 +270,8 @@ def _page(
     if page.last_answer is not None and (conflict or not fault):
         form = form.beginning_with(page.last_answer.said, page.task.asks)
     rights = visitor(request).rights
-    others = [other for other in page.others if rights.may(Right.READ, other.campaign_id)]
+    readable = [other for other in page.others if rights.may(Right.READ, other.campaign_id)]
+    others = readable[:MAX_OTHERS]
     may = {right: rights.may(right, task.campaign_id) for right in Right}
     answers_by_id = {submission.id: submission for submission in page.answers}
     words = {"reasons": REASONS, "meanings": MEANINGS, "limits": LIMITS, "key": form.of("key") or uuid.uuid4().hex}
@@ -270,7 +279,7 @@ def _page(
         request, "task.html.j2", status, page=page, task=page.task, form=form, fault=in_words(fault or ""), saved=saved,
         may=may, review=review, part=part, beyond=beyond, conflict=conflict, others=others, changed=changed, **words,
         read=answers_by_id.get(seen), field_at_fault=field_at_fault, odd=odd, confirmed=digest_of(odd),
-        beside=beside,
+        beside=beside, has_more_others=len(readable) > MAX_OTHERS,
     )  # fmt: skip
 
 
@@ -469,8 +478,13 @@ VIAL_FIELDS = {
 
 
 def _fraction(fields: Mapping[str, str]) -> float | None:
-    """Returns the purity of a vial as a fraction; people type it in percent. None without a text."""
-    text = fields.get("purity", "").strip().rstrip("%").strip()
+    """Returns the purity of a vial as a fraction; people type it in percent. None without a text.
+
+    Raises UsageError for a purity that is no number, not between 0 and 100 %, or, without the sign %, at most 1 and
+    above 0: it may be meant as a fraction."""
+    typed_text = fields.get("purity", "").strip()
+    has_sign = typed_text.endswith("%")
+    text = typed_text.rstrip("%").strip()
     if not text:
         return None
     # a single comma is a decimal sign here, since nobody writes a purity with thousands
@@ -478,6 +492,10 @@ def _fraction(fields: Mapping[str, str]) -> float | None:
     percent = read_number("purity in percent", plain, what="number").value
     if not 0 <= percent <= 100:
         raise UsageError(f"the purity {percent:g} % is not between 0 and 100 %")
+    if 0 < percent <= 1 and not has_sign:
+        raise UsageError(
+            f"the purity is in percent: if {percent:g} is a fraction, type {100 * percent:g}; if not, {percent:g} %"
+        )
     return percent / 100
 
 

@@ -19,7 +19,17 @@ from sciagent.report.analysis.rejections_and_sessions import Rejection
 from sciagent.report.campaigns_at_work import time_left
 from sciagent.report.parts.best_candidate_cards_and_table import KIND_PLACE, Card, HitsInDoubt, Table
 from sciagent.report.parts.rung_and_judge_agreement import decided_by_opinion
-from sciagent.report.parts.wording import after_number, amount, duration, many, resource_words, value, words
+from sciagent.report.parts.wording import (
+    MEANS,
+    after_number,
+    amount,
+    duration,
+    many,
+    resource_words,
+    uncertainties_text,
+    value,
+    words,
+)
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views.report_queries import Passage
 
@@ -266,10 +276,17 @@ def _meaning_of_uncertainties(row: CampaignRow, status: CampaignCounts, best: Se
     if not shown:
         without_values = "No value has been measured at a paid rung"
         return without_values + ("; imported values have decided." if status.hits else ".")
-    if all(quantity.uncertainty_kind is None for quantity in shown):
-        return "± is the standard uncertainty that came with the value (k = 1)."
-    repeats = subject_of(row.spec["subject"]).words.repeats
-    return f"± is the repeatability over {repeats} (k = 1), not the method's error."
+    text = headline_uncertainties(row, best)
+    kinds = {quantity.uncertainty_kind for quantity in shown}
+    is_computed = any(kind is not None and kind not in MEANS for kind in kinds)
+    return f"{text}, not the method's error." if is_computed else f"{text}."
+
+
+def headline_uncertainties(row: CampaignRow, best: Sequence[Card]) -> str:
+    """Returns a sentence without a full stop on what the ± of the cards' headline values is."""
+    quantities = [measured.quantity for card in best for _, measured in card.headline]
+    kinds = {quantity.uncertainty_kind for quantity in quantities if quantity.uncertainty}
+    return uncertainties_text(kinds, subject_of(row.spec["subject"]).words)
 
 
 def against_imported(row: CampaignRow, measured: Sequence[Compared]) -> tuple[list[str], str]:

@@ -31,6 +31,7 @@ from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_
 from sciagent.domain.answers.figures import Figure
 from sciagent.domain.candidate_and_its_names_in_files import name_rows
 from sciagent.domain.evidence_keys_and_pooled_replicates import file_of
+from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED
 from sciagent.errors import UsageError
 from sciagent.report.analysis import (
     audit_results,
@@ -135,7 +136,9 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "policies": policy_guard_charts.policies(connection, row),
         "cards": cards,
         "glossary": wording.WORDS,
+        "not_obtained": NOT_OBTAINED,
         "subject_words": subject_of(row.spec["subject"]).words,
+        "uncertainties": summary.headline_uncertainties(row, cards),
         "table": table,
         "audit": audit_results.audit(connection, row),
         "pairs": [*rung_pairs, *import_pairs],

@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
 from sciagent.domain.answers.candidate_and_value_answers import same_compound_text
+from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import SURE_PERCENT, percent_of
@@ -19,11 +20,12 @@ from sciagent.report.parts.candidate_stories import CandidateStories, CandidateS
 from sciagent.report.parts.export_rows import geometry
 from sciagent.report.parts.margins_and_method_errors import Certainty
 from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
-from sciagent.report.parts.wording import is_by_measurement, missed_property, value, words
+from sciagent.report.parts.wording import MEANS, is_by_measurement, mean_note, missed_property, value, words
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.views.progress_and_comparisons import kind_of
 from sciagent.store.views.report_candidates import (
+    MEASURED_LABEL,
     EvidenceAnswer,
     MeasuredAt,
     Origin,
@@ -89,6 +91,19 @@ class Card:
         undefined."""
         isomers = [measured.quantity.isomer for _, measured in self.headline]
         return list(dict.fromkeys(str(isomer) for isomer in isomers if isomer is not None))
+
+    def mean(self, answer: EvidenceAnswer, measured: Measured) -> str:
+        """Returns what a headline's value and its ± are, if the value is the mean of several measurements; else an
+        empty text."""
+        kind = measured.quantity.uncertainty_kind
+        if kind not in MEANS:
+            return ""
+        label = "" if answer.rung == MEASURED_LABEL else answer.rung  # imported values have no rung
+        n = 0
+        for own in self.answers:
+            if own.rung == label:
+                n += any(value.property == measured.property for value in own.measured)
+        return mean_note(kind, n)
 
     def distance(self, name: str) -> str:
         """Returns the distance of a property's value from its limits in words; empty without one."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from sciagent.chemistry.subjects.base import Words
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
-from sciagent.domain.evidence_keys_and_pooled_replicates import ISOMER, UNCERTAINTY_KIND, Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import ISOMER, MEAN, UNCERTAINTY_KIND, WEIGHTED_MEAN, Measured
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import value_text
 from sciagent.domain.safe_text_and_durations import one_line
@@ -57,8 +57,8 @@ def words(name: str) -> str:
     return _NAMES.get(name, name.replace("_", " "))
 
 
-# a name directly before `=`, `≤`, `≥` or `was not measured`, as verdicts state properties
-_PROPERTY = re.compile(r"\b([a-z][a-z0-9_]*)(?= (?:=|≤|≥|was not measured))")
+# a name directly before `=`, `≤`, `≥`, `was not measured` or `not obtained:`, as verdicts state properties
+_PROPERTY = re.compile(r"\b([a-z][a-z0-9_]*)(?= (?:=|≤|≥|was not measured|not obtained:))")
 
 
 def titled(detail: str) -> str:
@@ -303,8 +303,39 @@ EXPLAINED_REPEATABILITY = {
 subject."""
 
 
+MEANS = (MEAN, WEIGHTED_MEAN)
+"""The kinds of the uncertainty of a mean of several measurements."""
+
+
+def mean_note(kind: str, n: int = 0) -> str:
+    """Returns what the value and the ± of a mean of measurements are. kind: one of MEANS. n: number of measurements; 0
+    if it is unknown."""
+    if kind == WEIGHTED_MEAN:
+        how = "weighted by 1/σ², ± the larger of its propagated σ and its standard error by the scatter"
+    else:
+        how = "± its standard error by the scatter"
+    return f"mean of {n or 'several'} measurements, {how}"
+
+
+def uncertainties_text(kinds: Collection[str | None], words: Words) -> str:
+    """Returns a sentence without a full stop on what the ± of several values is. kinds: of their uncertainties; None: a
+    value of a person or a file, or one that does not say. words: of the subject."""
+    repeated = f"the repeatability over {words.repeats}"
+    of_means = "the standard error of the mean"
+    has_means = any(kind in MEANS for kind in kinds)
+    if any(kind is not None and kind not in MEANS for kind in kinds):
+        after = f"; of a value pooled from several measurements {of_means}" if has_means else ""
+        return f"± is {repeated} (k = 1){after}"
+    if has_means:
+        after = ", else the standard uncertainty that came with the value" if None in kinds else ""
+        return f"± is {of_means} of the several measurements of a candidate (k = 1){after}"
+    return "± is the standard uncertainty that came with the value (k = 1)"
+
+
 def repeatability_text(kind: str | None, words: Words) -> str:
     """Returns what a ± is. kind: of the uncertainty. words: of the subject."""
+    if kind in MEANS:
+        return uncertainties_text([kind], words)
     explained = EXPLAINED_REPEATABILITY.get(kind, EXPLAINED_REPEATABILITY[None])
     return f"± is the repeatability {explained.format(words=words)}"
 
@@ -336,13 +367,14 @@ WORDS: tuple[tuple[str, str], ...] = (
     ("recall", "share of all hits among the candidates that were found; an estimate"),
     (
         "repeatability",
-        "the ±, k = 1: how much this value changes over conformer searches (crystals: starting structures)",
+        "the ± of a computed value, k = 1: how much it changes over conformer searches (crystals: starting structures)",
     ),
     ("rung", "one step of the ladder: a calculation with its settings, gate and limits"),
     (
         "expected utility",
         "the utility to expect of a candidate by what is known so far; the utility, once all is answered",
     ),
+    ("standard error", "the ± of a value that was measured several times, k = 1: how well their mean is known"),
     ("Spearman", "rank correlation: 1 if two rungs order the candidates alike, 0 if they are unrelated"),
     ("utility", "the objectives in one number, from 0 to 1: the geometric mean of how well each is met"),
     ("verified", "the rung that decides has answered"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from sqlalchemy import Column, ForeignKey, Index, Integer, UniqueConstraint
+from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, Integer, UniqueConstraint
 
 from sciagent.store.database.table_building_blocks import (
     Id,
@@ -283,6 +283,7 @@ audit_entry = table(
     needed(Json, "payload"),
     needed(Key, "previous_hash"),
     needed(Key, "hash", unique=True),
+    CheckConstraint("id > 0", name="id"),
     Index("ix_audit_entry_campaign", "campaign_id", "id"),
     Index("ix_audit_entry_object", "object", "object_id", "id"),
 )

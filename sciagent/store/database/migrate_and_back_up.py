@@ -200,6 +200,12 @@ def differences(engine: Engine) -> list[str]:
             suffixes = ("append_only", "no_truncate")
             query = "SELECT tgname FROM pg_trigger WHERE tgenabled <> 'D'"
         triggers = set(connection.exec_driver_sql(query).scalars())
+        checks = sa.inspect(connection).get_multi_check_constraints()
+        present = {check["name"] for of_table in checks.values() for check in of_table}
+    for of_code in metadata.tables.values():
+        for constraint in of_code.constraints:
+            if isinstance(constraint, sa.CheckConstraint) and constraint.name not in present:
+                differing.append(f"{of_code.name}: constraint {constraint.name} is missing")
     for table in (*APPEND_ONLY, *CHANGEABLE):
         for suffix in suffixes:
             trigger = f"{table}_{suffix}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Column, Index, Integer, UniqueConstraint
+from sqlalchemy import CheckConstraint, Column, Index, Integer, UniqueConstraint
 
 from sciagent.store.database import lab_learning_and_people_tables
 from sciagent.store.database.lab_learning_and_people_tables import (
@@ -136,7 +136,7 @@ candidate_name = table(
     needed(String(60), "field"),
     needed(String(200), "text"),
     UniqueConstraint("candidate_id", "campaign_id", "row_hash", "field"),
-    Index("ix_candidate_name_text", "text"),
+    Index("ix_candidate_name_text", sa.text("lower(text)")),  # names are found without regard to capitals
 )
 
 campaign = table(
@@ -380,6 +380,7 @@ evidence = table("evidence", needed(Key, "key", unique=True), references("candid
     needed(Json, "diagnostics", "versions"), optional(Json, "unobtained"), needed(String(200), "source", "who"),
     needed(Id, "watermark", unique=True), needed(UtcDateTime, "at"),
     optional(String(80), "seal"),  # of computed evidence, by a secret outside the database; None: people answer for it
+    CheckConstraint("watermark > 0", name="watermark"),
     Index("ix_evidence_lookup", "candidate_id", "verifier", "verifier_version", "settings_hash", "replicate"),
 )  # fmt: skip
 index_of_some("ix_evidence_import", evidence.c.verifier == sa.literal_column("'import'"), evidence.c.candidate_id)

@@ -234,6 +234,13 @@ def answered_and_open(connection: Connection, rung_id: int, candidate_id: int) -
     return by_state.get(JobState.DONE, 0), n_open
 
 
+def open_replicates(connection: Connection, rung_id: int, candidate_id: int) -> set[int]:
+    """Numbers of the candidate's measurements with a job at a rung that is not over."""
+    j = t.job.c
+    query = sa.select(j.replicate).where(j.rung_id == rung_id, j.candidate_id == candidate_id)
+    return set(connection.execute(query.where(j.state.in_(UNFINISHED))).scalars())
+
+
 def answered_candidates(connection: Connection, rung_id: int) -> list[int]:
     """Ids of the candidates with a job at a rung that is done."""
     j = t.job.c

@@ -19,7 +19,7 @@ from sciagent.domain.lab_messages_and_codes import QUEUE
 from sciagent.domain.people import Right
 from sciagent.domain.states_and_needs import JobState
 from sciagent.store.database import tables as t
-from sciagent.store.lab.blind_measurements import Viewer, not_for_at
+from sciagent.store.lab.blind_measurements import BlindMethod, Viewer, not_for_by
 from sciagent.store.lab.tasks import MAY_BE_CLAIMED, RETURNED, TASKS, LabTask, task_of_row, worth_order
 
 MAX_FOUND = 200  # candidates that a search looks for
@@ -71,7 +71,6 @@ class ListedRung:
     """Label of the rung."""
     properties: tuple[str, ...]
     """Names of the quantities that it asks for."""
-    is_blind: bool
     needs_approval: bool
     price: float
     """Price of a measurement, in EUR."""
@@ -99,6 +98,8 @@ class TaskQuery:
     searched: Searched | None = None
     """The search that narrows the list; None: all tasks."""
     order: TaskOrder = TaskOrder.WORTH
+    blind: Sequence[BlindMethod] = ()
+    """The measurements that are blind; `blind_methods` reads them."""
 
     def page(self, connection: Connection, group: TaskGroup, skip: int, limit: int) -> list[LabTask]:
         """A page of a group. skip: tasks on the pages before. limit: tasks of a page."""
@@ -176,9 +177,7 @@ class TaskQuery:
 
     def _not_yours(self) -> sa.ColumnElement[bool]:
         """Whether another person has to measure a blind task."""
-        works = set(self._rungs_with(Right.WORK))
-        blind = {rung.id: rung.campaign_id for rung in self.rungs if rung.is_blind and rung.id in works}
-        return not_for_at(self.viewer, blind)
+        return sa.and_(t.job.c.rung_id.in_(self._rungs_with(Right.WORK)), not_for_by(self.viewer, self.blind))
 
     def _in_review(self, *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
         """Whether an answer waits for a second person. conditions: on the answer in `_WAITING`, or on the task."""

@@ -6,6 +6,7 @@ Tasks are entered, counted, listed in pages, found one by one, and changed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,7 +21,7 @@ from sciagent.domain.lab_messages_and_codes import QUEUE
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.domain.states_and_needs import AttemptState, CampaignState, JobState
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk_statements import insert_or_ignore
+from sciagent.store.database.bulk_statements import among, insert_or_ignore
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs
 from sciagent.store.job_queue.leases import Claim
@@ -30,6 +31,7 @@ from sciagent.store.results.laws_and_audits import AUDIT
 PAGE_SIZE = 100  # tasks on a page of the list
 RESTING_STATES = (CampaignState.PAUSED, CampaignState.INTERRUPTED, CampaignState.FAILED, CampaignState.CREATED)
 """Nobody claims tasks of campaigns in one of these states."""
+ELSEWHERE = "elsewhere"  # in place of the state of a task for which another campaign's task goes first
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,14 @@ def counts(
         return None
     j = t.job.c
     task = t.lab_task.c
+    other_campaigns = asked_elsewhere(connection, campaign_id)
     waits_for_approval = sa.and_(t.rung.c.name.in_(sorted(need_approval)), task.approved_by.is_(None))
     is_waiting = sa.and_(j.state == JobState.QUEUED, waits_for_approval)
-    state = sa.case((is_waiting, "waiting"), else_=j.state).label("task_state")
+    is_in_review = sa.and_(j.state == JobState.RUNNING, task.in_review_id.is_not(None))
+    is_elsewhere = among(connection, j.id, sorted(other_campaigns))
+    state = sa.case(
+        (is_elsewhere, ELSEWHERE), (is_waiting, "waiting"), (is_in_review, "in_review"), else_=j.state
+    ).label("task_state")
     overdue = sa.case((sa.and_(j.state.in_(jobs.UNFINISHED), task.due_at < db_now(connection)), 1), else_=0)
     query = (
         sa.select(state, sa.func.count(), sa.func.sum(overdue))
@@ -144,6 +151,8 @@ def counts(
         waiting=by_state.get("waiting", 0),
         queued=by_state.get(JobState.QUEUED, 0),
         claimed=by_state.get(JobState.RUNNING, 0),
+        elsewhere=Counter(other.name for other in other_campaigns.values()),
+        in_review=by_state.get("in_review", 0),
         answered=by_state.get(JobState.DONE, 0),
         overdue=sum(int(n_overdue) for _, _, n_overdue in rows),
     )
@@ -168,13 +177,15 @@ def untouched_tasks(connection: Connection, campaign_id: int) -> list[UntouchedT
     """The campaign's tasks on which no person has acted.
 
     Nobody has claimed, answered, promoted or approved such a task or given it a vial, and no other measurement of its
-    candidate was begun. Tasks that the scheduler's audit has drawn at random are left out, too.
+    candidate was begun, nor made by another campaign. Tasks that the scheduler's audit has drawn at random are left
+    out, too.
     """
     j = t.job.c
     task = t.lab_task.c
     d = t.decision.c
     o = t.job.alias("other").c
-    is_begun = o.state.in_((JobState.RUNNING, JobState.DONE))
+    is_made = sa.exists().where(t.evidence.c.key == o.evidence_key)
+    is_begun = sa.or_(o.state.in_((JobState.RUNNING, JobState.DONE)), is_made)
     begun_measurements = sa.select(o.id).where(o.rung_id == j.rung_id, o.candidate_id == j.candidate_id, is_begun)
     audit_draws = sa.select(d.id).where(d.rung_id == j.rung_id, d.candidate_id == j.candidate_id, d.chooser == AUDIT)
     query = (
@@ -253,21 +264,29 @@ def worth_order() -> list[sa.ColumnElement[Any]]:
     return [promoted_first, rank_in_campaign, j.campaign_id]
 
 
-def _asked_elsewhere() -> sa.ColumnElement[bool]:
-    """Whether another campaign has a task for the same evidence that goes first: it is claimed or older."""
+_OTHER = t.job.alias("other")
+_OF_OTHER = t.campaign.alias("of_other")
+
+
+def _goes_first() -> sa.ColumnElement[bool]:
+    """Whether the task in `_OTHER` asks for the same evidence as the one in `job`, and goes first: it is claimed or
+    older."""
     j = t.job.c
-    other = t.job.alias("other")
-    campaign = t.campaign.alias("of_other")
-    o = other.c
-    goes_first = sa.or_(o.state == JobState.RUNNING, sa.and_(o.id < j.id, campaign.c.state.not_in(RESTING_STATES)))
+    o = _OTHER.c
+    goes_first = sa.or_(o.state == JobState.RUNNING, sa.and_(o.id < j.id, _OF_OTHER.c.state.not_in(RESTING_STATES)))
     is_open = sa.and_(o.queue == QUEUE, o.state.in_(jobs.UNFINISHED))
-    asks_the_same = sa.and_(o.evidence_key == j.evidence_key, o.id != j.id)
-    query = sa.select(sa.literal(1)).select_from(other.join(campaign, campaign.c.id == o.campaign_id))
+    return sa.and_(is_open, o.evidence_key == j.evidence_key, o.id != j.id, goes_first)
+
+
+def _asked_elsewhere() -> sa.ColumnElement[bool]:
+    """Whether another campaign has a task for the same evidence that goes first."""
+    j = t.job.c
+    query = sa.select(sa.literal(1)).select_from(_OTHER.join(_OF_OTHER, _OF_OTHER.c.id == _OTHER.c.campaign_id))
     # few tasks ask for the same as another one, and only for these each open task is compared
     each = t.job.alias("each").c
     open_tasks = sa.select(each.evidence_key).where(each.queue == QUEUE, each.state.in_(jobs.UNFINISHED))
     asked_twice = open_tasks.group_by(each.evidence_key).having(sa.func.count() > 1)
-    has_earlier = sa.exists(query.where(is_open, asks_the_same, goes_first).correlate(t.job))
+    has_earlier = sa.exists(query.where(_goes_first()).correlate(t.job))
     return sa.and_(j.evidence_key.in_(asked_twice), has_earlier)
 
 
@@ -275,8 +294,34 @@ MAY_BE_CLAIMED = sa.and_(t.campaign.c.state.not_in(RESTING_STATES), ~_asked_else
 """Selects the tasks of campaigns that do not rest, unless another campaign's task for the same goes first."""
 
 
+class CampaignName(NamedTuple):
+    """A campaign."""
+
+    id: int
+    name: str
+
+
+def asked_elsewhere(connection: Connection, campaign_id: int) -> dict[int, CampaignName]:
+    """{id of a task: the other campaign whose task for the same evidence goes first} of the campaign's tasks that
+    nobody has claimed. Such a task is not on the list; the answer to the other one counts here, too."""
+    j = t.job.c
+    o = _OTHER.c
+    query = (
+        sa.select(j.id, _OF_OTHER.c.id, _OF_OTHER.c.name)
+        .select_from(t.job.join(_OTHER, o.evidence_key == j.evidence_key))
+        .join(_OF_OTHER, _OF_OTHER.c.id == o.campaign_id)
+        .where(j.campaign_id == campaign_id, j.queue == QUEUE, j.state == JobState.QUEUED)
+        .where(_goes_first(), o.campaign_id != campaign_id)
+    )
+    first: dict[int, CampaignName] = {}
+    claimed_first = sa.case((o.state == JobState.RUNNING, 0), else_=1)
+    for task_id, other_id, name in connection.execute(query.order_by(j.id, claimed_first, o.id)):
+        first.setdefault(task_id, CampaignName(other_id, name))
+    return first
+
+
 class RungWithTasks(NamedTuple):
-    """A rung with tasks on which people act: open ones, and ones whose correction is reviewed."""
+    """A rung of people, such as one with tasks on which they act: open ones, and ones whose correction is reviewed."""
 
     id: int
     campaign_id: int
@@ -294,16 +339,32 @@ def rungs_with_tasks(connection: Connection) -> list[RungWithTasks]:
     """The rungs of all campaigns on whose tasks people act, in the order of their ids."""
     r = t.rung.c
     j = t.job.c
-    c = t.campaign.c
     task = t.lab_task.c
     has_open_tasks = sa.exists().where(j.rung_id == r.id, j.state.in_(jobs.UNFINISHED))
     of_task = sa.select(j.rung_id).join(t.lab_task, task.job_id == j.id)
     acted_on = [of_task.where(task.in_review_id.is_not(None)), of_task.where(task.sent_back_id.is_not(None))]
+    return _world_rungs(connection, sa.or_(has_open_tasks, *(r.id.in_(ids) for ids in acted_on)))
+
+
+def world_rungs(connection: Connection, computations: Collection[Computation]) -> list[RungWithTasks]:
+    """The rungs of all campaigns that ask people for one of these measurements, with or without tasks."""
+    r = t.rung.c
+    asks = [
+        sa.and_(r.verifier == name, r.verifier_version == version, r.settings_hash == settings_hash)
+        for name, version, settings_hash in computations
+    ]
+    return _world_rungs(connection, sa.or_(sa.false(), *asks))
+
+
+def _world_rungs(connection: Connection, condition: sa.ColumnElement[bool]) -> list[RungWithTasks]:
+    """The rungs of people that fulfil a condition on the table `rung`, in the order of their ids."""
+    r = t.rung.c
+    c = t.campaign.c
     query = (
         sa.select(r.id, r.campaign_id, c.name.label("campaign"), c.spec_hash, r.name, r.position, c.spec)
         .add_columns(r.verifier, r.verifier_version, r.settings_hash)
         .join(t.campaign, c.id == r.campaign_id)
-        .where(r.tier == Tier.WORLD, sa.or_(has_open_tasks, *(r.id.in_(ids) for ids in acted_on)))
+        .where(r.tier == Tier.WORLD, condition)
         .order_by(r.id)
     )
     rungs = []

@@ -130,10 +130,12 @@ def of_object(connection: Connection, object_: str, object_ids: Sequence[int]) -
     return list(_read(connection, query.limit(PAGE)))
 
 
-def entries(connection: Connection, after: int = 0) -> Iterator[AuditEntry]:
-    """Entries after a number, oldest first, read in pages."""
+def entries(connection: Connection, after: int | None = None) -> Iterator[AuditEntry]:
+    """Entries after a number, oldest first, read in pages. after: None for all entries, whatever their numbers are."""
     while True:
-        query = sa.select(t.audit_entry).where(_A.id > after).order_by(_A.id).limit(PAGE)
+        query = sa.select(t.audit_entry).order_by(_A.id).limit(PAGE)
+        if after is not None:
+            query = query.where(_A.id > after)
         page = list(_read(connection, query))
         yield from page
         if len(page) < PAGE:
@@ -147,14 +149,16 @@ def check(connection: Connection, since: str | None = None) -> AuditCheck:
     Raises UsageError if no entry has that hash, since the entry or an earlier one was rewritten."""
     last_id = 0
     last_hash = FIRST
+    after: int | None = None
     if since is not None:
         start = connection.execute(sa.select(_A.id).where(_A.hash == since)).scalar()
         if start is None:
             raise UsageError(f"no entry of the audit trail has the hash {since[:64]}: what was noted was rewritten")
         last_id = start - 1
+        after = last_id
         last_hash = connection.execute(sa.select(_A.hash).where(_A.id == start - 1)).scalar() or FIRST
     n_read = 0
-    for entry in entries(connection, after=last_id):
+    for entry in entries(connection, after):
         fault = _fault(connection, entry, last_id, last_hash)
         if fault is not None:
             return AuditCheck(n_read, last_hash, fault)
@@ -162,12 +166,26 @@ def check(connection: Connection, since: str | None = None) -> AuditCheck:
         last_hash = entry.hash
         n_read += 1
     counted = int(connection.execute(sa.select(t.watermark.c.value).where(t.watermark.c.id == COUNTER)).scalar_one())
-    missing = f"entries {last_id + 1} to {counted} are missing" if last_id < counted else None
-    return AuditCheck(n_read, last_hash, missing)
+    fault = _fault_beside(connection)
+    if last_id < counted:
+        fault = f"entries {last_id + 1} to {counted} are missing"
+    elif last_id > counted:
+        fault = f"entry {counted + 1} was added past the counter of the entries, which is at {counted}"
+    return AuditCheck(n_read, last_hash, fault)
+
+
+def _fault_beside(connection: Connection) -> str | None:
+    """The fault of a submission that no entry names; None without one."""
+    s = t.submission.c
+    is_named = sa.exists().where(_A.object == "submission", _A.object_id == s.id)
+    unnamed = connection.execute(sa.select(s.id).where(~is_named).order_by(s.id).limit(1)).scalar()
+    return None if unnamed is None else f"no entry names submission {unnamed}"
 
 
 def _fault(connection: Connection, entry: AuditEntry, last_id: int, last_hash: str) -> str | None:
     """The fault of an entry; None without one. last_id, last_hash: of the entry before it."""
+    if entry.id < 1:
+        return f"entry {entry.id} stands before the first, which is entry 1"
     if entry.id != last_id + 1:
         return f"entry {last_id + 1} is missing"
     if entry.previous_hash != last_hash or entry.digest() != entry.hash:

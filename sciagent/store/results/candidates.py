@@ -148,8 +148,9 @@ def find(connection: Connection, text: str, campaign_id: int | None = None) -> l
     """(id, key, text) of candidates, at most 20: the key begins with `text` (6 digits or more), or the InChIKey, a
     notation or a name in an input file equals it.
 
-    A name in a file of the campaign goes before all other names. campaign_id: None for the files of all campaigns; the
-    names in files with values then come last.
+    A name in a file of the campaign goes before all other names, and a name with the same capitals before one with
+    others; SQLite compares only the letters of ASCII without regard to capitals. campaign_id: None for the files of all
+    campaigns; the names in files with values then come last.
     """
     query = sa.select(t.candidate.c.id, t.candidate.c.key, t.candidate.c.text).limit(_MAX_MATCHES)
     exact: list[sa.Row[tuple[int, str, str]]] = list(connection.execute(query.where(t.candidate.c.key == text)))
@@ -158,19 +159,30 @@ def find(connection: Connection, text: str, campaign_id: int | None = None) -> l
     # the ids come from queries of their own, since with a subquery PostgreSQL would read all candidates
     alias = t.candidate_alias.c
     via_alias = connection.execute(sa.select(alias.candidate_id).where(alias.text_hash == _digest(text))).scalars()
-    name = t.candidate_name.c
-    named = sa.select(name.candidate_id).where(name.text == storable(text)).distinct().limit(_MAX_MATCHES)
-    is_own = name.campaign_id.is_not(None) if campaign_id is None else name.campaign_id == campaign_id
-    via_name = list(connection.execute(named.where(is_own)).scalars())
-    if not via_name:
-        via_name = list(connection.execute(named).scalars())
-    ids = {*via_alias, *via_name}
+    ids = {*via_alias, *_named(connection, storable(text), campaign_id)}
     condition = sa.or_(t.candidate.c.inchikey == storable(text), t.candidate.c.id.in_(ids))
     if len(text) >= _MIN_KEY_DIGITS and all(c in "0123456789abcdef" for c in text):
         # "g" sorts after all hexadecimal digits
         has_prefix = sa.and_(t.candidate.c.key >= text, t.candidate.c.key < text + "g")
         condition = sa.or_(condition, has_prefix)
     return list(connection.execute(query.where(condition)))
+
+
+def _named(connection: Connection, text: str, campaign_id: int | None) -> list[int]:
+    """Returns the ids of the candidates, at most 20, that have a name, in the order of preference of `find`: of the
+    first kind of name that there is. text: as `storable` returns it."""
+    name = t.candidate_name.c
+    is_own = name.campaign_id.is_not(None) if campaign_id is None else name.campaign_id == campaign_id
+    # not the bare column, whose value SQLite would put into lower(text), so that the index does not serve it
+    is_exact = name.text.concat("") == text
+    # the database lowers both sides, since its rule for letters beyond ASCII is not Python's
+    is_named = sa.func.lower(name.text) == sa.func.lower(text)
+    named = sa.select(name.candidate_id).where(is_named).distinct().limit(_MAX_MATCHES)
+    for preferred in ((is_own, is_exact), (is_own,), (is_exact,), ()):
+        ids = list(connection.execute(named.where(*preferred)).scalars())
+        if ids:
+            return ids
+    return []
 
 
 def made_of(

@@ -172,10 +172,13 @@ class CheckedEvidence:
     row names."""
 
 
-def evidence_after(connection: Connection, watermark: int, limit: int = PAGE) -> list[CheckedEvidence]:
-    """The next rows of evidence above a watermark, in the order of watermarks."""
+def evidence_after(connection: Connection, watermark: int | None, limit: int = PAGE) -> list[CheckedEvidence]:
+    """The next rows of evidence above a watermark, in the order of watermarks. watermark: None for the first rows,
+    whatever their watermarks are."""
     e = t.evidence.c
-    page = sa.select(e.id).where(e.watermark > watermark).order_by(e.watermark).limit(limit)
+    page = sa.select(e.id).order_by(e.watermark).limit(limit)
+    if watermark is not None:
+        page = page.where(e.watermark > watermark)
     ids = list(connection.execute(page).scalars())
     return _read(connection, ids) if ids else []
 

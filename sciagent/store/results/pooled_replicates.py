@@ -13,6 +13,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.properties_and_levels import Level, comparable_phase, phase_named, properties
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated_quantities
+from sciagent.domain.states_and_needs import JobState
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.evidence import (
@@ -57,6 +58,35 @@ def ids_with_replicates(connection: Connection, candidate_ids: Sequence[int], co
     e = t.current_evidence.c
     query = reusable_query(computation).with_only_columns(e.candidate_id).where(e.replicate > 0)
     return set(connection.execute(query.where(among(connection, e.candidate_id, candidate_ids))).scalars())
+
+
+def answered_replicates(
+    connection: Connection, candidate_ids: Sequence[int], computation: Computation
+) -> dict[int, dict[int, int]]:
+    """{candidate id: {number of a measurement: id of its reusable evidence}}, whichever campaign has asked for it.
+
+    An answer that leaves a quantity open is none as long as its task is not over.
+    """
+    e = t.current_evidence.c
+    j = t.job.c
+    r = t.rung.c
+    unfinished = (JobState.QUEUED, JobState.RUNNING)
+    part = (
+        sa.select(j.id)
+        .join(t.lab_task, t.lab_task.c.job_id == j.id)
+        .join(t.rung, r.id == j.rung_id)
+        .where(j.candidate_id == e.candidate_id, j.replicate == e.replicate, j.state.in_(unfinished))
+        .where(t.lab_task.c.open_quantities.is_not(None), r.verifier == e.verifier)
+        .where(r.verifier_version == e.verifier_version, r.settings_hash == e.settings_hash)
+    )
+    query = reusable_query(computation).with_only_columns(e.candidate_id, e.replicate, e.id)
+    query = query.where(
+        among(connection, e.candidate_id, candidate_ids), ~sa.exists(part.correlate(t.current_evidence))
+    )
+    answered: dict[int, dict[int, int]] = {}
+    for candidate_id, replicate, evidence_id in connection.execute(query.order_by(e.candidate_id, e.replicate)):
+        answered.setdefault(candidate_id, {})[replicate] = evidence_id
+    return answered
 
 
 def experimental_values(

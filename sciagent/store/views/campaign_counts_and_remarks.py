@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -39,6 +40,7 @@ from sciagent.store.campaign_state.campaigns import (
     trouble,
 )
 from sciagent.store.database import tables as t
+from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
 from sciagent.store.lab import tasks
@@ -94,8 +96,11 @@ def count(connection: Connection, table: sa.FromClause, *conditions: Any) -> int
     return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one())
 
 
-def hits(connection: Connection, campaign_id: int, part: CandidatePart = WHOLE) -> HitCounts:
-    """Number of hits in a part of the campaign, and of compounds among them. It reads the hits alone."""
+def hits(
+    connection: Connection, campaign_id: int, part: CandidatePart = WHOLE, without: Sequence[int] = ()
+) -> HitCounts:
+    """Number of hits in a part of the campaign, and of compounds among them. It reads the hits alone. without: ids of
+    candidates that are left out."""
     inchikey = t.candidate.c.inchikey
     numbers = (sa.func.count(), sa.func.count(inchikey), sa.func.count(inchikey.distinct()))
     query = (
@@ -103,6 +108,8 @@ def hits(connection: Connection, campaign_id: int, part: CandidatePart = WHOLE) 
         .select_from(t.campaign_candidate.join(t.candidate, t.candidate.c.id == _CC.candidate_id))
         .where(_CC.campaign_id == campaign_id, _CC.is_hit == sa.true(), part.condition)
     )
+    if without:
+        query = query.where(~among(connection, _CC.candidate_id, without))
     n_hits, n_with_inchikey, n_inchikeys = connection.execute(query).one()
     return HitCounts(n_hits, distinct=n_hits - n_with_inchikey + n_inchikeys)
 
@@ -154,9 +161,17 @@ def _used_of_limits(connection: Connection, row: CampaignRow, labels: Sequence[s
     return used
 
 
-def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
-    """Returns the counts that `sciagent status` shows, from a few queries."""
+NOTHING_HIDDEN: Mapping[int, int] = MappingProxyType({})
+
+
+def counts(connection: Connection, row: CampaignRow, hidden: Mapping[int, int] = NOTHING_HIDDEN) -> CampaignCounts:
+    """Returns the counts that `sciagent status` shows, from a few queries.
+
+    hidden: {candidate id: position of a rung} of the candidates that are counted as if the rung had not answered, for a
+    person from whom blind measurements hide its answers."""
     ladder_places = places(connection, row)
+    if hidden:
+        ladder_places = _with_hidden(connection, row, ladder_places, hidden)
     n_by_hit_tier: Counter[str] = Counter()
     for place in ladder_places:
         # candidates without a tier are no hits; nothing reads their number
@@ -167,7 +182,7 @@ def counts(connection: Connection, row: CampaignRow) -> CampaignCounts:
     ladder = all_rungs(connection, row.id)
     d = t.decision.c
     n_unreadable = count(connection, t.proposal, *_is_unreadable(row))
-    hit_counts = hits(connection, row.id)
+    hit_counts = hits(connection, row.id, without=list(hidden))
     # limits per week are among the rates, with the date until which they hold
     shown_elsewhere = {*rates, "until"}
     return CampaignCounts(
@@ -341,6 +356,23 @@ def places(connection: Connection, row: CampaignRow) -> list[LadderPlace]:
     columns = (_CC.position, _CC.standing, _CC.verdict, _CC.hit_tier)
     query = sa.select(*columns, sa.func.count()).where(_CC.campaign_id == row.id).group_by(*columns)
     return [LadderPlace(*place) for place in connection.execute(query)]
+
+
+def _with_hidden(
+    connection: Connection, row: CampaignRow, places: Sequence[LadderPlace], hidden: Mapping[int, int]
+) -> list[LadderPlace]:
+    """Returns the places with the candidates of `hidden` at their rungs, without an answer there."""
+    numbers = {place[:-1]: place.candidates for place in places}
+    columns = (_CC.candidate_id, _CC.position, _CC.standing, _CC.verdict, _CC.hit_tier)
+    is_hidden = among(connection, _CC.candidate_id, list(hidden))
+    for candidate_id, *place in connection.execute(sa.select(*columns).where(_CC.campaign_id == row.id, is_hidden)):
+        position = hidden[candidate_id]
+        if place[0] < position:
+            continue
+        numbers[tuple(place)] -= 1
+        waiting = (position, Standing.PENDING, None, None)
+        numbers[waiting] = numbers.get(waiting, 0) + 1
+    return [LadderPlace(*place, n) for place, n in numbers.items() if n]
 
 
 def spent_by_rung(connection: Connection, campaign_id: int) -> dict[tuple[int | None, str], float]:

@@ -4,6 +4,8 @@ An act that makes evidence without a seal (an answer, a correction, an import) i
 has the first and the last watermark of the evidence and the SHA-256 of what it says. Entries and evidence are in the
 order of the commits, so that both are read once, side by side. An entry that names evidence of an earlier entry answers
 for nothing: it belongs to a second answer to a question that had an answer.
+
+Every row is read, whatever watermark and id it has, since a login that may add rows chooses them.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.evidence_secret import SealingKeys
 from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
-from sciagent.store.results.evidence import IMPORT_VERIFIER
+from sciagent.store.results.evidence import IMPORT_VERIFIER, read_watermark
 from sciagent.store.results.evidence_seals import CheckedEvidence, altered_levels, evidence_after, fault_of_seal
 
 MAX_SHOWN = 10  # faults whose text is kept
@@ -89,10 +91,20 @@ def check(
     acts = _acts(connection)
     act = next(acts, None)
     of_people = _verifiers_of_people(connection)
-    watermark = 0
-    page = evidence_after(connection, watermark)
+    last_watermark = read_watermark(connection)
+    previous_id: int | None = None
+    page = evidence_after(connection, None)
     while page:
         for row in page:
+            if not 0 < row.watermark <= last_watermark:
+                checked.add(f"evidence {row.id}: the ledger gave no watermark {row.watermark} (1 to {last_watermark})")
+            elif previous_id is not None and row.id < previous_id:
+                checked.add(
+                    f"evidence {row.id}: it stands after evidence {previous_id}; ids ascend with the watermarks"
+                )
+                previous_id = row.id
+            else:
+                previous_id = row.id
             while act is not None and act.last < row.watermark:
                 _close(act, checked)
                 act = next(acts, None)
@@ -102,8 +114,7 @@ def check(
                 _check_row(row, act, keys, checked)
         checked.rows += len(page)
         progress(checked.rows)
-        watermark = page[-1].watermark
-        page = evidence_after(connection, watermark)
+        page = evidence_after(connection, page[-1].watermark)
     while act is not None:
         _close(act, checked)
         act = next(acts, None)

@@ -124,6 +124,8 @@ class EvidenceAnswer(NamedTuple):
     revision: int
     source: str
     who: str
+    why: str | None
+    """Reason of the revision; None for a first one."""
     at: datetime
     versions: Mapping[str, str]
     attempt_id: int | None
@@ -437,9 +439,10 @@ def _evidence(connection: Connection, ids: Sequence[int], *conditions: sa.Column
     """
     a = t.attempt.c
     about = (_CE.id, _CE.key, _CE.candidate_id, _CE.verifier, _CE.verifier_version, _CE.outcome, _CE.reason, _CE.detail)
-    record = (_CE.replicate, _CE.revision, _CE.source, _CE.who, _CE.at, _CE.versions, _CE.attempt_id, a.wall_seconds)
+    record = (_CE.replicate, _CE.revision, _CE.source, _CE.who, _CE.why, _CE.at, _CE.versions, _CE.attempt_id)
+    paid = (a.cost, a.n_candidates, t.campaign.c.name)
     query = (
-        sa.select(*about, *record, _CE.watermark, a.cost, a.n_candidates, t.campaign.c.name, _CE.settings_hash)
+        sa.select(*about, *record, a.wall_seconds, _CE.watermark, *paid, _CE.settings_hash)
         .outerjoin(t.attempt, a.id == _CE.attempt_id)
         .outerjoin(t.campaign, t.campaign.c.id == a.campaign_id)
         .where(among(connection, _CE.candidate_id, ids), *conditions)

@@ -83,15 +83,29 @@ function watch(form) {
 
 // --- a scanner types the code of a vial, and Enter, into the field that has the cursor
 const CODE = /(?:https?:\/\/\S+\/s\/([0-9A-Z]{11})|^(?=.*[A-DF-Z])([0-9A-Z]{11}))\/?$/i;
+// A code alone after what was typed is told from a number by its check sign.
+const CODE_AFTER_TEXT = /(?=.*[A-DF-Z])([0-9A-HJKMNP-TV-Z]{10}[0-9A-HJKMNP-Z])\/?$/i;
+const SIGNS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ", CHECKS = SIGNS + "*~$=U";  // as in sciagent/domain/lab_messages_and_codes.py
+
+function codeIn(text) {
+  const whole = CODE.exec(text);
+  if (whole) return { index: whole.index, code: whole[1] || whole[2] };
+  const last = CODE_AFTER_TEXT.exec(text);
+  if (!last) return null;
+  const signs = last[1].toUpperCase();
+  let number = 0;  // below 2 ** 50, thus exact
+  for (const sign of signs.slice(0, -1)) number = number * SIGNS.length + SIGNS.indexOf(sign);
+  return CHECKS[number % CHECKS.length] === signs.slice(-1) ? { index: last.index, code: last[1] } : null;
+}
 
 function scanned(form) {
-  const field = document.activeElement, isVial = field.id === "sample", code = field.form === form && CODE.exec(field.value);
-  if (!code || !isVial && !field.closest(".measure")) return false;
-  field.value = isVial ? code[1] || code[2] : field.value.slice(0, code.index);
+  const field = document.activeElement, isVial = field.id === "sample", scan = field.form === form && codeIn(field.value);
+  if (!scan || !isVial && !field.closest(".measure")) return false;
+  field.value = isVial ? scan.code : field.value.slice(0, scan.index);
   field.dispatchEvent(new Event("input", { bubbles: true }));
   if (isVial) form.querySelector(".measure input, .grade input").focus();
   else if (hasChanges(form)) showFault(form, "A vial was scanned before this answer was saved: save it, then scan the vial again");
-  else { localStorage.removeItem(DRAFT + form.dataset.task); location.assign("/scan?code=" + encodeURIComponent(code[1] || code[2])); }
+  else { localStorage.removeItem(DRAFT + form.dataset.task); location.assign("/scan?code=" + encodeURIComponent(scan.code)); }
   return true;
 }
 

@@ -168,6 +168,16 @@ def test_of_two_hits_with_equal_utility_the_one_farther_inside_comes_first() -> 
     assert near.worth.order < far.worth.order
 
 
+def test_what_people_could_not_obtain_is_worth_nothing_whatever_else_was_measured() -> None:
+    """Otherwise the gap alone would give an expected utility of 0.707 with the unknown dipole."""
+    decomposed = Finding("a", Outcome.OK, (gap(2.5),), unobtained={"dipole": Reason.DECOMPOSED})
+    for goal in ("hits", "graded"):
+        where = placed_in(goal, [ok(), ok(gap(2.5)), ok(), decomposed])
+        assert (where.standing, where.verdict, where.reason) == (Standing.SETTLED, Verdict.FAIL, "decomposed")
+        assert where.worth is not None and where.utility is None
+        assert (where.worth.p_hit, where.worth.chance, where.worth.expected_utility) == (0.0, 0, 0.0)
+
+
 LIKENESS = Likeness(Position(1), "NaCl Fm-3m (0e1152553fcc)")
 
 

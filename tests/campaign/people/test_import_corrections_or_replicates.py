@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from sciagent.errors import UsageError
+from sciagent.report.explain_candidate import explain_named
+from sciagent.report.explanation_text import paragraphs
 from sciagent.store.database.ledger import Ledger
 from tests.campaign.people.test_import_values import GAP, Column, run, values
 
@@ -32,6 +34,8 @@ def test_with_a_reason_it_supersedes_and_both_files_may_come_again(ledger: Ledge
     assert (report.recorded, report.revised, report.known) == (1, 1, 1)
     assert values(ledger) == {"CCO": [3.3], "C": [12.0]}
     assert run(ledger, tmp_path / "new.csv", NEW).known == 2
+    [line] = [paragraph.text for paragraph in paragraphs(explain_named(ledger, "CCO")) if "3.3" in paragraph.text]
+    assert ", from new.csv by " in line and line.endswith(", a correction: a typing error")
 
 
 def test_a_replicate_is_kept_beside_it_when_asked_for(ledger: Ledger, tmp_path: Path) -> None:

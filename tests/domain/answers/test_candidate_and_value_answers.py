@@ -18,5 +18,5 @@ def test_a_value_is_read_with_its_uncertainty_and_unit() -> None:
 
 
 def test_an_imported_limit_of_detection_keeps_its_sign_and_its_file() -> None:
-    value = ImportedValue.of(LIMIT, source="yields.csv sha256:ab", who="ada", at=datetime.now(UTC), cost={})
+    value = ImportedValue.of(LIMIT, source="yields.csv sha256:ab", who="ada", why=None, at=datetime.now(UTC), cost={})
     assert value.line() == "yield < 1 %  [experiment]" and value.file == "yields.csv"

@@ -40,6 +40,8 @@ def margin(**changed: object) -> LimitMargin:
 def test_both_numbers_are_named() -> None:
     assert str(margin()) == "clear of the limits by 0.1 ± 0.3 eV (method), ± 0.03 eV (repeatability of its class)"
     assert str(margin(uncertainty_kind="molecule")).endswith("± 0.03 eV (repeatability)")
+    assert str(margin(uncertainty_kind=None)).endswith("± 0.03 eV (standard uncertainty)")
+    assert str(margin(uncertainty_kind="mean")).endswith("± 0.03 eV (standard error of the mean)")
     isomer = {"smiles": "C/C=C/C#N", "label": "E", "possible": 2, "different": 2, "is_upper_bound": False}
     assert str(margin(isomer=isomer)).endswith("± 0.03 eV (repeatability of its class of one isomer of 2)")
     assert str(margin(margin=-0.5)).startswith("outside the limits by 0.5 ± 0.3 eV (method)")
@@ -63,7 +65,7 @@ def test_a_distance_has_the_digits_that_tell_it_from_0(distance: float, cell: st
 
 def test_without_the_methods_error_the_text_says_so() -> None:
     text = str(margin(method=None, method_unknown="not known"))
-    assert text == "clear of the limits by 0.12 ± 0.03 eV (repeatability), the method's error is not known"
+    assert text == "clear of the limits by 0.12 ± 0.03 eV (repeatability of its class), the method's error is not known"
     assert margin(method=None, method_unknown="not known").cell() == "0.12"
     assert str(margin(method=None, method_unknown="not known for ions")).endswith("is not known for ions")
 

@@ -13,6 +13,7 @@ import pytest
 from sciagent.domain.people import Role
 from sciagent.lab import claims_costs_and_vials
 from sciagent.store.database import tables as t
+from tests.inputs.test_excel_workbooks import with_part, workbook
 from tests.lab.pages.test_task_pages import count
 from tests.lab.test_record_answers import place, task_ids
 from tests.support.served_pages import Browser, Serve
@@ -31,6 +32,14 @@ def sent(browser: Browser, text: str | bytes, write: str = "", name: str = "task
 def kept(page: str) -> list[str]:
     """The rows in the forms of a page: first those with a fault, then the others."""
     return re.findall(r'name="text" value="([^"]*)"', page)
+
+
+def test_a_workbook_much_larger_than_a_sheet_of_answers_is_refused(serve: Serve) -> None:
+    anna = serve().person("anna")
+    content = with_part(workbook(["task"], [1]), "xl/media/image1.png", bytes(20_000_000))
+    assert len(content) < 30_000
+    status, page = sent(anna, content, name="tasks.xlsx")
+    assert status == 400 and "the workbook unpacks to more than 20,000,000 bytes" in page
 
 
 def test_the_templates_have_the_same_rows(serve: Serve) -> None:
@@ -117,6 +126,17 @@ def test_bad_rows_do_not_hold_the_good_ones(serve: Serve) -> None:
     assert place(server.built, first) == ("settled", "pass", True)
     mended = faults.text.replace(",CCCCC,", ",,")
     assert "Record the 1 good row" in sent(anna, mended)[1], "the mended sheet is read again"
+
+
+def test_a_person_has_one_row_for_the_blind_measurements_of_a_molecule(serve: Serve) -> None:
+    server = serve(lab="{ahead: 3, replicates: 3, blind: true}", budget="{lab_slots: 9}", smiles=("CCO",))
+    anna, [first, second, third] = server.person("anna"), task_ids(server.built)
+    offered = anna.client.get("/sheet.csv").text.removeprefix("\ufeff")
+    assert [int(row["task"]) for row in csv.DictReader(io.StringIO(offered))] == [first]
+    rows = "".join(f"{task};4,31;eV\n" for task in (second, first, third))
+    _, page = sent(anna, f"task;value.{GAP};unit.{GAP}\n{rows}")
+    assert "2 of 3 rows have a fault" in page
+    assert page.count("It is for another person: row 2 is your measurement of this molecule") == 2
 
 
 def test_an_answer_that_waits_for_a_review_is_said_to(serve: Serve) -> None:

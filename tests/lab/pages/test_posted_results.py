@@ -111,6 +111,9 @@ def test_readings_become_their_mean_and_its_standard_error() -> None:
         ('{"homo_lumo_gap": {"value": 4, "unit": "eV", "uncertainty": -1}}', "values.homo_lumo_gap", "at least 0"),
         ('{"homo_lumo_gap": {"value": 1e400, "unit": "eV"}}', "values.homo_lumo_gap", "too large"),
         ('{"homo_gap": "4 eV"}', "values.homo_gap", 'did you mean "homo_lumo_gap"'),
+        ('{"expert_grade": "probably"}', "values.expert_grade", 'such as {"grades": {"expert_grade": "yes"}}'),
+        ('{"expert_grade": {"value": "yes"}}', "values.expert_grade", "it is judged, not measured; give one of no, "),
+        ('{"expert_grade": 0.5}', "values.expert_grade", "it is judged, not measured"),
         ("{}", "values", "no value was given"),
     ],
 )
@@ -139,6 +142,9 @@ def test_a_value_that_does_not_fit_is_refused_with_its_place_and_what_would_be_r
         ('{"role": "admin"}', "role", "not permitted"),
         (json.dumps({"comment": "x" * 4001}), "comment", "at most 4000"),
         ("[" * 50_000, "", "nested too deeply"),
+        ('{"values": {"homo_lumo_gap": 4.1}, "values": {"homo_lumo_gap": 4.2}}', "values", "this key is given twice"),
+        ('{"values": {"homo_lumo_gap": 4.1, "homo_lumo_gap": 4.2}}', "homo_lumo_gap", "this key is given twice"),
+        ('{"values": {"homo_lumo_gap": {"value": 1, "value": 2}}}', "value", "this key is given twice"),
     ],
 )
 def test_a_body_that_does_not_fit_is_refused_with_its_place(body: str, place: str, words: str) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 import sqlalchemy as sa
 
+from sciagent.domain.lab_messages_and_codes import LENGTH, with_check
 from sciagent.domain.people import Role
 from sciagent.lab import claims_costs_and_vials, record_answers, review_and_sign_answers
 from sciagent.store.database import tables as t
@@ -115,6 +116,21 @@ def test_a_task_is_found_by_molecule_vial_and_number(serve: Serve) -> None:
     assert numbers(anna, "?find=OCC&campaign=gaps&rung=lab&quantity=homo_lumo_gap&sort=newest") == [third]
 
 
+def test_the_filter_by_campaign_names_the_campaign_whose_tasks_go_first(serve: Serve) -> None:
+    server = serve(lab="{ahead: 3}")
+    again = serve(name="again", lab="{ahead: 3}")
+    anna = server.person("anna")
+    page = anna.client.get("/tasks?campaign=again").text
+    assert "again: 3 of its measurements are on the list of campaign gaps, and count here, too." in page
+    assert '<a href="/tasks?campaign=gaps">Show them</a>' in page and "No task fits" not in page
+    assert "on the list of campaign" not in anna.client.get("/tasks?campaign=gaps").text
+    shown = anna.client.get("/campaigns/again").text
+    assert "0 on the list" in shown and '3 more on the <a href="/tasks?campaign=again">' in shown
+    assert "on the list of campaign" not in anna.client.get("/tasks").text
+    of_one = server.person("ben", campaign_id=again.built.row.id)
+    assert "on the list of campaign that you may not see" in of_one.client.get("/tasks?campaign=again").text
+
+
 def test_filters_and_orders(serve: Serve) -> None:
     server = serve(lab="{ahead: 3, cost: {money: 40}}")
     cheap = serve(name="cheap", lab="{ahead: 3, cost: {money: 5}}", quantities="melting_point, homo_lumo_gap")
@@ -219,3 +235,20 @@ def test_a_vial_opens_the_task_for_which_it_was_registered_and_otherwise_the_cho
     only_solo = solo.person("eve", Role.CHEMIST, solo.built.row.id)
     assert only_solo.get(f"/s/{vials[0].code}").headers["location"] == f"/tasks/{other}?vial={vials[0].code}"
     assert only_solo.client.get(f"/api/v1/vials/{vials[0].code}").json()["task"] is None
+    label = only_solo.get(f"/labels?codes={vials[0].code}").text
+    assert vials[0].code in label and "task " not in label.partition('<ul class="labels')[2]
+
+
+def test_a_vial_of_a_campaign_that_one_may_not_see_is_answered_as_one_that_is_not_there(serve: Serve) -> None:
+    crys = serve(name="crys", smiles=("Oc1ccccc1",))
+    solo = serve(name="solo", smiles=("CCO",))
+    vial = claims_costs_and_vials.register(crys.built, task_ids(crys.built)[0], "ben", "free base", "made")
+    eve = solo.person("eve", Role.LAB, solo.built.row.id)
+    unknown = with_check("A" * LENGTH)
+    for path in ("/s/{}", "/scan?code={}", "/labels?codes={}"):
+        hidden = eve.get(path.format(vial.code))
+        missing = eve.get(path.format(unknown))
+        assert hidden.status_code == missing.status_code == 400
+        for answer, code in ((hidden, vial.code), (missing, unknown)):
+            assert f"o vial has the code {code}, or you may not see it" in answer.text
+        assert "crys" not in hidden.text

@@ -215,6 +215,8 @@ def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> Non
     label = anna.client.get(reply.headers["location"]).text
     assert "⚠" not in label, "phenol matches no safety rule"
     assert f"task {first}</strong>" in label and "shelf 3" in label and 'class="labels label"' in label
+    often = anna.client.get("/labels?codes=" + ",".join([code, code.lower()] * 100)).text
+    assert often == label, "a code that is given twice has one label"
     sheet = anna.client.get(f"{reply.headers['location']}&paper=sheet").text
     assert 'class="labels sheet"' in sheet and f'href="/labels?codes={code}">For a label printer' in sheet
     assert f'href="/s/{code}"' in label, "the way back to the task"
@@ -227,6 +229,7 @@ def test_a_vial_opens_its_task_and_the_wrong_one_is_refused(serve: Serve) -> Non
         ({"purity": "1,234.5"}, "write it without commas between the thousands: 1234.5"),
         ({"purity": "1e400"}, "is too large"),
         ({"purity": "150"}, "The purity 150 % is not between 0 and 100 %"),
+        ({"purity": "0,98"}, "The purity is in percent: if 0.98 is a fraction, type 98; if not, 0.98 %"),
         ({"lot": "x" * 900_000}, "The batch has 900,000 characters; 100 are the most"),
         ({"place": "x" * 201}, "The place has 201 characters; 200 are the most"),
         ({"form": "x" * 201}, "The form has 201 characters; 200 are the most"),
@@ -425,7 +428,7 @@ def test_two_experts_grade_a_molecule_without_seeing_each_other(make: Make, tmp_
         both = sorted(tasks.of_candidate(connection, first.candidate_id), key=lambda task: task.id)
     one, two = [task for task in both if task.campaign == "review"]
     [other] = [task for task in both if task.campaign != "review"]
-    assert "Other tasks review, lab" in shown(anna, f"/tasks/{other.id}")
+    assert f"Other tasks {two.id}: review, lab {one.id}: review, lab" in shown(anna, f"/tasks/{other.id}")
     assert "Other tasks" not in shown(anna, f"/tasks/{one.id}"), "the answer of the other expert stands there"
     assert "can we make it in a week?" in shown(anna, f"/tasks/{one.id}")
     assert "What is known so far" not in shown(anna, f"/tasks/{one.id}")
@@ -528,3 +531,13 @@ def test_what_was_sent_back_is_marked_on_the_list_and_stands_in_the_form(serve: 
     assert ">4.30 4.32</textarea>" in page and field(page, f"value.{GAP}") == ""
     assert field(page, "instrument") == "UV 2" and 'value="2026-11-03"' in page
     assert 'name="seen" value="2"' in page, "the new answer follows what was sent back"
+
+
+def test_a_page_names_at_most_eight_other_tasks_of_its_molecule(serve: Serve) -> None:
+    server = serve(lab="{replicates: 10, ahead: 10}", budget="{lab_slots: 99}", smiles=["Oc1ccccc1"], count=1)
+    numbers = task_ids(server.built)
+    page = server.person("anna").client.get(f"/tasks/{numbers[0]}").text
+    assert len(numbers) == 10 and len(re.findall(r'<a href="/tasks/\d+">\d+: gaps, lab</a>', page)) == 8
+    [more] = re.findall(r'href="(/tasks\?find=\w+)"', page)
+    listed = server.person("anna").client.get(more).text
+    assert all(f'href="/tasks/{number}"' in listed for number in numbers)

@@ -400,4 +400,4 @@ def test_measured_values_at_hand_count(own_ledger: Ledger, tmp_path: Path) -> No
         first = next(c for c in best(connection, made.row, 12) if c.smiles == "CO")
     [margin] = first.margins
     assert margin.margin == pytest.approx(1.0) and margin.uncertainty_kind is None
-    assert str(margin) == "clear of the limits by 1.0 ± 0.2 D (method), ± 0.05 D (repeatability)"
+    assert str(margin) == "clear of the limits by 1.0 ± 0.2 D (method), ± 0.05 D (standard uncertainty)"

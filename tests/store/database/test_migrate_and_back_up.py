@@ -147,6 +147,16 @@ def test_a_missing_trigger_is_a_difference(engine: sa.Engine, backend: str) -> N
     assert migrate_and_back_up.differences(engine) == [f"spend: trigger {name} is missing"]
 
 
+def test_a_missing_constraint_is_a_difference(tmp_path: Path) -> None:
+    text = files("sciagent_migrations").joinpath("sqlite.sql").read_text(encoding="utf-8")
+    without = text.replace("\tCONSTRAINT ck_evidence_watermark CHECK (watermark > 0), \n", "")
+    assert without != text
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
+        connection.executescript(without)
+    engine = connect(ledger_url(str(tmp_path / "ledger.db")))
+    assert migrate_and_back_up.differences(engine) == ["evidence: constraint ck_evidence_watermark is missing"]
+
+
 def test_an_upgrade_keeps_the_rows(engine: sa.Engine, request: pytest.FixtureRequest) -> None:
     migrate_and_back_up.upgrade(engine)
     n = with_rows(engine)

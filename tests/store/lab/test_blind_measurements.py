@@ -19,7 +19,7 @@ from sciagent.lab import claims_costs_and_vials, record_answers
 from sciagent.store.lab import blind_measurements, submissions, tasks
 from sciagent.store.lab.tasks import LabTask
 from sciagent.web.route_rules_and_request_guards import rules_of
-from tests.lab.test_record_answers import entry
+from tests.lab.test_record_answers import entry, task_ids
 from tests.support.served_pages import Browser, Serve, Server, every_page
 
 CONTENT = b"300 nm 0.17"
@@ -125,6 +125,14 @@ def test_the_best_utility_from_which_the_value_follows_is_hidden_while_any_is_to
     for campaign in ("gaps", "reuses"):
         assert any(utilities(vera, campaign))
         assert not any(utilities(ben, campaign))
+        for person, n_hits in ((vera, 1), (ben, 0)):
+            answer = person.get(f"/api/v1/campaigns/{campaign}").json()
+            counted = (answer["hits"], answer["rungs"][-1]["passed"], answer["hits_by_tier"]["world"])
+            assert counted == (n_hits, n_hits, n_hits), "a hit tells on which side of the limits the value lies"
+            page = person.client.get(f"/campaigns/{campaign}").text
+            gallery = page.partition(">The best</h2>")[2].partition("All candidates")[0]
+            assert (blind.three[0].key in gallery) is bool(n_hits), "the order of the best tells that of the values"
+            assert f'id="hits">{n_hits}<' in page and (">Hits against" in page or not n_hits)
     carla = blind.server.person("carla", Role.CHEMIST)
     assert any(utilities(carla, "gaps")), "she measures nothing"
 
@@ -179,6 +187,27 @@ def test_nobody_completes_or_corrects_the_blind_answer_of_another(blind: BlindCa
     assert record_answers.enter(server.built, first, own).revision == 1
 
 
+def test_the_same_measurement_is_blind_in_a_campaign_that_does_not_say_so(serve: Serve) -> None:
+    """The tasks of the older campaign go first, and their answers are those of the blind one."""
+    lab = "{{ahead: 9, replicates: 3{}}}"
+    server = serve(name="open", lab=lab.format(""), budget="{lab_slots: 20}", smiles=("Oc1ccccc1",))
+    blindly = serve(name="blindly", lab=lab.format(", blind: true"), budget="{lab_slots: 20}", smiles=("Oc1ccccc1",))
+    first, second, third = task_ids(server.built)
+    anna, ben = server.person("anna"), server.person("ben")
+    assert '"blind":true' in anna.get("/api/v1/tasks?limit=1").text
+    record_answers.enter(server.built, first, entry("4.31 eV", who="anna"))
+    for task in (second, third, *task_ids(blindly.built)):
+        with pytest.raises(TaskStateError, match="for another person: you have measured this molecule already"):
+            claims_costs_and_vials.claim(server.built if task in (second, third) else blindly.built, task, "anna")
+    assert "for another person" in html.unescape(anna.client.get(f"/tasks/{second}").text)
+    with pytest.raises(TaskStateError, match="another person has answered it, who alone completes or corrects it"):
+        record_answers.enter(server.built, first, entry("4.9 eV", who="ben", why="I know better"))
+    for address in (f"/tasks/{first}", "/campaigns/open", "/campaigns/blindly", f"/tasks/{second}"):
+        assert "4.31" not in ben.client.get(address).text and "anna" not in ben.client.get(address).text, address
+    listed = [task["task"] for task in ben.get("/api/v1/tasks").json()["tasks"]]
+    assert listed == [second, third] and anna.get("/api/v1/tasks").json()["tasks"] == []
+
+
 def test_a_ledger_without_blind_rungs_hides_nothing(serve: Serve) -> None:
     server = serve()
     ben = server.person("ben")
@@ -186,7 +215,7 @@ def test_a_ledger_without_blind_rungs_hides_nothing(serve: Serve) -> None:
         first = tasks.listed(connection)[0]
         viewer = blind_measurements.Viewer("ben", server_rights(ben))
         assert blind_measurements.unseen_answers(connection, viewer, [first.candidate_id]).by_candidate == {}
-        assert blind_measurements.blind_rungs(connection) == []
+        assert blind_measurements.blind_methods(connection) == []
 
 
 def server_rights(browser: Browser) -> blind_measurements.Rights:

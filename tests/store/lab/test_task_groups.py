@@ -6,10 +6,11 @@ from itertools import product
 
 import pytest
 
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
 from sciagent.domain.people import Rights, Role
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import blind_measurements
-from sciagent.store.lab.blind_measurements import Viewer
+from sciagent.store.lab.blind_measurements import BlindMethod, Viewer
 from sciagent.store.lab.task_groups import ListedRung, Searched, TaskGroup, TaskOrder, TaskQuery
 from sciagent.store.lab.tasks import rungs_with_tasks
 from tests.support import rows
@@ -17,16 +18,9 @@ from tests.support.query_plans import plan_of, scans
 
 BEN = Viewer("ben", Rights(roles={None: Role.LAB}))
 RUNG = ListedRung(
-    id=1,
-    campaign_id=1,
-    campaign="toys",
-    name="lab",
-    properties=("gap",),
-    is_blind=True,
-    needs_approval=True,
-    price=4.0,
-    slot_at=None,
+    id=1, campaign_id=1, campaign="toys", name="lab", properties=("gap",), needs_approval=True, price=4.0, slot_at=None
 )
+BLIND = BlindMethod(Computation("lab.measurement", "1", "0" * 64), {1: 1, 2: 1}, frozenset({1}))
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
@@ -35,7 +29,7 @@ def test_no_page_of_a_group_reads_a_whole_table(ledger: Ledger, group: TaskGroup
     with ledger.begin() as connection:
         rows.campaign(connection)
     for searched in (None, Searched(4, [1, 2])):
-        query = TaskQuery(BEN, [RUNG], searched, order)
+        query = TaskQuery(BEN, [RUNG], searched, order, [BLIND])
         plan = plan_of(ledger, lambda connection, asked=query: asked.page(connection, group, 0, 25))
         assert scans(plan) == [], plan
 

@@ -77,6 +77,36 @@ def test_campaigns_take_turns_whatever_their_unit_of_urgency(ledger: Ledger, row
     assert listed[1:] == [theirs[0], own[0], theirs[1], own[1], theirs[2], own[2], own[3]]
 
 
+def test_tasks_for_which_another_campaign_goes_first_are_told_with_its_name(
+    ledger: Ledger, row: CampaignRow, made: list[int]
+) -> None:
+    with ledger.begin() as connection:
+        other = rows.campaign(connection, "other")
+        rung = campaigns.rungs(connection, other.id)[-1]
+        new = [
+            NewJob(other.id, rung.id, candidate_id, 0, f"{place}" * 64, float(place), Offer(QUEUE, None, None))
+            for place, candidate_id in enumerate(rows.entered(connection, other, 6))
+        ]
+        theirs = jobs.create_many(connection, new)
+        tasks.enter(connection, theirs, dict.fromkeys(theirs))
+        campaigns.set_state(connection, other.id, CampaignState.RUNNING)
+        leases.claim_many(connection, [theirs[0]], "anna", None)
+
+        def counted(campaign: CampaignRow) -> dict[str, object]:
+            rung_id = campaigns.rungs(connection, campaign.id)[-1].id
+            found = tasks.counts(connection, campaign.id, [rung_id], [])
+            assert found is not None
+            return found.model_dump(include={"queued", "claimed", "elsewhere"})
+
+        firsts = tasks.asked_elsewhere(connection, other.id)
+        assert {name for _, name in firsts.values()} == {row.name} and sorted(firsts) == theirs[1:5]
+        assert counted(other) == {"queued": 1, "claimed": 1, "elsewhere": {row.name: 4}}
+        assert counted(row) == {"queued": 4, "claimed": 0, "elsewhere": {"other": 1}}, "it was claimed there"
+        campaigns.set_state(connection, row.id, CampaignState.RUNNING)
+        campaigns.set_state(connection, row.id, CampaignState.PAUSED)
+        assert tasks.asked_elsewhere(connection, other.id) == {}, "nobody measures for a campaign that rests"
+
+
 def test_a_resting_campaign_shows_only_what_is_claimed(ledger: Ledger, row: CampaignRow, made: list[int]) -> None:
     with ledger.begin() as connection:
         leases.claim_many(connection, [made[2]], "anna", None)
@@ -95,6 +125,7 @@ def test_tasks_are_counted_by_state(ledger: Ledger, row: CampaignRow, made: list
         connection.execute(sa.update(t.job).where(t.job.c.id == made[2]).values(state="done"))
         found = tasks.counts(connection, row.id, [rung.id], [rung.name])
         assert found is not None
-        assert found.model_dump() == {"waiting": 2, "queued": 1, "claimed": 1, "answered": 1, "overdue": 1}
+        expected = {"waiting": 2, "queued": 1, "claimed": 1, "in_review": 0, "answered": 1, "overdue": 1}
+        assert found.model_dump() == expected
         assert tasks.counts(connection, row.id, [], []) is None
         assert tasks.open_by_rung(connection, row.id) == {rung.id: (3, 1)}

@@ -10,6 +10,7 @@ from sciagent.errors import UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import audit, persons
+from tests.support import rows
 
 COLUMNS = ("at", "who", "what", "object", "object_id", "payload", "previous_hash", "hash", "person_id")
 
@@ -65,6 +66,46 @@ def test_a_removed_entry_is_found(trail: Ledger, entry: int) -> None:
     with trail.read() as connection:
         fault = audit.check(connection).fault
     assert fault is not None and str(entry) in fault and "missing" in fault
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("number", [0, -7])
+def test_an_entry_before_the_first_is_refused_and_found(trail: Ledger, number: int) -> None:
+    """Whoever can write the file of a SQLite ledger gets past its constraints, too."""
+    copied = [column.name for column in t.audit_entry.columns if column.name not in ("id", "hash")]
+    names = ", ".join(copied)
+    insert = f"INSERT INTO audit_entry (id, hash, {names}) SELECT {number}, 'f', {names} FROM audit_entry WHERE id = 3"
+    with pytest.raises(sa.exc.IntegrityError, match="ck_audit_entry_id"), trail.begin() as connection:
+        connection.exec_driver_sql(insert)
+    with trail.begin() as connection:
+        connection.exec_driver_sql("PRAGMA ignore_check_constraints = ON")
+        connection.exec_driver_sql(insert)
+        connection.exec_driver_sql("PRAGMA ignore_check_constraints = OFF")
+    with trail.read() as connection:
+        fault = audit.check(connection).fault
+        assert [entry.id for entry in audit.entries(connection)] == [number, 1, 2, 3, 4, 5]
+    assert fault == f"entry {number} stands before the first, which is entry 1"
+
+
+def test_an_entry_past_the_counter_is_found(trail: Ledger) -> None:
+    with trail.begin() as connection:
+        audit.append(connection, "eve", "signed", "submission", None, number=9)
+        connection.execute(sa.update(t.watermark).where(t.watermark.c.id == audit.COUNTER).values(value=5))
+    with trail.read() as connection:
+        checked = audit.check(connection)
+    assert checked.fault == "entry 6 was added past the counter of the entries, which is at 5"
+
+
+def test_a_submission_that_no_entry_names_is_found(trail: Ledger) -> None:
+    with trail.begin() as connection:
+        row = rows.campaign(connection)
+    [job_id] = rows.queued_jobs(trail, row)
+    with trail.begin() as connection:
+        text = "INSERT INTO submission (key, job_id, fence, revision, kind, who, said, files, at) "
+        connection.exec_driver_sql(f"{text} VALUES ('k', {job_id}, 1, 0, 'result', 'eve', '{{}}', '[]', '2026-01-01')")
+        [id_] = connection.execute(sa.select(t.submission.c.id)).scalars()
+    with trail.read() as connection:
+        assert audit.check(connection).fault == f"no entry names submission {id_}"
 
 
 def test_a_rewritten_tail_is_found_from_a_noted_hash(trail: Ledger) -> None:

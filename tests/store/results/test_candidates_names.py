@@ -121,3 +121,14 @@ def test_the_name_in_the_campaigns_file_is_found_before_the_same_text_elsewhere(
     named.enter(named.campaign, {"id": "A1"})
     assert found(named, "A1") == found(named, "A1", named.campaign) == [named.ethanol]
     assert set(found(named, "A1", named.other)) == {named.ethanol, ethane}
+
+
+def test_a_name_is_found_without_regard_to_capitals_and_the_same_capitals_go_first(named: Named) -> None:
+    named.enter(named.campaign, {"id": "Spirit of Wine"})
+    assert found(named, "spirit of WINE") == found(named, "Spirit of Wine", named.campaign) == [named.ethanol]
+    with named.ledger.begin() as connection:
+        ethane = next(iter(candidates.enter(connection, [parse_molecule("CC")]).values()))
+        candidates.enter_names(connection, named.campaign, [(ethane, {"id": "SPIRIT of wine"})])
+    assert found(named, "SPIRIT of wine") == [ethane]
+    assert found(named, "Spirit of Wine") == [named.ethanol]
+    assert set(found(named, "spirit of wine", named.campaign)) == {named.ethanol, ethane}

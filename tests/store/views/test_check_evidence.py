@@ -60,8 +60,9 @@ def without_triggers(connection: Connection) -> None:
 def forge(connection: Connection, of: int, value: float, **columns: object) -> int:
     """Writes a revision of evidence as somebody does who knows the tables; returns its id."""
     names = [c.name for c in t.evidence.columns if c.name not in ("id", *columns)]
-    watermark = evidence.next_watermark(connection)
-    given: dict[str, object] = {"supersedes_id": of, "watermark": watermark, "seal": None, **columns}
+    given: dict[str, object] = {"supersedes_id": of, "seal": None, **columns}
+    if "watermark" not in given:
+        given["watermark"] = evidence.next_watermark(connection)
     names = [name for name in names if name not in given and name not in ("key", "revision")]
     old = connection.execute(sa.select(t.evidence).where(t.evidence.c.id == of)).one()
     subject = connection.execute(sa.select(t.candidate.c.key).where(t.candidate.c.id == old.candidate_id)).scalar_one()
@@ -96,6 +97,35 @@ def test_a_revision_that_nobody_answers_for_is_found(answered: Built, verifier: 
     found = checked(answered.ledger)
     assert found.faults == 1 and f"evidence {forged} of {verifier}" in found.first_faults[0]
     assert "no act in the audit trail answers for it" in found.first_faults[0]
+
+
+@on_sqlite
+@pytest.mark.parametrize("verifier", ["lab.measurement", "molecule.checks"])
+@pytest.mark.parametrize("watermark", [0, -501, 10**15])
+def test_evidence_at_a_watermark_that_was_never_given_is_found(answered: Built, verifier: str, watermark: int) -> None:
+    """Whoever can write the file of a SQLite ledger gets past its constraints, too."""
+    with answered.ledger.begin() as connection:
+        connection.exec_driver_sql("PRAGMA ignore_check_constraints = ON")
+        forged = forge(connection, newest(connection, verifier), 9.99, source="task 1", who="anna", watermark=watermark)
+        connection.exec_driver_sql("PRAGMA ignore_check_constraints = OFF")
+    found = checked(answered.ledger)
+    assert found.faults == 2 and all(f"evidence {forged}" in fault for fault in found.first_faults)
+    assert f"the ledger gave no watermark {watermark} (1 to " in found.first_faults[0]
+    assert "no act in the audit trail answers for it" in found.first_faults[1]
+
+
+@on_sqlite
+def test_evidence_out_of_the_order_of_ids_is_found(answered: Built) -> None:
+    """The act of a person answers for it, but its id is one that the ledger had not given yet."""
+    with answered.ledger.begin() as connection:
+        first = forge(connection, newest(connection, "import"), 9.99, id=10_000)
+        second = forge(connection, first, 9.98, id=9_000)
+        watermarks = sa.select(t.evidence.c.watermark).where(t.evidence.c.id.in_([first, second]))
+        given = sorted(connection.execute(watermarks).scalars())
+        about = evidence_seals.answered_for(connection, given[0], given[1])
+        audit.append(connection, "Ada", "imported", "evidence", **about)
+    found = checked(answered.ledger)
+    assert found.first_faults == ["evidence 9000: it stands after evidence 10000; ids ascend with the watermarks"]
 
 
 @on_sqlite
