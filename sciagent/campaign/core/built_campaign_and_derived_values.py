@@ -30,7 +30,7 @@ from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.file.proposers import (
     EnumerateSpec,
     EvolveSpec,
-    LawSpec,
+    LawSearchSpec,
     LlmSpec,
     OneProposerSpec,
     PluginSpec,
@@ -414,7 +414,7 @@ class Built(BuiltLadder):
             limits = self.edit_limits(chosen.max_sites or chosen.max_heavy_atoms)
             seeds = base / chosen.seeds
             return Evolve(self.subject, seeds, column=stated_column(chosen), limits=limits, keep=chosen.keep)
-        if isinstance(chosen, LawSpec):
+        if isinstance(chosen, LawSearchSpec):
             return LawSearch(
                 self.subject,
                 base / chosen.seeds,
@@ -452,7 +452,7 @@ class Built(BuiltLadder):
         """Number of waiting candidates below which the proposer is asked for more."""
         thresholds = []
         for _, proposer in self.spec.proposers:
-            if isinstance(proposer, EvolveSpec | LawSpec | LlmSpec):
+            if isinstance(proposer, EvolveSpec | LawSearchSpec | LlmSpec):
                 thresholds.append(proposer.ahead)
             else:
                 thresholds.append(max(proposer.batch, CANDIDATES_PER_WORKER * self.spec.workers))

@@ -79,7 +79,7 @@ class EvolveSpec(_WithFile):
     ahead: Count = Field(24, description="Propose again while fewer candidates than this wait for a paid rung.")
 
 
-class LawSpec(_WithFile):
+class LawSearchSpec(_WithFile):
     """Search from a file of seeds by a law that is fitted to the campaign's own answers: of many children of a genetic
     search those with the largest chance to be hits.
 
@@ -395,7 +395,7 @@ class LlmSpec(_WithFile):
 
 
 OneProposerSpec = Annotated[
-    EvolveSpec | LawSpec | ScreenSpec | EnumerateSpec | PluginSpec | LlmSpec, Field(discriminator="kind")
+    EvolveSpec | LawSearchSpec | ScreenSpec | EnumerateSpec | PluginSpec | LlmSpec, Field(discriminator="kind")
 ]
 
 
@@ -436,5 +436,6 @@ class SeveralSpec(Part):
 
 
 ProposerSpec = Annotated[
-    EvolveSpec | LawSpec | ScreenSpec | EnumerateSpec | PluginSpec | LlmSpec | SeveralSpec, Field(discriminator="kind")
+    EvolveSpec | LawSearchSpec | ScreenSpec | EnumerateSpec | PluginSpec | LlmSpec | SeveralSpec,
+    Field(discriminator="kind"),
 ]

@@ -32,6 +32,7 @@ HARMLESS = {
     "DerivedSpec": "formula property unit",
     "EnumerateSpec": "column groups reactants reaction scaffold",  # groups and reactants as lists of SMILES
     "EvolveSpec": "column keep",
+    "LawSearchSpec": "column keep",
     "ExpertReviewSettings": "grades question",
     "ExtraElements": "elements name reason",
     "ExtraElementsSpec": "elements name reason",
@@ -135,7 +136,14 @@ def test_an_empty_list_allows_none_of_the_fields_that_name_something(tmp_path: P
         "ReferenceFile.path": {Outside.FILE, Outside.CODE},  # of a protocol; of weights
     }
     assert {field for field, kinds in found.items() if kinds == {Outside.FILE}} == {
-        *("EvolveSpec.seeds", "ScreenSpec.file", "PluginSpec.seeds", "LlmSpec.seeds", "LlmSpec.skills"),
+        *(
+            "EvolveSpec.seeds",
+            "LawSearchSpec.seeds",
+            "ScreenSpec.file",
+            "PluginSpec.seeds",
+            "LlmSpec.seeds",
+            "LlmSpec.skills",
+        ),
         *("EnumerateSpec.groups", "EnumerateSpec.reactants", "JudgeSettings.rubric"),
         *("StructureFile.path", "CrystalFile.path", "PatternFile.path"),
     }
