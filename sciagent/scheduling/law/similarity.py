@@ -103,12 +103,16 @@ class GrowingStructures:
 
     def between(self, rows: RowIndices, columns: RowIndices) -> Array:
         """Returns (n, m) similarities, as `Similarity.between`."""
-        likeness = self._counts.between(rows, columns)
+        return self.across(rows, self, columns)
+
+    def across(self, rows: RowIndices, other: GrowingStructures, columns: RowIndices) -> Array:
+        """Returns (n, m) similarities of structures to others of the same kind, which `other` holds."""
+        likeness = self._counts.across(rows, other._counts, columns)
         likeness *= 1 - OF_TRAITS
-        if self._traits.shape[1] == 0:
+        if self._traits.shape[1] == 0 or other._traits.shape[1] == 0:
             return likeness
         row_traits = self._traits[rows]
-        column_traits = self._traits[columns]
+        column_traits = other._traits[columns]
         known_rows = np.isfinite(row_traits).all(1)
         known_columns = np.isfinite(column_traits).all(1)
         if known_rows.all() and known_columns.all():
@@ -150,8 +154,12 @@ class GrowingTanimoto:
     def __len__(self) -> int:
         return self._n
 
+    def across(self, rows: RowIndices, other: GrowingTanimoto, columns: RowIndices) -> Array:
+        """Returns (n, m) similarities of rows to those that `other` holds."""
+        return tanimoto(self._rows(rows), other._rows(columns))
+
     def between(self, rows: RowIndices, columns: RowIndices) -> Array:
-        return tanimoto(self._rows(rows), self._rows(columns))
+        return self.across(rows, self, columns)
 
     def _rows(self, rows: RowIndices) -> csr_matrix:
         """Returns the features of some candidates, (n, WIDTH * MAX_COUNT), as zeros and ones."""

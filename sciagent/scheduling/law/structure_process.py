@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,8 +93,12 @@ class ComparedStructures:
 
     def compare(self, rows: RowIndices, columns: RowIndices) -> tuple[Array, Array]:
         """Returns (n, m) similarities and (n, m) products of the linear term."""
-        products = self._linear[rows] @ self._linear[columns].T
-        return self._similarity.between(rows, columns), products.astype(float)
+        return self.compare_with(rows, self, columns)
+
+    def compare_with(self, rows: RowIndices, other: ComparedStructures, columns: RowIndices) -> tuple[Array, Array]:
+        """Returns (n, m) similarities and products of structures with those that `other` holds."""
+        products = self._linear[rows] @ other._linear[columns].T
+        return self._similarity.across(rows, other._similarity, columns), products.astype(float)
 
     def lengths(self, rows: RowIndices) -> Array:
         """Returns (n,) squared lengths in the linear term."""
@@ -125,30 +129,144 @@ class Answers:
     """(n,) values, in the canonical unit of the quantity."""
 
 
-class StructureProcess:
-    """The process of one quantity, after its answers. At least two answers are needed.
+class Prior(Protocol):
+    """What is known of a quantity before a campaign's own answers, transformed and standardised."""
 
-    log_hyper: (3,) logarithms of a, b and s.
+    transform: Transform
+    centre: float
+    scale: float
+    noise: float
+    """Variance of an answer about the mean of its candidate."""
+
+    def mean(self, rows: RowIndices) -> Array:
+        """Returns (n,) means of structures."""
+
+    def covariance(self, rows: RowIndices, columns: RowIndices) -> Array:
+        """Returns (n, m) covariances of structures, without noise."""
+
+    def variance(self, rows: RowIndices) -> Array:
+        """Returns (n,) variances of structures, without noise."""
+
+
+class FreshPrior:
+    """The prior without any past: its centre, scale and hyper-parameters are those of the campaign's own answers.
+
+    log_hyper: (3,) logarithms of a, b and s; None: the most probable ones.
     """
 
-    def __init__(self, compared: ComparedStructures, answers: Answers, transform: Transform) -> None:
+    def __init__(
+        self, compared: ComparedStructures, answers: Answers, transform: Transform, log_hyper: Array | None = None
+    ) -> None:
         self.transform = transform
         self._compared = compared
-        self._answers = answers
         y = transform(answers.values)
-        self._mean = float(y.mean())
-        self._scale = float(y.std()) + SMALLEST_SPREAD * max(float(np.abs(y).mean()), 1e-12)
-        self._target = (y - self._mean) / self._scale
-        lengths = compared.lengths(answers.rows)
-        self._length = float(lengths.mean()) or 1.0
-        similarity, products = compared.compare(answers.rows, answers.rows)
-        products /= self._length
-        few = _spread_over(len(y))
-        inner = np.ix_(few, few)
-        self.log_hyper = _most_probable(similarity[inner], products[inner], self._target[few])
-        a, b, noise = np.exp(2 * self.log_hyper)
-        covariance = a * similarity + b * products
-        covariance[np.diag_indices(len(y))] += noise + JITTER
+        self.centre = float(y.mean())
+        self.scale = float(y.std()) + SMALLEST_SPREAD * max(float(np.abs(y).mean()), 1e-12)
+        self.length = float(compared.lengths(answers.rows).mean()) or 1.0
+        if log_hyper is None:
+            places = _spread_over(len(y))
+            similarity, products = compared.compare(answers.rows[places], answers.rows[places])
+            target = (y[places] - self.centre) / self.scale
+            log_hyper = _most_probable(similarity, products / self.length, target)
+        self.log_hyper = log_hyper
+        self.noise = float(np.exp(2 * self.log_hyper[2])) + JITTER
+
+    def mean(self, rows: RowIndices) -> Array:
+        return np.zeros(len(rows))
+
+    def covariance(self, rows: RowIndices, columns: RowIndices) -> Array:
+        similarity, products = self._compared.compare(rows, columns)
+        return _combined(self.log_hyper, similarity, products / self.length)
+
+    def variance(self, rows: RowIndices) -> Array:
+        return _own_variance(self.log_hyper, self._compared.lengths(rows) / self.length)
+
+
+class Memory:
+    """What was measured in the past of one quantity at one level, as a process whose posterior is the prior of a
+    campaign.
+
+    log_hyper: (3,) logarithms of a, b and s; None: the most probable ones.
+    """
+
+    def __init__(
+        self, compared: ComparedStructures, values: Array, transform: Transform, log_hyper: Array | None = None
+    ) -> None:
+        every = np.arange(len(values))
+        fresh = FreshPrior(compared, Answers(every, values), transform, log_hyper)
+        self.compared = compared
+        self.fresh = fresh
+        similarity, products = compared.compare(every, every)
+        covariance = _combined(fresh.log_hyper, similarity, products / fresh.length)
+        covariance[np.diag_indices(len(values))] += fresh.noise
+        self.factor = np.linalg.cholesky(covariance)
+        target = (transform(values) - fresh.centre) / fresh.scale
+        self.white_target = solve_triangular(self.factor, target, lower=True)
+
+    def whitened(self, compared: ComparedStructures, rows: RowIndices) -> Array:
+        """Returns (n, m) such that products of columns are what the n past answers explain of the covariances of the m
+        structures."""
+        every = np.arange(len(self.white_target))
+        similarity, products = self.compared.compare_with(every, compared, rows)
+        covariance = _combined(self.fresh.log_hyper, similarity, products / self.fresh.length)
+        white: Array = solve_triangular(self.factor, covariance, lower=True, overwrite_b=True, check_finite=False)
+        return white
+
+
+class MemoryPrior:
+    """The prior that a memory gives of the structures of a campaign. compared: they."""
+
+    def __init__(self, memory: Memory, compared: ComparedStructures) -> None:
+        self.transform = memory.fresh.transform
+        self.centre = memory.fresh.centre
+        self.scale = memory.fresh.scale
+        self.noise = memory.fresh.noise
+        self._memory = memory
+        self._compared = compared
+        self._white = memory.whitened(compared, np.arange(len(compared)))
+
+    def mean(self, rows: RowIndices) -> Array:
+        means: Array = self._white[:, rows].T @ self._memory.white_target
+        return means
+
+    def covariance(self, rows: RowIndices, columns: RowIndices) -> Array:
+        fresh = self._memory.fresh
+        similarity, products = self._compared.compare(rows, columns)
+        covariance = _combined(fresh.log_hyper, similarity, products / fresh.length)
+        covariance -= self._white[:, rows].T @ self._white[:, columns]
+        return covariance
+
+    def variance(self, rows: RowIndices) -> Array:
+        fresh = self._memory.fresh
+        own = _own_variance(fresh.log_hyper, self._compared.lengths(rows) / fresh.length)
+        left: Array = np.maximum(own - (self._white[:, rows] ** 2).sum(0), 0.0)
+        return left
+
+
+def _combined(log_hyper: Array, similarity: Array, products: Array) -> Array:
+    """Returns (n, m) covariances, in the place of the similarities. products: scaled by the mean length."""
+    a, b, _ = np.exp(2 * log_hyper)
+    similarity *= a
+    similarity += b * products
+    return similarity
+
+
+def _own_variance(log_hyper: Array, lengths: Array) -> Array:
+    """Returns (n,) variances. lengths: squared, scaled by their mean."""
+    a, b, _ = np.exp(2 * log_hyper)
+    variances: Array = a + b * lengths
+    return variances
+
+
+class StructureProcess:
+    """The process of one quantity, after a campaign's own answers, of which there may be none with a past."""
+
+    def __init__(self, prior: Prior, answers: Answers) -> None:
+        self.prior = prior
+        self._answers = answers
+        self._target = (prior.transform(answers.values) - prior.centre) / prior.scale - prior.mean(answers.rows)
+        covariance = prior.covariance(answers.rows, answers.rows)
+        covariance[np.diag_indices(len(self._target))] += prior.noise
         self._factor = np.linalg.cholesky(covariance)
         self._weights = cho_solve((self._factor, True), self._target)
 
@@ -156,37 +274,34 @@ class StructureProcess:
         """Returns (n,) means and standard deviations of each answer without itself, transformed."""
         inverse = cho_solve((self._factor, True), np.eye(len(self._target)))
         variance = 1 / np.diag(inverse)
-        mean = self._target - self._weights * variance
-        return mean * self._scale + self._mean, np.sqrt(variance) * self._scale
+        mean = self._target - self._weights * variance + self.prior.mean(self._answers.rows)
+        return self._restored(mean), np.sqrt(variance) * self.prior.scale
 
     def log_score(self) -> float:
         """Returns the log density of the answers, each without itself, in the unit of the quantity."""
         mean, sd = self.left_out()
         values = self._answers.values
-        z = (self.transform(values) - mean) / sd
-        return float(-(z**2 / 2 + np.log(sd)).sum()) + self.transform.log_slope(values)
+        z = (self.prior.transform(values) - mean) / sd
+        return float(-(z**2 / 2 + np.log(sd)).sum()) + self.prior.transform.log_slope(values)
 
     def foretell(self, rows: RowIndices) -> tuple[Array, Array]:
         """Returns (n,) means and standard deviations of answers on structures, transformed."""
-        a, b, noise = np.exp(2 * self.log_hyper)
-        similarity, products = self._compared.compare(self._answers.rows, rows)
-        covariance = a * similarity
-        covariance += (b / self._length) * products
-        mean = covariance.T @ self._weights
+        covariance = self.prior.covariance(self._answers.rows, rows)
+        mean = self.prior.mean(rows) + covariance.T @ self._weights
         explained = (solve_triangular(self._factor, covariance, lower=True) ** 2).sum(0)
-        prior = a + (b / self._length) * self._compared.lengths(rows)
-        variance = np.maximum(prior - explained, 0.0) + noise + JITTER
-        return mean * self._scale + self._mean, np.sqrt(variance) * self._scale
+        variance = np.maximum(self.prior.variance(rows) - explained, 0.0) + self.prior.noise
+        return self._restored(mean), np.sqrt(variance) * self.prior.scale
+
+    def _restored(self, standardised: Array) -> Array:
+        return standardised * self.prior.scale + self.prior.centre
 
     def chance(self, rows: RowIndices, low: float, high: float) -> Array:
         """Returns (n,) probabilities that answers lie between two values of the quantity; either may be infinite."""
         mean, sd = self.foretell(rows)
-        below = self._limit(low)
-        above = self._limit(high)
-        return between(mean, sd, below, above)
+        return between(mean, sd, self._limit(low), self._limit(high))
 
     def _limit(self, value: float) -> float:
-        return value if math.isinf(value) else float(self.transform(np.array([value]))[0])
+        return value if math.isinf(value) else float(self.prior.transform(np.array([value]))[0])
 
 
 def _spread_over(n: int) -> RowIndices:
@@ -200,7 +315,7 @@ def fitted(compared: ComparedStructures, answers: Answers) -> StructureProcess:
     transforms = [Transform.NONE]
     if (answers.values > 0).all():
         transforms = list(Transform)
-    processes = [StructureProcess(compared, answers, transform) for transform in transforms]
+    processes = [StructureProcess(FreshPrior(compared, answers, each), answers) for each in transforms]
     return max(processes, key=lambda process: round(process.log_score(), 6))
 
 
