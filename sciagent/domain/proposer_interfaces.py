@@ -121,8 +121,16 @@ class MeasuredCandidate:
     """Key of the candidate, which proposals made from it state among their `parents`."""
 
 
+PastValues = Mapping[str, Mapping[str, float]]
+"""{property: {notation of a candidate: value in the canonical unit}}."""
+
+
 class ScriptBench(Workbench, Protocol):
     """The workbench of scripts."""
+
+    def past(self, campaigns: Sequence[str]) -> PastValues:
+        """Returns what the rungs that decide the objectives had measured in other campaigns of the ledger when this
+        campaign was made. campaigns: their names."""
 
     def measured(self) -> list[MeasuredCandidate]:
         """Returns the candidates that have a worth, best first."""

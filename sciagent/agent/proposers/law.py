@@ -1,8 +1,11 @@
 """`law`: proposes the seeds first, then those children of a genetic search that a law takes for hits.
 
-The search is that of `evolve`: each turn breeds POOL children of the best candidates so far. A Gaussian process over
+The search is that of `evolve`: each turn breeds many children of the best candidates so far. A Gaussian process over
 structures, fitted anew to the campaign's own answers for each objective, gives each child its chance to meet all
 limits, and the children with the largest chances are proposed. A turn depends on its seed and the ledger alone.
+
+With a past, what other campaigns measured at the same level is the prior of the process. It is left aside, for an
+objective, as soon as the own answers are foretold better without it.
 
 Without limits an objective counts as met by what is better than the BEST best values so far.
 """
@@ -22,9 +25,18 @@ from sciagent.chemistry.subjects.base import Subject
 from sciagent.domain.objectives import Direction, Objective
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn, ScriptBench, Turn
 from sciagent.scheduling.array_types import Array
-from sciagent.scheduling.law.structure_process import Answers, ComparedStructures, fitted
+from sciagent.scheduling.law.structure_process import (
+    Answers,
+    ComparedStructures,
+    Memory,
+    MemoryPrior,
+    StructureProcess,
+    fitted,
+    fitted_memory,
+)
 
 FEWEST = 3  # answers from which a law is fitted
+FEWEST_PAST = 20  # values of the past from which they are remembered
 MOST = 1000  # answers to which it is fitted: half of them the best, half of them the latest
 BEST = 8  # values, of which the least is the limit of an objective that has none
 LEAST_CHANCE = 1e-300  # smaller chances are equal
@@ -34,7 +46,8 @@ DIGITS = 6  # of the logarithm of a chance by which children are ranked, so that
 class LawSearch(Evolve):
     """Proposes the seeds of a file, then the children with the largest chance to be hits.
 
-    pool: number of children of a turn that are compared; the other parameters are those of `Evolve`.
+    pool: number of children of a turn that are compared. past: names of campaigns that the law remembers. only_new:
+    whether what they have measured is not proposed. The other parameters are those of `Evolve`.
     """
 
     name = "law"
@@ -46,6 +59,8 @@ class LawSearch(Evolve):
         objectives: Sequence[Objective],
         *,
         pool: int,
+        past: Sequence[str] = (),
+        only_new: bool = False,
         column: str | None = None,
         limits: Any = None,
         keep: Sequence[str] | None = None,
@@ -53,6 +68,10 @@ class LawSearch(Evolve):
         super().__init__(subject, seeds, column=column, limits=limits, keep=keep)
         self._objectives = objectives
         self._pool = pool
+        self._past = past
+        self._only_new = only_new
+        self._memories: dict[str, Memory] | None = None  # by property; None until the past is read
+        self._remembered_texts: dict[str, frozenset[str]] = {}
 
     def _search(self, is_known: Callable[[str], bool], turn: Turn) -> GeneticSearch:
         # only the children that are proposed are looked up, which is dear; and no operator is preferred for what the
@@ -71,6 +90,9 @@ class LawSearch(Evolve):
         is_known: Callable[[str], bool],
     ) -> list[ProposalIn]:
         children = search.ask(max(self._pool, limit), rng)
+        self._read_past(workbench)
+        if self._only_new:
+            children = [child for child in children if not self._is_remembered(child.text)]
         scores = self._log_chances(workbench.measured(), [child.text for child in children])
         order = np.argsort(-np.round(scores, DIGITS), kind="stable")
         chosen: list[ProposalIn] = []
@@ -80,6 +102,23 @@ class LawSearch(Evolve):
             if not is_known(children[place].text):
                 chosen.append(children[place])
         return chosen
+
+    def _read_past(self, workbench: ScriptBench) -> None:
+        """Makes a memory of each property of which the past has enough values, once."""
+        if self._memories is not None:
+            return
+        self._memories = {}
+        for name, values in (workbench.past(self._past) if self._past else {}).items():
+            texts = sorted(values)
+            self._remembered_texts[name] = frozenset(texts)
+            if len(texts) < FEWEST_PAST:
+                continue
+            compared = ComparedStructures()
+            compared.add([self._subject.structure(text) for text in texts])
+            self._memories[name] = fitted_memory(compared, np.array([values[text] for text in texts]))
+
+    def _is_remembered(self, text: str) -> bool:
+        return any(text in texts for texts in self._remembered_texts.values())
 
     def _log_chances(self, known: Sequence[MeasuredCandidate], texts: Sequence[str]) -> Array:
         """Returns (n,) logarithms of the chance of candidates to meet all objectives; 0 while too little is known."""
@@ -91,14 +130,29 @@ class LawSearch(Evolve):
         compared.add([self._subject.structure(text) for text in (*(each.text for each in measured), *texts)])
         asked = np.arange(len(measured), len(measured) + len(texts))
         for objective in self._objectives:
-            rows = [row for row, each in enumerate(measured) if objective.property in each.values]
-            if len(rows) < FEWEST:
-                continue
-            values = np.array([measured[row].values[objective.property] for row in rows])
-            process = fitted(compared, Answers(np.array(rows), values))
-            chance = process.chance(asked, *limits_of(objective, values))
-            total += np.log(np.maximum(chance, LEAST_CHANCE))
+            values = np.array([each.values.get(objective.property, np.nan) for each in measured])
+            process = self._process(objective.property, compared, measured, values)
+            if process is not None:
+                chance = process.chance(asked, *limits_of(objective, values[~np.isnan(values)]))
+                total += np.log(np.maximum(chance, LEAST_CHANCE))
         return total
+
+    def _process(
+        self, name: str, compared: ComparedStructures, measured: Sequence[MeasuredCandidate], values: Array
+    ) -> StructureProcess | None:
+        """Returns the process of a property: that of the own answers, or of the past and them if it foretells them
+        better; None while too little is known. values: (n,) of the measured candidates, NaN where there is none."""
+        memory = (self._memories or {}).get(name)
+        rows = np.flatnonzero(~np.isnan(values))
+        if memory is None:
+            return fitted(compared, Answers(rows, values[rows])) if len(rows) >= FEWEST else None
+        remembered = self._remembered_texts[name]
+        new = np.array([row for row in rows.tolist() if measured[row].text not in remembered], dtype=np.int64)
+        answers = Answers(new, values[new])
+        with_past = StructureProcess(MemoryPrior(memory, compared), answers)
+        if len(new) < FEWEST or with_past.log_score() >= fitted(compared, answers).log_score():
+            return with_past
+        return fitted(compared, Answers(rows, values[rows]))
 
 
 def limits_of(objective: Objective, values: Array) -> tuple[float, float]:
@@ -108,6 +162,8 @@ def limits_of(objective: Objective, values: Array) -> tuple[float, float]:
         low = -math.inf if objective.accept.low is None else objective.accept.low
         high = math.inf if objective.accept.high is None else objective.accept.high
         return low, high
+    if not len(values):
+        return -math.inf, math.inf
     ascending = np.sort(values)
     if objective.direction is Direction.MAXIMISE:
         return float(ascending[-min(BEST, len(values))]), math.inf

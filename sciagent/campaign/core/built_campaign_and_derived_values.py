@@ -420,6 +420,8 @@ class Built(BuiltLadder):
                 base / chosen.seeds,
                 self.objectives,
                 pool=chosen.pool,
+                past=chosen.past,
+                only_new=chosen.only_new,
                 column=stated_column(chosen),
                 limits=self.edit_limits(chosen.max_sites or chosen.max_heavy_atoms),
                 keep=chosen.keep,

@@ -22,7 +22,7 @@ from sciagent.campaign.core.lines_to_deciding_rungs import deciding_phases, deci
 from sciagent.campaign.core.product_libraries import unused_reactants
 from sciagent.campaign.file.allow_list import AllowList
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
-from sciagent.campaign.file.proposers import ScreenSpec
+from sciagent.campaign.file.proposers import LawSearchSpec, ScreenSpec
 from sciagent.campaign.file.spec_differences import Change, changes
 from sciagent.campaign.file.subject_and_safety import stated_column
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
@@ -35,7 +35,7 @@ from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, reservations_and_bookings
-from sciagent.store.results import candidates
+from sciagent.store.results import candidates, pooled_replicates
 from sciagent.verification.verifier_registry import Defined, defined, is_function, verifier_names
 
 ROWS_PER_LOOKUP = 50_000  # added structures that are looked up at a time
@@ -47,6 +47,9 @@ class EntryKind(StrEnum):
     CREATED = "created"
     AMENDED = "amended"
     OPENED = "opened"
+
+
+MAX_ASKED_OF_PAST = 4_000  # candidates of a campaign among which values are looked for
 
 
 @dataclass(frozen=True)
@@ -249,6 +252,7 @@ def create_or_open(
         if row is None:
             if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
                 _require_campaign(connection, spec.scheduler.law.source)
+            _require_past(connection, spec)
             entry = EntryKind.CREATED
             fits = fits_of(connection, spec)
             identity = spec.identity_hash
@@ -310,6 +314,25 @@ def _kept_amendments(connection: Connection, row: CampaignRow, given: CampaignSp
 def _require_campaign(connection: Connection, name: str) -> None:
     """Raises UnknownNameError if the ledger has no campaign of that name."""
     campaigns.get(connection, name)
+
+
+def _require_past(connection: Connection, spec: CampaignSpec) -> None:
+    """Raises UsageError if a campaign that a proposer's law is to remember has no values at the level of this one."""
+    terminal = spec.ladder[spec.terminal_position]
+    deciding = deciding_positions(spec.ladder[: spec.terminal_position + 1], spec.domain_objectives())
+    rungs = {terminal.rung: terminal} | {
+        spec.ladder[position].rung: spec.ladder[position] for position in deciding.values()
+    }
+    for _, proposer in spec.proposers:
+        for name in proposer.past if isinstance(proposer, LawSearchSpec) else ():
+            earlier = campaigns.get(connection, name)
+            ids = candidate_standings.ids_with_answers(connection, earlier.id, MAX_ASKED_OF_PAST)
+            computations = [rung.configured.computation for rung in rungs.values()]
+            if not any(pooled_replicates.values_of(connection, ids, each) for each in computations):
+                raise UsageError(
+                    f'campaign "{name}" has no values of {" or ".join(rungs)}: a law remembers what the same verifier '
+                    "measured in the same version and with the same settings"
+                )
 
 
 def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:

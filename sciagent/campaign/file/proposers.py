@@ -91,6 +91,16 @@ class LawSearchSpec(_WithFile):
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(8, description="Candidates a turn; the law is fitted anew for each turn.")
+    past: tuple[Annotated[str, Field(pattern=NAME)], ...] = omitted_if_unset(
+        (),
+        alias="from",
+        max_length=16,
+        description="Campaigns of this ledger that the law remembers: what they had measured at the same level when "
+        "this campaign was made.",
+    )
+    only_new: bool = omitted_if_unset(
+        False, strict=True, description="Propose nothing that the campaigns of `from` have measured."
+    )
     pool: Count = Field(128, le=10_000, description="Children of a turn, of which the law proposes a batch.")
     max_heavy_atoms: Count = Field(60, description="Molecules with more heavy atoms than this are not proposed.")
     max_sites: Count | None = omitted_if_unset(

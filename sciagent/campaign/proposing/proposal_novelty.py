@@ -14,12 +14,12 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.proposer_interfaces import KnownCandidate, MeasuredCandidate
+from sciagent.domain.proposer_interfaces import KnownCandidate
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
-from sciagent.store.results import candidates, pooled_replicates
+from sciagent.store.results import candidates
 
 MAX_COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with
 MAX_FILLED = 200  # most earlier candidates without a family whose family is stored with each turn
@@ -90,9 +90,6 @@ def remember_families(connection: Connection, subject: Subject, fresh: Mapping[i
         candidates.write_families(connection, families)
 
 
-MAX_MEASURED = 10_000  # most candidates with a worth that a proposer is shown, the best first
-
-
 def best_candidates(
     connection: Connection, built: Built, n: int, part: CandidatePart = WHOLE
 ) -> dict[int, KnownCandidate]:
@@ -115,24 +112,3 @@ def best_candidates(
             is_held=row["standing"] == Standing.HELD,
         )
     return best
-
-
-def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCandidate]:
-    """Returns the candidates that have a worth, best first, with the results of the rungs that decide the objectives,
-    and all those of the terminal rung."""
-    top = best_candidates(connection, built, MAX_MEASURED)
-    values: dict[int, dict[str, float]] = {id_: {} for id_ in top}
-    for rung in built.rungs[: built.terminal + 1]:
-        is_terminal = rung.rules.position == built.terminal
-        if not (is_terminal or rung.rules.decides):
-            continue
-        derived = [prop.settings_hash for prop in rung.spec.derived]
-        known = pooled_replicates.values_of(connection, list(top), rung.verifier.computation, derived, rung.fits)
-        for id_, of_rung in known.items():
-            for name, quantity in (of_rung or {}).items():
-                if is_terminal or name in rung.rules.decides:
-                    values[id_][name] = quantity.value
-    return [
-        MeasuredCandidate(each.text, each.worth, each.seq, values=values[id_], key=each.key)
-        for id_, each in top.items()
-    ]

@@ -304,6 +304,15 @@ class StructureProcess:
         return value if math.isinf(value) else float(self.prior.transform(np.array([value]))[0])
 
 
+def fitted_memory(compared: ComparedStructures, values: Array) -> Memory:
+    """Returns the memory with the transform and the hyper-parameters that are fitted to some of its answers. values:
+    (n,) of all structures, in their order."""
+    few = _spread_over(len(values))
+    fresh = fitted(compared, Answers(few, values[few])).prior
+    assert isinstance(fresh, FreshPrior)
+    return Memory(compared, values, fresh.transform, fresh.log_hyper)
+
+
 def _spread_over(n: int) -> RowIndices:
     """Returns at most MOST_FITTED of n places, evenly spread."""
     return np.unique(np.linspace(0, n - 1, min(n, MOST_FITTED)).round().astype(int))

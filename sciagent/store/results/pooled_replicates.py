@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -127,6 +128,17 @@ def experimental_values(
 
 
 PooledValues = dict[str, Quantity]  # {property: value pooled from all replicates}
+
+
+def answered_until(
+    connection: Connection, candidate_ids: Sequence[int], computation: Computation, until: datetime
+) -> list[int]:
+    """The candidates among these of which a computation had evidence at a time, sorted."""
+    e = t.current_evidence.c
+    name, version, settings_hash = computation
+    query = sa.select(e.candidate_id).distinct().where(among(connection, e.candidate_id, candidate_ids))
+    query = query.where(e.verifier == name, e.verifier_version == version, e.settings_hash == settings_hash)
+    return list(connection.execute(query.where(e.at <= until).order_by(e.candidate_id)).scalars())
 
 
 def values_of(

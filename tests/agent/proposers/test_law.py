@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from rdkit.Chem import Crippen
 
 from sciagent.agent.proposers.evolve import Evolve
 from sciagent.agent.proposers.law import MOST, LawSearch, limits_of
 from sciagent.chemistry.editing.mutate_and_crossover import EditLimits
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.objectives import Direction, Objective, Window
-from sciagent.domain.proposer_interfaces import MeasuredCandidate
+from sciagent.domain.proposer_interfaces import MeasuredCandidate, PastValues, Turn
 from tests.agent.proposers.test_evolve import SEEDS, Bench, play
 from tests.support.subjects import MOLECULES
 from tests.support.worths import worth
@@ -25,8 +28,6 @@ class Measuring(Bench):
     """A bench whose candidates have a logP; its worth falls with the distance from the window."""
 
     def measured(self) -> list[MeasuredCandidate]:
-        from rdkit.Chem import Crippen
-
         found = []
         for each in self.scored.values():
             value = float(Crippen.MolLogP(parse_molecule(each.text).mol))
@@ -50,8 +51,8 @@ def make_seeds(tmp_path: Path) -> Path:
     return file
 
 
-def law(seeds: Path) -> LawSearch:
-    return LawSearch(MOLECULES, seeds, [WANTED], pool=64, limits=LIMITS)
+def law(seeds: Path, **more: Any) -> LawSearch:
+    return LawSearch(MOLECULES, seeds, [WANTED], pool=64, limits=LIMITS, **more)
 
 
 def test_it_finds_more_hits_than_the_search_whose_children_it_chooses_from(seeds: Path) -> None:
@@ -68,8 +69,6 @@ def test_a_turn_depends_on_its_seed_and_the_ledger_alone(seeds: Path) -> None:
     play(law(seeds), first, 5)
     halfway = play(law(seeds), second, 3)[-1]
     resumed = law(seeds)
-    from sciagent.domain.proposer_interfaces import Turn
-
     for number in (3, 4):
         halfway = resumed.turn(second, Turn(number, 100 + number, halfway), 4) or {}
     assert [each.text for each in second.proposals] == [each.text for each in first.proposals]
@@ -104,3 +103,53 @@ def test_a_large_campaign_is_fitted_to_a_bounded_number_of_answers() -> None:
     assert len(chosen) == MOST and chosen[: MOST // 2] == known[: MOST // 2]
     rest = known[MOST // 2 :]
     assert min(each.seq for each in chosen[MOST // 2 :]) >= sorted(each.seq for each in rest)[-MOST // 2]
+
+
+class Remembering(Measuring):
+    """A bench in whose ledger other campaigns have measured."""
+
+    def __init__(self, past: Mapping[str, float]) -> None:
+        super().__init__()
+        self.remembered = past
+
+    def past(self, campaigns: Sequence[str]) -> PastValues:
+        assert list(campaigns) == ["earlier"]
+        return {"logp": self.remembered}
+
+
+@pytest.fixture(name="earlier")
+def make_earlier(seeds: Path) -> dict[str, float]:
+    """What a search measured from the same seeds."""
+    bench = Measuring()
+    play(Evolve(MOLECULES, seeds, limits=LIMITS), bench, 31, limit=6)
+    return {each.text: each.values["logp"] for each in bench.measured()}
+
+
+def test_what_other_campaigns_measured_is_known_from_the_first_turn(seeds: Path, earlier: dict[str, float]) -> None:
+    """The children of the first turn lie nearer to the window, and are no worse later."""
+    without, with_past = Measuring(), Remembering(earlier)
+    distances = []
+    for bench, proposer in ((without, law(seeds)), (with_past, law(seeds, past=("earlier",)))):
+        play(proposer, bench, 2, limit=6)
+        children = [each for each in bench.measured() if each.text not in SEEDS]
+        distances.append(np.mean([abs(each.values["logp"] - 3.0) for each in children]))
+    assert len(earlier) > 150 and distances[1] < 0.75 * distances[0]
+
+
+def test_a_past_that_misleads_is_left_aside(seeds: Path) -> None:
+    """Values that have nothing to do with the molecules that they are stated for."""
+    texts = ["C" * n + end for n in range(6, 16) for end in ("F", "Cl", "S", "C#N", "[N+](=O)[O-]", "C(F)(F)F")]
+    values = np.random.default_rng(1).normal(1.5, 1.0, len(texts)).tolist()
+    misled, without = Remembering(dict(zip(texts, values, strict=True))), Measuring()
+    play(law(seeds, past=("earlier",)), misled, 9, limit=6)
+    play(law(seeds), without, 9, limit=6)
+    assert misled.hits() >= 0.6 * without.hits()
+
+
+def test_only_what_no_campaign_has_measured_is_proposed_if_the_file_says_so(
+    seeds: Path, earlier: dict[str, float]
+) -> None:
+    bench = Remembering(earlier)
+    play(law(seeds, past=("earlier",), only_new=True), bench, 6, limit=6)
+    children = {each.text for each in bench.proposals[len(SEEDS) :]}
+    assert children and not children & set(bench.remembered)
