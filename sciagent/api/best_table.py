@@ -29,7 +29,7 @@ from sciagent.domain.objectives import UTILITY_FLOOR
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import percent_of
-from sciagent.report.parts.wording import missed_property, repeatability_text
+from sciagent.report.parts.wording import MEANS, missed_property, repeatability_text, uncertainties_text
 from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.views.report_candidates import MEASURED_LABEL
@@ -336,7 +336,10 @@ def _repeatability(candidates: Sequence[BestCandidate], name: str, rung: str) ->
     if kinds:
         is_of_one_isomer = any(value.of_one_isomer for value in values if value.rung == rung)
         end = "; a value is that of one isomer where the stereo is undefined" if is_of_one_isomer else ""
-        yield f"{repeatability_text(one_of(kinds), subject_of(candidates[0].kind).words)}{end}"
+        words = subject_of(candidates[0].kind).words
+        has_only_means = not kinds.isdisjoint(MEANS) and kinds <= {None, *MEANS}
+        text = uncertainties_text(kinds, words) if has_only_means else repeatability_text(one_of(kinds), words)
+        yield f"{text}{end}"
 
 
 def _method(candidates: Sequence[BestCandidate], name: str, rung: str) -> Iterator[str]:

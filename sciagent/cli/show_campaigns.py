@@ -91,6 +91,8 @@ def _driver(status: CampaignCounts, words: Words) -> str:
     if state in ("running", "paused"):
         host = f" on {driver.host} (process {driver.pid})" if driver else ""
         return f"its driver{host} died: nothing is running. Nothing is lost; go on with: sciagent resume {name}"
+    if state == "created" and status.trouble:
+        return f"sciagent resume {name} would start it all the same, by no list and with the rights of whoever types it"
     if state in ("created", "interrupted", "failed"):
         return f"go on with: sciagent resume {name}"
     if state == "waiting":

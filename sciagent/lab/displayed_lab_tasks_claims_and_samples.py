@@ -16,7 +16,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built, Buil
 from sciagent.campaign.core.create_and_open import open_campaign_for_people, open_within
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structure_text
 from sciagent.domain.answers.candidate_and_value_answers import AnswerModel, StructureText
-from sciagent.domain.candidate_and_its_names_in_files import identifier_text
+from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text
 from sciagent.domain.cost_and_budget import Budget
 from sciagent.domain.lab_messages_and_codes import AskedQuantity, LabForm
 from sciagent.domain.omit_unset import omitted_if_unset
@@ -246,7 +246,7 @@ class TaskReader:
         unseen = unseen_answers(connection, viewer, [task.candidate_id for task in listed])
         candidate_ids = [task.candidate_id for task in listed]
         loaded = candidates.load(connection, candidate_ids)
-        names = candidates.names_of(connection, candidate_ids, sorted({task.campaign_id for task in listed}))
+        names = _names_by_campaign(connection, listed)
         reasons = candidate_standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
         answers = []
         budgets = dict[int, Budget]()
@@ -266,7 +266,7 @@ class TaskReader:
             if task.state is JobState.QUEUED and task.campaign_id in budgets and not task.open_quantities:
                 slot_at = budgets[task.campaign_id].slot_at(rung.declared_cost(candidate) or {})
             answer = _answer(task, rung, form, why, structure_text(candidate), slot_at)
-            name = identifier_text(names.get(task.candidate_id, {}))
+            name = identifier_text(names[task.campaign_id].get(task.candidate_id, {}))
             answer = answer.model_copy(update={"name": name, "blind": answer.blind or unseen.is_blind(task)})
             answers.append(_without_answers(answer) if unseen.hides(task) else answer)
         return answers
@@ -310,6 +310,16 @@ class TaskReader:
             built = open_within(connection, self._ledger, name)
             self._opened[key] = (built, {rung.id: rung for rung in built.asked})
         return self._opened[key]
+
+
+def _names_by_campaign(connection: Connection, listed: Sequence[LabTask]) -> dict[int, dict[int, Names]]:
+    """Returns {campaign id: {candidate id: names in the files of the campaign}} of tasks."""
+    ids_by_campaign: dict[int, list[int]] = {}
+    for task in listed:
+        ids_by_campaign.setdefault(task.campaign_id, []).append(task.candidate_id)
+    return {
+        campaign_id: candidates.names_of(connection, ids, [campaign_id]) for campaign_id, ids in ids_by_campaign.items()
+    }
 
 
 def _without_answers(task: LabTaskAnswer) -> LabTaskAnswer:

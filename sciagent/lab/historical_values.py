@@ -239,8 +239,8 @@ class _Writer:
             return
         if current is not None and not self.why:
             raise UsageError(
-                f"{candidate.text}: the ledger has another value of {self.rung.spec.rung}; correct it with the reason: "
-                "--revise (nothing was loaded)"
+                f"{candidate.text}: {self.rung.spec.rung} has {_in_words(current[0].measured)} in the ledger, and "
+                f"{_in_words(finding.measured)} in the file; correct it with the reason: --revise (nothing was loaded)"
             )
         open_tasks = tasks.asking_for(connection, key.hash)
         for task in open_tasks:
@@ -261,7 +261,7 @@ class _Writer:
         [evidence_id] = evidence.record(connection, [new])
         self.report.recorded += 1
         answer_equal_tasks(
-            connection, self.built.ledger, open_tasks, evidence_id, self.source, f"{self.source} has the value"
+            connection, self.built.ledger, open_tasks, evidence_id, self.source, "the file has the value"
         )
         self._reuse(id_, evidence_id)
         # a changed value or a further replicate may change a verdict that was given before
@@ -281,12 +281,17 @@ class _Writer:
             "rung_id": self.rung.id,
             "action": "reuse",
             "chooser": self.source,
-            "why": f"{self.source} has the value",
+            "why": "the file has the value",
             "propensity": 1.0,
             "evidence_id": evidence_id,
         }
         candidate_standings.decide(self.connection, self.built.row.id, [decision])
         settle_again(self.connection, self.built, candidate_id, answered=self.rung.rules.position)
+
+
+def _in_words(measured: Sequence[Measured]) -> str:
+    """Returns values for a message."""
+    return ", ".join(f"{value.property} {value.quantity}" for value in measured) or "no value"
 
 
 def _values(measured: Sequence[Measured]) -> object:

@@ -92,12 +92,18 @@ def answer_equal_tasks(
 
 
 def place_again(
-    connection: Connection, built: Built, candidate_id: int, computation: Computation, why: str
+    connection: Connection,
+    built: Built,
+    candidate_id: int,
+    computation: Computation,
+    why: str,
+    judged_elsewhere: bool = False,
 ) -> list[str]:
     """Places a candidate again in all campaigns whose ladder has the computation; returns their names.
 
-    The caller holds the locks of these campaigns. A campaign that this process cannot open, such as one with a rung
-    that was defined in another notebook, gets an event that says so, and the candidate stays at its place there.
+    judged_elsewhere: only in other campaigns than `built` in which a verdict rests on the computation. The caller holds
+    the locks of these campaigns. A campaign that this process cannot open, such as one with a rung that was defined in
+    another notebook, gets an event that says so, and the candidate stays at its place there.
     """
     names = []
     for campaign_id, name in campaigns.campaigns_with_rung(connection, candidate_id, computation):
@@ -108,6 +114,8 @@ def place_again(
             campaigns.log_event(connection, campaign_id, "not_restated", payload)
             continue
         before = candidate_standings.get(connection, campaign_id, candidate_id)
+        if judged_elsewhere and (campaign_id == built.row.id or not _is_judged(other, before, computation)):
+            continue
         settle_again(connection, other, candidate_id)
         after = candidate_standings.get(connection, campaign_id, candidate_id)
         payload = {"candidate_id": candidate_id, "why": why}
@@ -116,6 +124,13 @@ def place_again(
         campaigns.wake(connection, campaign_id)
         names.append(name)
     return names
+
+
+def _is_judged(built: Built, standing: Mapping[str, Any], computation: Computation) -> bool:
+    """Returns whether the place of a candidate rests on the answers of a computation."""
+    [position] = [rung.rules.position for rung in built.rungs if rung.verifier.computation == computation][:1]
+    at = int(standing["position"])
+    return at > position or (at == position and standing["verdict"] is not None)
 
 
 @dataclass(frozen=True)
@@ -263,7 +278,7 @@ def enter_here(connection: Connection, built: Built, task_id: int, entry: LabEnt
         said=typed_texts,
         sample_id=sample_id,
         files=(*earlier_files, *entry.files),
-        why=None if revised is None else entry.why,
+        why=None if revised is None and task.in_review_id is None else entry.why,
     )
     if rung.spec.lab is not None and rung.spec.lab.review:
         recorded = _await_review(connection, task, revised, new)
@@ -502,9 +517,12 @@ def _complete(
     _note_answer(connection, task, new)
     if is_verdict_due(connection, rung, task.candidate_id):
         settle(connection, built, [Settling(task.candidate_id, rung.rules.position)])
-    why = f"task {task.id} of {task.campaign} asked for the same, and was answered"
+    why = f"{task.campaign} asked for the same, and was answered"
     asking = tasks.asking_for(connection, task.evidence_key)
     answer_equal_tasks(connection, built.ledger, asking, evidence_id, f"task {task.id}", why)
+    if watermark is not None:
+        why = f"task {task.id} of {task.campaign} is one more measurement"
+        place_again(connection, built, task.candidate_id, rung.verifier.computation, why, judged_elsewhere=True)
     campaigns.wake(connection, built.row.id)
     return Recorded(task.id, JobState.DONE, key.hash, key.revision)
 

@@ -43,7 +43,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Fin
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
 from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated
-from sciagent.domain.states_and_needs import CampaignState, Standing, Verb
+from sciagent.domain.states_and_needs import CampaignState, JobState, Standing, Verb
 from sciagent.errors import UsageError
 from sciagent.report import candidate_history
 from sciagent.report.candidate_history import JobAttempt, StoredEvidence
@@ -124,6 +124,7 @@ def _of_several(story: RungStory, row: CampaignRow, measured: Sequence[StoredEvi
     """Returns the entry of a rung with each of several measurements. awaited: words on the missing ones, for which the
     verdict waits; empty if it does not."""
     update: dict[str, object] = {}
+    measured = _counting(measured)
     if len(measured) > 1:
         update["replicates"] = tuple(stored.shown(row.units, row.limits) for stored in measured)
     if awaited:
@@ -131,10 +132,14 @@ def _of_several(story: RungStory, row: CampaignRow, measured: Sequence[StoredEvi
     return story.model_copy(update=update)
 
 
+def _counting(replicates: Sequence[StoredEvidence]) -> Sequence[StoredEvidence]:
+    """Returns the measurements that count: a part of an answer does only where nothing else is there."""
+    return [stored for stored in replicates if not stored.is_part] or replicates
+
+
 def _pooled(replicates: Sequence[StoredEvidence]) -> StoredEvidence:
-    """Returns the evidence by which a rung judges, with the values of all replicates that have an answer. A part of an
-    answer counts only where nothing else is there."""
-    replicates = [stored for stored in replicates if not stored.is_part] or replicates
+    """Returns the evidence by which a rung judges, with the values of all replicates that have an answer."""
+    replicates = _counting(replicates)
     answered = [stored for stored in replicates if stored.story.outcome == Outcome.OK]
     first = answered[0] if answered else replicates[0]
     if len(answered) < 2:
@@ -467,8 +472,12 @@ def _campaign(
 
 
 def _without_attempts(rung: RungStory) -> RungStory:
-    """Returns the story of a rung without the people who worked on it, and without its verdict."""
-    return rung.model_copy(update={"attempts": (), "verdict": None, "reason": None, "detail": "", "calibrated": ()})
+    """Returns the story of a rung as if it still waited: without the people who worked on it, their answers and the
+    verdict."""
+    hidden: dict[str, object] = {"attempts": (), "outcome": None, "verdict": None, "reason": None, "detail": ""}
+    hidden |= {"calibrated": (), "reused": False, "job": str(JobState.QUEUED)}
+    hidden["decisions"] = tuple(decision for decision in rung.decisions if decision.action != "reuse")
+    return rung.model_copy(update=hidden)
 
 
 def _known_elsewhere(member: RankedCandidate, ladder: Sequence[RungRow], rungs: Sequence[RungStory]) -> tuple[str, ...]:

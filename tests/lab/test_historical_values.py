@@ -63,7 +63,7 @@ def test_a_value_that_differs_needs_a_reason_and_moves_the_verdict(make: Make, f
     built = make()
     first = task_ids(built)[0]
     loaded(built, file, "Oc1ccccc1,4.31,")
-    with pytest.raises(UsageError, match="the ledger has another value of lab; correct it with the reason"):
+    with pytest.raises(UsageError, match=r"lab has .* in the ledger, and .* in the file; correct it with the reason"):
         loaded(built, file, "Oc1ccccc1,5.31,")
     assert loaded(built, file, "Oc1ccccc1,5.31,", why="a typing error").revised == 1
     assert place(built, first) == ("settled", "fail", False)

@@ -15,6 +15,7 @@ from sciagent.errors import EvidenceConflictError, UsageError
 from sciagent.lab import claims_costs_and_vials, record_answers, review_and_sign_answers
 from sciagent.lab.displayed_lab_tasks_claims_and_samples import LabTaskAnswer, TaskReader
 from sciagent.lab.record_answers import LabEntry, Recorded
+from sciagent.report import status_best_trace
 from sciagent.report.explain_candidate import explain_named
 from sciagent.report.explanation_text import paragraphs
 from sciagent.report.page import html_page
@@ -305,6 +306,28 @@ def test_half_an_answer_counts_in_no_other_place(make: Make) -> None:
         values = campaign_values(connection, built, candidate_id)
     assert values == {GAP: pytest.approx(4.41), MELTING: pytest.approx(310)}
     assert place(other, first) == ("settled", "pass", True), "the other campaign's task was answered, too"
+
+
+def test_one_more_measurement_moves_every_campaign_that_uses_the_values_once_it_is_whole(make: Make) -> None:
+    """What a campaign shows beside its verdict is the mean that the verdict rests on."""
+    more = {"quantities": BOTH, "wanted": WANTED, "budget": "{lab_slots: 20}", "smiles": ("CCO",)}
+    built = make(lab="{ahead: 9, replicates: 3}", **more)
+    other = make("others", lab="{ahead: 9, replicates: 2}", **more)
+    first, second, third = task_ids(built)
+
+    def shown() -> tuple[str | None, float]:
+        with built.ledger.read() as connection:
+            [best] = status_best_trace.best(connection, other.row, 5)
+        _, verdict, _ = place(other, first)
+        return verdict, round(best.values[GAP].value, 3)
+
+    for task, who in ((first, "anna"), (second, "ben")):
+        enter(built, task, {GAP: "4.9 eV", MELTING: "300 K"}, who=who)
+    assert place(built, first)[0] == "pending" and shown() == ("fail", 4.9)
+    enter(built, third, {GAP: "3.6 eV"}, who="cleo")
+    assert shown() == ("fail", 4.9), "half an answer moves nothing"
+    enter(built, third, {MELTING: "302 K"}, who="cleo")
+    assert place(built, first) == ("settled", "pass", True) and shown() == ("pass", 4.467)
 
 
 def campaign_values(connection: sa.engine.Connection, built: Built, candidate_id: int) -> dict[str, float]:

@@ -298,12 +298,17 @@ def _ranked(connection: Connection, row: CampaignRow, query: sa.Select[Any]) -> 
     return [candidate._replace(names=names.get(candidate.id, {})) for candidate in ranked]
 
 
+IS_WHOLE = sa.or_(_CE.reusable, ~_CE.source.startswith("task "))
+"""Whether evidence is no answer of a person that leaves a quantity open."""
+
+
 def rung_answers(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ids: Sequence[int]
 ) -> dict[int, list[EvidenceAnswer]]:
     """{candidate id: current evidence from the rungs of `ladder`, in their order}. Its values are in the units of the
-    campaign."""
-    evidence_of_rungs = _evidence(connection, ids, sa.or_(sa.false(), *(is_of_rung(rung) for rung in ladder)))
+    campaign. An answer of a person that leaves a quantity open is left out: no verdict follows from it."""
+    is_of_ladder = sa.or_(sa.false(), *(is_of_rung(rung) for rung in ladder))
+    evidence_of_rungs = _evidence(connection, ids, is_of_ladder, IS_WHOLE)
     rows = []
     for rung in ladder:
         for evidence in evidence_of_rungs:

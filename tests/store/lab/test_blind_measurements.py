@@ -104,6 +104,13 @@ def disclosures(blind: BlindCampaign, browser: Browser) -> dict[str, list[str]]:
 def test_whoever_may_still_measure_sees_nothing_of_the_others_on_any_page(blind: BlindCampaign) -> None:
     ben = blind.server.person("ben")
     assert disclosures(blind, ben) == {}
+    for campaign in ("gaps", "reuses"):
+        answer = ben.get(f"/api/v1/campaigns/{campaign}/candidates/{blind.three[0].key}").json()
+        [story] = [story for story in answer["campaigns"] if story["campaign"] == campaign]
+        rung = story["rungs"][-1]
+        told = (rung["outcome"], rung["verdict"], rung["evidence"], rung["job"], rung["reused"], rung["decisions"])
+        assert told[:5] == (None, None, None, "queued", False), "nor whether there was a value"
+        assert all(decision["action"] != "reuse" for decision in rung["decisions"])
     claims_costs_and_vials.claim(blind.server.built, blind.three[2].id, "ben")
     assert disclosures(blind, ben) == {}, "nor while it is on the bench"
     record_answers.enter(blind.server.built, blind.three[2].id, entry("4.5 eV", who="ben"))
