@@ -28,8 +28,8 @@ from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.structure_process import (
     Answers,
     ComparedStructures,
-    Memory,
     MemoryPrior,
+    StructureMemory,
     StructureProcess,
     fitted,
     fitted_memory,
@@ -70,7 +70,7 @@ class LawSearch(Evolve):
         self._pool = pool
         self._past = past
         self._only_new = only_new
-        self._memories: dict[str, Memory] | None = None  # by property; None until the past is read
+        self._memories: dict[str, StructureMemory] | None = None  # by property; None until the past is read
         self._remembered_texts: dict[str, frozenset[str]] = {}
 
     def _search(self, is_known: Callable[[str], bool], turn: Turn) -> GeneticSearch:

@@ -129,7 +129,7 @@ class Answers:
     """(n,) values, in the canonical unit of the quantity."""
 
 
-class Prior(Protocol):
+class ProcessPrior(Protocol):
     """What is known of a quantity before a campaign's own answers, transformed and standardised."""
 
     transform: Transform
@@ -182,7 +182,7 @@ class FreshPrior:
         return _own_variance(self.log_hyper, self._compared.lengths(rows) / self.length)
 
 
-class Memory:
+class StructureMemory:
     """What was measured in the past of one quantity at one level, as a process whose posterior is the prior of a
     campaign.
 
@@ -216,7 +216,7 @@ class Memory:
 class MemoryPrior:
     """The prior that a memory gives of the structures of a campaign. compared: they."""
 
-    def __init__(self, memory: Memory, compared: ComparedStructures) -> None:
+    def __init__(self, memory: StructureMemory, compared: ComparedStructures) -> None:
         self.transform = memory.fresh.transform
         self.centre = memory.fresh.centre
         self.scale = memory.fresh.scale
@@ -261,7 +261,7 @@ def _own_variance(log_hyper: Array, lengths: Array) -> Array:
 class StructureProcess:
     """The process of one quantity, after a campaign's own answers, of which there may be none with a past."""
 
-    def __init__(self, prior: Prior, answers: Answers) -> None:
+    def __init__(self, prior: ProcessPrior, answers: Answers) -> None:
         self.prior = prior
         self._answers = answers
         self._target = (prior.transform(answers.values) - prior.centre) / prior.scale - prior.mean(answers.rows)
@@ -304,13 +304,13 @@ class StructureProcess:
         return value if math.isinf(value) else float(self.prior.transform(np.array([value]))[0])
 
 
-def fitted_memory(compared: ComparedStructures, values: Array) -> Memory:
+def fitted_memory(compared: ComparedStructures, values: Array) -> StructureMemory:
     """Returns the memory with the transform and the hyper-parameters that are fitted to some of its answers. values:
     (n,) of all structures, in their order."""
     few = _spread_over(len(values))
     fresh = fitted(compared, Answers(few, values[few])).prior
     assert isinstance(fresh, FreshPrior)
-    return Memory(compared, values, fresh.transform, fresh.log_hyper)
+    return StructureMemory(compared, values, fresh.transform, fresh.log_hyper)
 
 
 def _spread_over(n: int) -> RowIndices:

@@ -32,7 +32,7 @@ HARMLESS = {
     "DerivedSpec": "formula property unit",
     "EnumerateSpec": "column groups reactants reaction scaffold",  # groups and reactants as lists of SMILES
     "EvolveSpec": "column keep",
-    "LawSearchSpec": "column keep",
+    "LawSearchSpec": "column from keep",
     "ExpertReviewSettings": "grades question",
     "ExtraElements": "elements name reason",
     "ExtraElementsSpec": "elements name reason",

@@ -14,8 +14,8 @@ from sciagent.scheduling.law.structure_process import (
     Answers,
     ComparedStructures,
     FreshPrior,
-    Memory,
     MemoryPrior,
+    StructureMemory,
     StructureProcess,
     Transform,
     fitted,
@@ -136,7 +136,7 @@ def test_a_memory_and_own_answers_are_what_all_answers_together_say(compared: Co
     past, recent = KNOWN[:12], KNOWN[12:]
     before = ComparedStructures()
     before.add([structure_of(TEXTS[place]) for place in past])
-    memory = Memory(before, VALUES[past], Transform.SQRT)
+    memory = StructureMemory(before, VALUES[past], Transform.SQRT)
     process = StructureProcess(MemoryPrior(memory, compared), Answers(recent, VALUES[recent]))
     fresh = memory.fresh
     a, b, noise = np.exp(2 * fresh.log_hyper)

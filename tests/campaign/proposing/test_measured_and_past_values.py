@@ -1,0 +1,76 @@
+"""What a proposer learns of its own campaign and of others, and the law that begins from a past."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rdkit import Chem
+from rdkit.Chem import QED
+
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.campaign.core.create_and_open import create_or_open
+from sciagent.campaign.driving.driver import Driver
+from sciagent.campaign.file.campaign_spec import parse_spec
+from sciagent.campaign.proposing.measured_and_past_values import measured_candidates, past_values
+from sciagent.errors import UnknownNameError, UsageError
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.views import campaign_counts_and_remarks
+
+pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+MOLECULES = tuple(f"{'C' * n}{end}" for n in range(2, 10) for end in ("O", "N", "C(=O)O", "c1ccccc1"))
+TEXT = """
+campaign: {name}
+subject: molecule
+seed: 1
+objectives:
+  - {{property: qed, min: 0.6}}
+ladder:
+  - {{rung: checks, verifier: molecule.checks, settings: {{elements: {elements}}}}}
+goal: {{kind: hits}}
+budget: {{proposals: {proposals}}}
+proposer: {proposer}
+scheduler: {{kind: exhaustive}}
+workers: 1
+"""
+
+
+def driven(
+    ledger: Ledger, folder: Path, name: str, proposer: str, proposals: int = 60, elements: str = "[H, C, N, O]"
+) -> Built:
+    (folder / "molecules.csv").write_text("\n".join(("smiles", *MOLECULES, "")), encoding="utf-8")
+    (folder / "seeds.csv").write_text("smiles\nCCO\nCCN\n", encoding="utf-8")
+    text = TEXT.format(name=name, proposer=proposer, proposals=proposals, elements=elements)
+    built = create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
+    with Driver(built) as driver:
+        driver.run()
+    return built
+
+
+def test_the_past_is_what_the_same_rung_had_measured_before_the_campaign_was_made(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    earlier = driven(ledger, tmp_path, "earlier", "{kind: screen, file: molecules.csv}")
+    law = "{kind: law, seeds: seeds.csv, pool: 32, from: [earlier], only_new: true}"
+    built = driven(ledger, tmp_path, "later", law, proposals=20)
+    driven(ledger, tmp_path, "after", "{kind: screen, file: seeds.csv}")
+    with ledger.read() as connection:
+        past = past_values(connection, built, ["earlier"])
+        measured = measured_candidates(connection, built)
+        assert past_values(connection, earlier, ["later"]) == {}, "it came later"
+        with pytest.raises(UnknownNameError):
+            past_values(connection, built, ["nowhere"])
+        counts = campaign_counts_and_remarks.counts(connection, built.row)
+    assert set(past) == {"qed"} and set(past["qed"]) == set(MOLECULES)
+    for text in MOLECULES[::5]:
+        assert past["qed"][text] == pytest.approx(QED.qed(Chem.MolFromSmiles(text)), abs=1e-6)
+    children = {each.text for each in measured} - {"CCO", "CCN"}
+    assert counts.candidates == 20 and len(children) > 10 and not children & set(MOLECULES)
+
+
+def test_a_campaign_without_values_of_the_same_level_is_refused(ledger: Ledger, tmp_path: Path) -> None:
+    driven(ledger, tmp_path, "earlier", "{kind: screen, file: molecules.csv}")
+    with pytest.raises(UsageError, match='campaign "earlier" has no values of checks: a law remembers'):
+        driven(ledger, tmp_path, "other", "{kind: law, seeds: seeds.csv, from: [earlier]}", elements="[H, C, N, O, S]")
+    with pytest.raises(UnknownNameError):
+        driven(ledger, tmp_path, "other", "{kind: law, seeds: seeds.csv, from: [nowhere]}")
