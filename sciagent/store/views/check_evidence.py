@@ -36,8 +36,8 @@ IMPORTED = "imported"
 LOADED = "loaded old values"
 """Acts at the command line that make evidence from files."""
 MAX_UNUSED_WATERMARKS = 1_000_000
-"""Watermarks by which the ledger's counter may lie above those of all evidence and attempts. Versions of rewards take a
-few, too."""
+"""Watermarks by which the ledger's counter may lie above that of the newest evidence. Attempts without evidence and
+versions of rewards take a few."""
 
 
 @dataclass
@@ -139,15 +139,11 @@ def check(
 
 
 def _check_counter(connection: Connection, counter: int, checked: EvidenceCheck) -> None:
-    """Counts a fault if the counter of watermarks lies far above all that were used: it would soon overflow."""
-    a = t.attempt.c
-    columns = (t.evidence.c.watermark, a.watermark, a.late_watermark)
-    highest = 0
-    for column in columns:
-        newest = sa.select(sa.func.max(column)).where(column <= counter)
-        highest = max(highest, connection.execute(newest).scalar() or 0)
-    if counter - highest > MAX_UNUSED_WATERMARKS:
-        checked.add(f"the counter of watermarks is at {counter}, far above the highest watermark in use, {highest}")
+    """Counts a fault if the counter of watermarks lies far above those of all evidence: it would soon overflow."""
+    w = t.evidence.c.watermark
+    newest = connection.execute(sa.select(sa.func.max(w)).where(w <= counter)).scalar() or 0
+    if counter - newest > MAX_UNUSED_WATERMARKS:
+        checked.add(f"the counter of watermarks is at {counter}, far above {newest}, that of the newest evidence")
 
 
 def _check_order(

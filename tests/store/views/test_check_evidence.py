@@ -351,9 +351,12 @@ def test_a_submission_does_not_answer_for_evidence_that_its_task_did_not_ask_for
 
 def test_a_counter_far_above_all_watermarks_is_found(answered: Built) -> None:
     with answered.ledger.begin() as connection:
-        highest = evidence.next_watermark(connection, 10) - 10
+        newest_watermark = connection.execute(sa.select(sa.func.max(t.evidence.c.watermark))).scalar_one()
+        evidence.next_watermark(connection, 10)
     assert checked(answered.ledger).faults == 0
     with answered.ledger.begin() as connection:
         connection.execute(sa.update(t.watermark).where(t.watermark.c.id == 1).values(value=2**63 - 1))
     [fault] = checked(answered.ledger).first_faults
-    assert fault == f"the counter of watermarks is at {2**63 - 1}, far above the highest watermark in use, {highest}"
+    assert fault == (
+        f"the counter of watermarks is at {2**63 - 1}, far above {newest_watermark}, that of the newest evidence"
+    )
