@@ -9,10 +9,11 @@ less CPU time. Updates, and inserts on SQLite, gained at most 5 % by such means,
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -20,7 +21,46 @@ from sqlalchemy.engine import Connection
 
 from sciagent.store.database.table_building_blocks import Json, json_text
 
+T = TypeVar("T")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+_BAD_VALUES = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
+UNREADABLE = (*_BAD_VALUES, sa.exc.DataError, sa.exc.OperationalError)
+"""Errors of reading a row whose values are not of the form that the ledger writes."""
+
+
+@dataclass(frozen=True)
+class UnreadableRow:
+    """A row that cannot be read, with the error."""
+
+    id: int
+    error: Exception
+
+    def __str__(self) -> str:
+        """Returns the id and the error in words; the name of the table stands before it."""
+        return f"{self.id} cannot be read: {error_text(self.error)}"
+
+
+def error_text(error: Exception) -> str:
+    """Returns the name of an error and its message, without the statement that a database adds."""
+    origin = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+    return f"{type(origin).__name__}: {origin}"[:300]
+
+
+def read_each(ids: Sequence[int], read: Callable[[Sequence[int]], list[T]]) -> list[T | UnreadableRow]:
+    """Returns the rows with these ids, in their order, with an error in the place of each row that cannot be read.
+
+    read: reads the rows with some of the ids, in their order; raises one of `UNREADABLE`. It is called for all ids at
+    once, and for smaller and smaller parts if it fails.
+    """
+    if not ids:
+        return []
+    try:
+        return [*read(ids)]
+    except UNREADABLE as error:
+        if len(ids) == 1:
+            return [UnreadableRow(ids[0], error)]
+    middle = len(ids) // 2
+    return [*read_each(ids[:middle], read), *read_each(ids[middle:], read)]
 
 
 def execute_many(

@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.people import person_and_access_ids
-from sciagent.errors import UsageError
+from sciagent.errors import LedgerError, UsageError
 from sciagent.store.database import tables as t
+from sciagent.store.database.bulk_statements import UNREADABLE, UnreadableRow, among, error_text, read_each
 from sciagent.store.database.engine import db_now
 from sciagent.store.database.table_building_blocks import storable_json
 
@@ -131,16 +132,37 @@ def of_object(connection: Connection, object_: str, object_ids: Sequence[int]) -
 
 
 def entries(connection: Connection, after: int | None = None) -> Iterator[AuditEntry]:
-    """Entries after a number, oldest first, read in pages. after: None for all entries, whatever their numbers are."""
+    """Entries after a number, oldest first, read in pages. after: None for all entries, whatever their numbers are.
+
+    Raises LedgerError at an entry that cannot be read."""
+    for entry in readable_entries(connection, after):
+        if isinstance(entry, UnreadableRow):
+            raise LedgerError(f"audit_entry {entry}")
+        yield entry
+
+
+def readable_entries(connection: Connection, after: int | None = None) -> Iterator[AuditEntry | UnreadableRow]:
+    """Yields entries as `entries` does, with an error in the place of each entry that cannot be read."""
     while True:
-        query = sa.select(t.audit_entry).order_by(_A.id).limit(PAGE)
+        query = sa.select(_A.id).order_by(_A.id).limit(PAGE)
         if after is not None:
             query = query.where(_A.id > after)
-        page = list(_read(connection, query))
-        yield from page
-        if len(page) < PAGE:
+        ids = list(connection.execute(query).scalars())
+        yield from read_each(ids, lambda part: _read_with_digests(connection, part))
+        if len(ids) < PAGE:
             return
-        after = page[-1].id
+        after = ids[-1]
+
+
+def _read_with_digests(connection: Connection, ids: Sequence[int]) -> list[AuditEntry]:
+    """Reads entries whose hashes can be made. Raises one of `UNREADABLE` otherwise."""
+    query = sa.select(t.audit_entry).where(among(connection, _A.id, ids)).order_by(_A.id)
+    read = list(_read(connection, query))
+    for entry in read:
+        if not isinstance(entry.payload, Mapping):
+            raise TypeError("its payload is no JSON object")
+        len(entry.digest())
+    return read
 
 
 def check(connection: Connection, since: str | None = None) -> AuditCheck:
@@ -158,7 +180,9 @@ def check(connection: Connection, since: str | None = None) -> AuditCheck:
         after = last_id
         last_hash = connection.execute(sa.select(_A.hash).where(_A.id == start - 1)).scalar() or FIRST
     n_read = 0
-    for entry in entries(connection, after):
+    for entry in readable_entries(connection, after):
+        if isinstance(entry, UnreadableRow):
+            return AuditCheck(n_read, last_hash, f"audit_entry {entry}")
         fault = _fault(connection, entry, last_id, last_hash)
         if fault is not None:
             return AuditCheck(n_read, last_hash, fault)
@@ -190,10 +214,14 @@ def _fault(connection: Connection, entry: AuditEntry, last_id: int, last_hash: s
         return f"entry {last_id + 1} is missing"
     if entry.previous_hash != last_hash or entry.digest() != entry.hash:
         return f"entry {entry.id} ({entry.what}, {entry.who}, {entry.at:%Y-%m-%d %H:%M} UTC) was changed"
-    recorded_digest = entry.payload.get("submission_sha256")
-    if entry.object == "submission" and recorded_digest != submission_digest(connection, entry.object_id or 0):
-        return f"submission {entry.object_id}, which entry {entry.id} names, was changed"
-    return None
+    if entry.object != "submission":
+        return None
+    named = f"submission {entry.object_id}, which entry {entry.id} names,"
+    try:
+        digest = submission_digest(connection, entry.object_id or 0)
+    except UNREADABLE as error:
+        return f"{named} cannot be read: {error_text(error)}"
+    return f"{named} was changed" if entry.payload.get("submission_sha256") != digest else None
 
 
 def submission_digest(connection: Connection, submission_id: int) -> str | None:

@@ -230,8 +230,10 @@ def _insert(
     """
     first_watermark = last_watermark - len(new) + 1
     rows = [_evidence_row(evidence, watermark) for watermark, evidence in enumerate(new, start=first_watermark)]
+    superseded_keys = _superseded_keys(connection, new)
     for evidence, row, values in zip(new, rows, measured, strict=True):
-        row["seal"] = _seal(connection, evidence, row, values)
+        superseded = "" if evidence.supersedes is None else superseded_keys[evidence.supersedes]
+        row["seal"] = _seal(connection, evidence, row, values, superseded)
     ids = insert_many(connection, t.evidence, rows, {"at": db_now(connection)})
     property_ids, level_ids = ids_of_names(connection, list(chain.from_iterable(measured)))
     quantities = []
@@ -261,10 +263,25 @@ def _insert(
     return recorded
 
 
-def _seal(connection: Connection, new: NewEvidence, row: Mapping[str, Any], measured: Sequence[Measured]) -> str | None:
+def _superseded_keys(connection: Connection, new: Sequence[NewEvidence]) -> dict[int, str]:
+    """Returns {id: key} of the evidence that new evidence supersedes. Raises LedgerError if one is not recorded."""
+    ids = [evidence.supersedes for evidence in new if evidence.supersedes is not None]
+    if not ids:
+        return {}
+    e = t.evidence.c
+    found = {id_: key for id_, key in connection.execute(sa.select(e.id, e.key).where(among(connection, e.id, ids)))}
+    if not found.keys() >= set(ids):
+        raise LedgerError(UNKNOWN_REFERENCE)
+    return found
+
+
+def _seal(
+    connection: Connection, new: NewEvidence, row: Mapping[str, Any], measured: Sequence[Measured], superseded: str
+) -> str | None:
     """The seal of computed evidence; None for evidence that people answer for. Raises LedgerError without the secret.
 
-    row: the columns as they are written. measured: the values as they are written.
+    row: the columns as they are written. measured: the values as they are written. superseded: the key of the evidence
+    that this one supersedes, or empty.
     """
     if new.source != COMPUTED:
         return None
@@ -279,6 +296,7 @@ def _seal(connection: Connection, new: NewEvidence, row: Mapping[str, Any], meas
     content = EvidenceContent(
         row["key"],
         row["revision"],
+        superseded,
         row["outcome"],
         row["reason"],
         row["source"],

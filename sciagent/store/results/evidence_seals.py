@@ -2,13 +2,14 @@
 
 The text is a JSON list without spaces, in ASCII:
 
-    [form, key, revision, outcome, reason, source, who, kinds, isomer, quantities, unobtained, artifacts]
+    [form, key, revision, superseded, outcome, reason, source, who, kinds, isomer, quantities, unobtained, artifacts]
 
-`form` is the number of this form. `quantities` are lists `[property, hash of the level, value, unit, uncertainty,
-censoring, n, as typed]`, `unobtained` are lists `[property, reason]`, and `artifacts` are lists `[name, SHA-256]`, all
-sorted. `kinds` and `isomer` are the kinds of the uncertainties and the computed stereoisomer, which the diagnostics
-hold. A float is the shortest text that gives the same double; both databases return the double that was stored, except
-that SQLite knows no negative zero, so that zero has no sign here.
+`form` is the number of this form. `superseded` is the key of the evidence that this revision supersedes, or empty.
+`quantities` are lists `[property, hash of the level, value, unit, uncertainty, censoring, n, as typed]`, `unobtained`
+are lists `[property, reason]`, and `artifacts` are lists `[name, SHA-256]`, all sorted. `kinds` and `isomer` are the
+kinds of the uncertainties and the computed stereoisomer, which the diagnostics hold. A float is the shortest text that
+gives the same double; both databases return the double that was stored, except that SQLite knows no negative zero, so
+that zero has no sign here.
 
 Computed evidence has `SealingKeys.seal` of its text in the column `seal`. Evidence that people entered or imported has
 none: an entry of the audit trail holds the SHA-256 of its text (see `digest_between`).
@@ -20,7 +21,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -38,6 +39,7 @@ from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.safe_text_and_durations import storable
 from sciagent.errors import LedgerError
 from sciagent.store.database import tables as t
+from sciagent.store.database.bulk_statements import UnreadableRow, among, read_each
 from sciagent.store.database.evidence_secret import SealingKeys, secret_of
 
 COMPUTED = "computed"
@@ -48,18 +50,30 @@ _ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 _TEXT_COLUMNS = ("key", "revision", "outcome", "reason", "source", "who")
 _KEY_COLUMNS = ("verifier", "verifier_version", "settings_hash", "inputs_hash", "replicate", "revision")
 
+_REVISION_COLUMNS = ("candidate_id", "verifier", "verifier_version", "settings_hash", "replicate", "revision")
+
 # statements that are built once, since a campaign checks one piece of evidence after the other
 _E = t.evidence.c
 _Q = t.quantity.c
 _A = t.artifact.c
+_SUPERSEDED = t.evidence.alias("superseded")
+_S = _SUPERSEDED.c
 _IDS: sa.BindParameter[Any] = sa.bindparam("ids", expanding=True)
 _EVIDENCE = (
     sa.select(*(_E[name] for name in dict.fromkeys((*_TEXT_COLUMNS, *_KEY_COLUMNS))))
     .add_columns(
         _E.id, _E.watermark, _E.seal, _E.diagnostics, _E.unobtained, _E.proposal_id, t.candidate.c.key.label("subject")
     )
+    .add_columns(_E.candidate_id, _E.supersedes_id, _S.id.label("superseded_id"), _S.key.label("superseded_key"))
+    .add_columns(
+        _S.seal.label("superseded_seal"), *(_S[name].label(f"superseded_{name}") for name in _REVISION_COLUMNS)
+    )
     .add_columns(sa.exists().where(_A.evidence_id == _E.id).label("has_files"))
-    .select_from(t.evidence.join(t.candidate, t.candidate.c.id == _E.candidate_id))
+    .select_from(
+        t.evidence.join(t.candidate, t.candidate.c.id == _E.candidate_id).outerjoin(
+            _SUPERSEDED, _S.id == _E.supersedes_id
+        )
+    )
     .where(_E.id.in_(_IDS))
     .order_by(_E.watermark)
 )
@@ -103,6 +117,8 @@ class EvidenceContent:
 
     key: str
     revision: int
+    superseded: str
+    """Key of the evidence that this revision supersedes; empty without one."""
     outcome: str
     reason: str | None
     source: str
@@ -114,7 +130,7 @@ class EvidenceContent:
     artifacts: Sequence[tuple[str, str]]
     """(name, SHA-256) of each file."""
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The canonical text; see the module."""
         kinds: list[tuple[str, str]] = []
@@ -127,8 +143,8 @@ class EvidenceContent:
             quantities.sort(key=_place)
         return _ENCODE(
             [
-                FORM, self.key, self.revision, self.outcome, self.reason, self.source, self.who, kinds, isomer,
-                quantities, sorted(self.unobtained.items()), sorted(self.artifacts),
+                FORM, self.key, self.revision, self.superseded, self.outcome, self.reason, self.source, self.who,
+                kinds, isomer, quantities, sorted(self.unobtained.items()), sorted(self.artifacts),
             ]
         )  # fmt: skip
 
@@ -159,28 +175,86 @@ def level_hash(level: Level) -> str:
 
 
 @dataclass(frozen=True)
+class ResultRevision:
+    """A revision of a result: the candidate, the computation and the replicate, and the number of the revision."""
+
+    candidate_id: int
+    verifier: str
+    verifier_version: str
+    settings_hash: str
+    replicate: int
+    revision: int
+    is_sealed: bool
+
+    @property
+    def result(self) -> tuple[int, str, str, str, int]:
+        """The result of which this is a revision."""
+        return self.candidate_id, self.verifier, self.verifier_version, self.settings_hash, self.replicate
+
+
+@dataclass(frozen=True)
 class CheckedEvidence:
     """A row of evidence as a check reads it."""
 
     id: int
     watermark: int
-    verifier: str
+    revision: ResultRevision
     content: EvidenceContent
     seal: str | None
     has_own_key: bool
     """Whether the key is the hash of the candidate, the verifier, the settings, the replicate and the revision that the
     row names."""
+    supersedes_id: int | None
+    """Id of the evidence that the row names as superseded."""
+    superseded: ResultRevision | None
+    """The evidence with this id; None if there is none."""
+
+    @property
+    def verifier(self) -> str:
+        """The verifier of the row."""
+        return self.revision.verifier
 
 
 def evidence_after(connection: Connection, watermark: int | None, limit: int = PAGE) -> list[CheckedEvidence]:
     """The next rows of evidence above a watermark, in the order of watermarks. watermark: None for the first rows,
     whatever their watermarks are."""
-    e = t.evidence.c
-    page = sa.select(e.id).order_by(e.watermark).limit(limit)
-    if watermark is not None:
-        page = page.where(e.watermark > watermark)
-    ids = list(connection.execute(page).scalars())
+    ids = _ids_after(connection, watermark, limit)
     return _read(connection, ids) if ids else []
+
+
+def _ids_after(connection: Connection, watermark: int | None, limit: int) -> list[int]:
+    """The ids of the next rows of evidence; the parameters are those of `evidence_after`."""
+    page = sa.select(_E.id).order_by(_E.watermark).limit(limit)
+    if watermark is not None:
+        page = page.where(_E.watermark > watermark)
+    return list(connection.execute(page).scalars())
+
+
+def readable_pages(connection: Connection) -> Iterator[list[CheckedEvidence | UnreadableRow]]:
+    """Yields all rows of evidence in pages, in the order of watermarks, with an error in the place of each row that
+    cannot be read."""
+    watermark: int | None = None
+    while True:
+        ids = _ids_after(connection, watermark, PAGE)
+        if ids:
+            yield read_each(ids, lambda part: _read_with_texts(connection, part))
+        if len(ids) < PAGE:
+            return
+        watermark = connection.execute(sa.select(_E.watermark).where(_E.id == ids[-1])).scalar_one()
+
+
+def _read_with_texts(connection: Connection, evidence_ids: Sequence[int]) -> list[CheckedEvidence]:
+    """Reads rows whose texts can be made. Raises LookupError for a row whose candidate is missing, and the errors of
+    `UNREADABLE`."""
+    rows = _read(connection, evidence_ids)
+    if len(rows) < len(evidence_ids):
+        raise LookupError("its candidate is missing")
+    for row in rows:
+        for name, number in (("watermark", row.watermark), ("revision", row.revision.revision)):
+            if not isinstance(number, int):
+                raise TypeError(f"its {name} is no whole number")
+        len(row.content.text)
+    return rows
 
 
 def digest_between(connection: Connection, first: int, last: int) -> str:
@@ -260,6 +334,7 @@ def _read(connection: Connection, evidence_ids: Sequence[int]) -> list[CheckedEv
         content = EvidenceContent(
             key=row.key,
             revision=row.revision,
+            superseded=row.superseded_key or "",
             outcome=row.outcome,
             reason=row.reason,
             source=row.source,
@@ -269,8 +344,22 @@ def _read(connection: Connection, evidence_ids: Sequence[int]) -> list[CheckedEv
             unobtained=row.unobtained or {},
             artifacts=artifacts.get(row.id, ()),
         )
-        read.append(CheckedEvidence(row.id, row.watermark, row.verifier, content, row.seal, _has_own_key(row)))
+        revision = _revision(row, "", row.seal)
+        superseded = None
+        if row.superseded_id is not None:
+            superseded = _revision(row, "superseded_", row.superseded_seal)
+        read.append(
+            CheckedEvidence(
+                row.id, row.watermark, revision, content, row.seal, _has_own_key(row), row.supersedes_id, superseded
+            )
+        )
     return read
+
+
+def _revision(row: Any, prefix: str, seal: str | None) -> ResultRevision:
+    """The revision in the columns of a row whose names begin with a prefix."""
+    values = {name: getattr(row, prefix + name) for name in _REVISION_COLUMNS}
+    return ResultRevision(**values, is_sealed=seal is not None)
 
 
 def _has_own_key(row: Any) -> bool:
@@ -281,8 +370,22 @@ def _has_own_key(row: Any) -> bool:
     return str(row.key) in {EvidenceKey(subject, *key_columns).hash for subject in subjects}
 
 
-def altered_levels(connection: Connection) -> Iterator[str]:
-    """Yields the labels of levels whose fields do not fit their hash: values would be shown with another method."""
-    for hash_, label, spec in connection.execute(sa.select(t.level.c.hash, t.level.c.label, t.level.c.spec)):
-        if Level(**spec).hash != hash_:
-            yield str(label)
+def faults_of_levels(connection: Connection) -> Iterator[str]:
+    """Yields the levels whose fields do not fit their hash, since values would be shown with another method, and those
+    that cannot be read, in words."""
+    ids = list(connection.execute(sa.select(t.level.c.id).order_by(t.level.c.id)).scalars())
+    for level in read_each(ids, lambda part: _levels(connection, part)):
+        if isinstance(level, UnreadableRow):
+            yield f"level {level}"
+            continue
+        hash_, label, true_hash = level
+        if hash_ != true_hash:
+            yield f"the level {label} was changed: its fields do not fit its hash"
+
+
+def _levels(connection: Connection, level_ids: Sequence[int]) -> list[tuple[str, str, str]]:
+    """The hash, the label and the hash of the fields of each level with these ids."""
+    level = t.level.c
+    query = sa.select(level.hash, level.label, level.spec).where(among(connection, level.id, level_ids))
+    rows = connection.execute(query.order_by(level.id)).all()
+    return [(hash_, label, Level(**spec).hash) for hash_, label, spec in rows]

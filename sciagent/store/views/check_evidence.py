@@ -5,7 +5,11 @@ has the first and the last watermark of the evidence and the SHA-256 of what it 
 order of the commits, so that both are read once, side by side. An entry that names evidence of an earlier entry answers
 for nothing: it belongs to a second answer to a question that had an answer.
 
-Every row is read, whatever watermark and id it has, since a login that may add rows chooses them.
+A revision supersedes the one before it of the same result, by the same kind of source, and a first revision none;
+only an imported value may correct that of another file. Otherwise a row could hide any other from `current_evidence`.
+
+Every row is read, whatever watermark and id it has, since a login that may add rows chooses them. A row that cannot be
+read is a fault, and the others are still checked.
 """
 
 from __future__ import annotations
@@ -20,16 +24,20 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.store.database import tables as t
+from sciagent.store.database.bulk_statements import UnreadableRow
 from sciagent.store.database.evidence_secret import SealingKeys
 from sciagent.store.people import audit
 from sciagent.store.people.audit import AuditEntry
 from sciagent.store.results.evidence import IMPORT_VERIFIER, read_watermark
-from sciagent.store.results.evidence_seals import CheckedEvidence, altered_levels, evidence_after, fault_of_seal
+from sciagent.store.results.evidence_seals import CheckedEvidence, fault_of_seal, faults_of_levels, readable_pages
 
 MAX_SHOWN = 10  # faults whose text is kept
 IMPORTED = "imported"
 LOADED = "loaded old values"
 """Acts at the command line that make evidence from files."""
+MAX_UNUSED_WATERMARKS = 1_000_000
+"""Watermarks by which the ledger's counter may lie above that of the newest evidence. Attempts without evidence and
+versions of rewards take a few."""
 
 
 @dataclass
@@ -55,6 +63,23 @@ class EvidenceCheck:
             self.first_faults.append(fault)
 
 
+@dataclass(frozen=True)
+class _Makes:
+    """The evidence that an act can make."""
+
+    verifiers: frozenset[str] = frozenset()
+    evidence_id: int | None = None
+    """Id of the evidence of a submission; None for a file."""
+    result: tuple[int, str, str, str, int] | None = None
+    """The result that the task of a submission asks for; None for a file."""
+
+    def allows(self, row: CheckedEvidence) -> bool:
+        """Returns whether the act can have made a row."""
+        if row.verifier not in self.verifiers or self.evidence_id not in (None, row.id):
+            return False
+        return self.result in (None, row.revision.result)
+
+
 @dataclass
 class _Act:
     """An entry of the audit trail that answers for evidence."""
@@ -65,10 +90,8 @@ class _Act:
     """Watermarks of the evidence."""
     digest: str
     """SHA-256 that the evidence must have."""
-    verifiers: frozenset[str]
-    """Verifiers whose evidence such an act can make."""
-    evidence_id: int | None
-    """Id of the evidence of a submission; None for a file."""
+    makes: _Makes
+    """The evidence that such an act can make."""
     seen: Any = field(default_factory=hashlib.sha256)
 
     @property
@@ -86,25 +109,20 @@ def check(
     were checked so far.
     """
     checked = EvidenceCheck()
-    for label in altered_levels(connection):
-        checked.add(f"the level {label} was changed: its fields do not fit its hash")
-    acts = _acts(connection)
+    for fault in faults_of_levels(connection):
+        checked.add(fault)
+    last_watermark = read_watermark(connection)
+    _check_counter(connection, last_watermark, checked)
+    acts = _acts(connection, checked)
     act = next(acts, None)
     of_people = _verifiers_of_people(connection)
-    last_watermark = read_watermark(connection)
     previous_id: int | None = None
-    page = evidence_after(connection, None)
-    while page:
+    for page in readable_pages(connection):
         for row in page:
-            if not 0 < row.watermark <= last_watermark:
-                checked.add(f"evidence {row.id}: the ledger gave no watermark {row.watermark} (1 to {last_watermark})")
-            elif previous_id is not None and row.id < previous_id:
-                checked.add(
-                    f"evidence {row.id}: it stands after evidence {previous_id}; ids ascend with the watermarks"
-                )
-                previous_id = row.id
-            else:
-                previous_id = row.id
+            if isinstance(row, UnreadableRow):
+                checked.add(f"evidence {row}")
+                continue
+            previous_id = _check_order(row, previous_id, last_watermark, checked)
             while act is not None and act.last < row.watermark:
                 _close(act, checked)
                 act = next(acts, None)
@@ -114,11 +132,33 @@ def check(
                 _check_row(row, act, keys, checked)
         checked.rows += len(page)
         progress(checked.rows)
-        page = evidence_after(connection, page[-1].watermark)
     while act is not None:
         _close(act, checked)
         act = next(acts, None)
     return checked
+
+
+def _check_counter(connection: Connection, counter: int, checked: EvidenceCheck) -> None:
+    """Counts a fault if the counter of watermarks lies far above those of all evidence: it would soon overflow."""
+    w = t.evidence.c.watermark
+    newest = connection.execute(sa.select(sa.func.max(w)).where(w <= counter)).scalar() or 0
+    if counter - newest > MAX_UNUSED_WATERMARKS:
+        checked.add(f"the counter of watermarks is at {counter}, far above {newest}, that of the newest evidence")
+
+
+def _check_order(
+    row: CheckedEvidence, previous_id: int | None, last_watermark: int, checked: EvidenceCheck
+) -> int | None:
+    """Counts a fault of the place of a row among the others; returns the id that the next row must exceed.
+
+    previous_id: id of the row before; None without one.
+    """
+    if not 0 < row.watermark <= last_watermark:
+        checked.add(f"evidence {row.id}: the ledger gave no watermark {row.watermark} (1 to {last_watermark})")
+        return previous_id
+    if previous_id is not None and row.id < previous_id:
+        checked.add(f"evidence {row.id}: it stands after evidence {previous_id}; ids ascend with the watermarks")
+    return row.id
 
 
 def _verifiers_of_people(connection: Connection) -> frozenset[str]:
@@ -143,22 +183,53 @@ def _check_row(row: CheckedEvidence, act: _Act | None, keys: SealingKeys | None,
         )
         return
     act.seen.update(f"{row.content.text}\n".encode())
-    is_of_act = row.verifier in act.verifiers and act.evidence_id in (None, row.id)
-    if not is_of_act:
+    if not act.makes.allows(row):
         checked.add(f"evidence {row.id} of {row.verifier}: {act.words} cannot answer for it")
-        return
-    checked.of_people += 1
+    elif _has_right_link(row, checked):
+        checked.of_people += 1
 
 
 def _check_seal(row: CheckedEvidence, seal: str, keys: SealingKeys | None, checked: EvidenceCheck) -> None:
-    if keys is None:
-        checked.unchecked += 1
-        return
-    fault = fault_of_seal(row, keys)
-    if fault is None:
-        checked.sealed += 1
-    else:
+    fault = None if keys is None else fault_of_seal(row, keys)
+    if fault is not None:
         checked.add(f"evidence {row.id} of {row.verifier}: {fault}")
+    elif keys is None:
+        checked.unchecked += 1
+        _has_right_link(row, checked)
+    elif _has_right_link(row, checked):
+        checked.sealed += 1
+
+
+def _has_right_link(row: CheckedEvidence, checked: EvidenceCheck) -> bool:
+    """Returns whether a row supersedes what its revision must supersede; counts a fault otherwise."""
+    fault = _fault_of_link(row)
+    if fault is not None:
+        checked.add(f"evidence {row.id} of {row.verifier}: {fault}")
+    return fault is None
+
+
+def _fault_of_link(row: CheckedEvidence) -> str | None:
+    """Returns the fault of what a row supersedes, in words; None without one."""
+    own = row.revision
+    earlier = row.superseded
+    if row.supersedes_id is None:
+        return f"it is revision {own.revision} and supersedes no evidence" if own.revision else None
+    link = f"it supersedes evidence {row.supersedes_id}"
+    if earlier is None:
+        return f"{link}, which is not in the ledger"
+    if own.is_sealed != earlier.is_sealed:
+        return f"{link}, but one of them is computed and people answer for the other"
+    if row.supersedes_id >= row.id:
+        return f"{link}, which is not older"
+    if own.revision == 0:
+        may_correct_file = own.verifier == earlier.verifier == IMPORT_VERIFIER
+        is_of_other_file = own.candidate_id == earlier.candidate_id and own.settings_hash != earlier.settings_hash
+        return None if may_correct_file and is_of_other_file else f"{link}, but a first revision supersedes none"
+    if own.result != earlier.result:
+        return f"{link}, which is of another candidate, computation or replicate"
+    if earlier.revision != own.revision - 1:
+        return f"{link}, which is revision {earlier.revision} and not {own.revision - 1}"
+    return None
 
 
 def _close(act: _Act, checked: EvidenceCheck) -> None:
@@ -167,33 +238,41 @@ def _close(act: _Act, checked: EvidenceCheck) -> None:
         checked.add(f"{act.words}: its evidence was changed, removed or added to")
 
 
-def _acts(connection: Connection) -> Iterator[_Act]:
-    """Yields the acts that answer for evidence, in the order of their watermarks."""
+def _acts(connection: Connection, checked: EvidenceCheck) -> Iterator[_Act]:
+    """Yields the acts that answer for evidence, in the order of their watermarks; counts entries that cannot be read as
+    faults."""
     last_watermark = 0
-    for entry in audit.entries(connection):
+    for entry in audit.readable_entries(connection):
+        if isinstance(entry, UnreadableRow):
+            checked.add(f"audit_entry {entry}")
+            continue
         match entry.payload:
             case {"watermarks": [int(first), int(last)], "evidence_sha256": str(digest)} if first > last_watermark:
-                evidence_id, verifiers = _makes(connection, entry)
-                yield _Act(entry, first, last, digest, verifiers, evidence_id)
+                yield _Act(entry, first, last, digest, _makes(connection, entry))
                 last_watermark = last
 
 
-def _makes(connection: Connection, entry: AuditEntry) -> tuple[int | None, frozenset[str]]:
-    """The id of the evidence that an act may have made, None for any; and the verifiers of such evidence.
+def _makes(connection: Connection, entry: AuditEntry) -> _Makes:
+    """The evidence that an act can make.
 
-    A submission answers for its own evidence and the rung of its task, a file for a rung that people do, and an import
-    for imported values. No other act answers for evidence.
+    A submission answers for its own evidence, on the candidate and the replicate of its task and by the rung of the
+    task; a file for a rung that people do, and an import for imported values. No other act answers for evidence.
     """
     r = t.rung.c
-    s = t.submission.c
+    j = t.job.c
     if entry.object == "submission":
-        query = sa.select(s.evidence_id, r.verifier).select_from(t.submission)
-        query = query.join(t.job, t.job.c.id == s.job_id).join(t.rung, r.id == t.job.c.rung_id)
+        s = t.submission.c
+        query = sa.select(s.evidence_id, j.candidate_id, r.verifier, r.verifier_version, r.settings_hash, j.replicate)
+        query = query.select_from(t.submission.join(t.job, j.id == s.job_id).join(t.rung, r.id == j.rung_id))
         found = connection.execute(query.where(s.id == entry.object_id, r.tier == Tier.WORLD)).first()
-        return (None, frozenset()) if found is None else (found[0] or 0, frozenset([found[1]]))
+        if found is None:
+            return _Makes()
+        evidence_id, *result = found
+        return _Makes(frozenset([found.verifier]), evidence_id or 0, tuple(result))
     if entry.what == IMPORTED:
-        return None, frozenset([IMPORT_VERIFIER])
+        return _Makes(frozenset([IMPORT_VERIFIER]))
     if entry.what == LOADED:
-        query = sa.select(r.verifier).where(r.campaign_id == entry.campaign_id, r.name == str(entry.payload["rung"]))
-        return None, frozenset(connection.execute(query.where(r.tier == Tier.WORLD)).scalars())
-    return None, frozenset()
+        name = str(entry.payload.get("rung"))
+        query = sa.select(r.verifier).where(r.campaign_id == entry.campaign_id, r.name == name)
+        return _Makes(frozenset(connection.execute(query.where(r.tier == Tier.WORLD)).scalars()))
+    return _Makes()

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk_statements import among, execute_many, insert_many
+from sciagent.store.database.bulk_statements import UnreadableRow, among, execute_many, insert_many, read_each
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import reservations_and_bookings
 from tests.support import rows
@@ -128,3 +128,14 @@ def test_numbers_come_back_to_the_last_digit(ledger: Ledger) -> None:
             )
         found = connection.execute(sa.select(t.spend.c.amount).order_by(t.spend.c.id)).scalars().all()
     assert found == [one for one in values if one]
+
+
+def test_rows_that_cannot_be_read_are_told_apart_from_those_that_can() -> None:
+    texts = ["1", "2", "x", "4", "5", "y", "7"]
+    read = read_each(range(len(texts)), lambda ids: [int(texts[id_]) for id_ in ids])
+    assert [row for row in read if not isinstance(row, UnreadableRow)] == [1, 2, 4, 5, 7]
+    assert [str(row) for row in read if isinstance(row, UnreadableRow)] == [
+        "2 cannot be read: ValueError: invalid literal for int() with base 10: 'x'",
+        "5 cannot be read: ValueError: invalid literal for int() with base 10: 'y'",
+    ]
+    assert read_each([], lambda ids: [*ids]) == []

@@ -6,10 +6,11 @@ import pytest
 import sqlalchemy as sa
 
 from sciagent.domain.people import Actor
-from sciagent.errors import UsageError
+from sciagent.errors import LedgerError, UsageError
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.people import audit, persons
+from sciagent.store.people.audit import AuditEntry
 from tests.support import rows
 
 COLUMNS = ("at", "who", "what", "object", "object_id", "payload", "previous_hash", "hash", "person_id")
@@ -66,6 +67,19 @@ def test_a_removed_entry_is_found(trail: Ledger, entry: int) -> None:
     with trail.read() as connection:
         fault = audit.check(connection).fault
     assert fault is not None and str(entry) in fault and "missing" in fault
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize("value", ["payload = '5'", "at = 'infinity'"])
+def test_an_entry_that_cannot_be_read_is_named_with_the_error(trail: Ledger, value: str) -> None:
+    tamper(trail, f"UPDATE audit_entry SET {value} WHERE id = 3")
+    with trail.read() as connection:
+        checked = audit.check(connection)
+        assert checked.entries == 2 and checked.fault is not None
+        assert checked.fault.startswith("audit_entry 3 cannot be read: ") and "Error: " in checked.fault
+        with pytest.raises(LedgerError, match="audit_entry 3 cannot be read: "):
+            list(audit.entries(connection))
+        assert len([entry for entry in audit.readable_entries(connection) if isinstance(entry, AuditEntry)]) == 4
 
 
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)

@@ -22,13 +22,14 @@ from tests.support import rows
 ISOMER = ComputedIsomer("C/C=C/C", "E", 2, 2)
 QUANTITY = SealedQuantity("homo_lumo_gap", "a" * 64, 3.1, "eV", 0.2, "none", 1, None)
 CONTENT = EvidenceContent(
-    "b" * 64, 0, "ok", None, "computed", "sciagent", {"uncertainty_kind": {"homo_lumo_gap": "molecule"}}, [QUANTITY],
-    {}, [("log", "c" * 64)],
+    "b" * 64, 0, "", "ok", None, "computed", "sciagent", {"uncertainty_kind": {"homo_lumo_gap": "molecule"}},
+    [QUANTITY], {}, [("log", "c" * 64)],
 )  # fmt: skip
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 OTHER_CONTENT: dict[str, Any] = {
     "key": "d" * 64,
     "revision": 1,
+    "superseded": "9" * 64,
     "outcome": "failed",
     "reason": "no_convergence",
     "source": "old.csv",

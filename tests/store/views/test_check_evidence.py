@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -52,9 +54,9 @@ def checked(ledger: Ledger) -> EvidenceCheck:
 
 def without_triggers(connection: Connection) -> None:
     """Lets the owner of the database change what is append-only."""
-    for table in ("evidence", "quantity"):
+    for table in ("evidence", "quantity", "audit_entry", "submission"):
         for verb in ("update", "delete"):
-            connection.exec_driver_sql(f"DROP TRIGGER {table}_no_{verb}")
+            connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {table}_no_{verb}")
 
 
 def forge(connection: Connection, of: int, value: float, **columns: object) -> int:
@@ -63,19 +65,35 @@ def forge(connection: Connection, of: int, value: float, **columns: object) -> i
     given: dict[str, object] = {"supersedes_id": of, "seal": None, **columns}
     if "watermark" not in given:
         given["watermark"] = evidence.next_watermark(connection)
-    names = [name for name in names if name not in given and name not in ("key", "revision")]
     old = connection.execute(sa.select(t.evidence).where(t.evidence.c.id == of)).one()
-    subject = connection.execute(sa.select(t.candidate.c.key).where(t.candidate.c.id == old.candidate_id)).scalar_one()
-    key = evidence.EvidenceKey(
-        subject, old.verifier, old.verifier_version, old.settings_hash, old.inputs_hash, old.replicate, old.revision + 1
-    )
-    row = {**{name: getattr(old, name) for name in names}, "key": key.hash, "revision": key.revision, **given}
+    given.setdefault("revision", old.revision + 1)
+    row = {**{name: getattr(old, name) for name in names}, **given}
+    of_candidate = t.candidate.c.id == row["candidate_id"]
+    subject = connection.execute(sa.select(t.candidate.c.key).where(of_candidate)).scalar_one()
+    key_columns = ("verifier", "verifier_version", "settings_hash", "inputs_hash", "replicate", "revision")
+    row["key"] = evidence.EvidenceKey(subject, *(row[name] for name in key_columns)).hash
     id_ = connection.execute(sa.insert(t.evidence).values(row).returning(t.evidence.c.id)).scalar_one()
     for quantity in connection.execute(sa.select(t.quantity).where(t.quantity.c.evidence_id == of)).mappings().all():
         values = {**quantity, "evidence_id": id_, "value": value}
         del values["id"]
         connection.execute(sa.insert(t.quantity).values(values))
     return int(id_)
+
+
+def seal(connection: Connection, evidence_id: int) -> None:
+    """Seals forged evidence as somebody does who has the secret."""
+    without_triggers(connection)
+    e = t.evidence.c
+    at = connection.execute(sa.select(e.watermark).where(e.id == evidence_id)).scalar_one()
+    [row] = evidence_seals.evidence_after(connection, at - 1)
+    value = secret_of(connection).keys().seal(row.content.text)
+    connection.execute(sa.update(t.evidence).where(e.id == evidence_id).values(seal=value))
+
+
+def answer_for(connection: Connection, evidence_id: int) -> None:
+    """Appends an entry of the audit trail that answers for forged evidence as an import."""
+    at = connection.execute(sa.select(t.evidence.c.watermark).where(t.evidence.c.id == evidence_id)).scalar_one()
+    audit.append(connection, "eve", "imported", "evidence", **evidence_seals.answered_for(connection, at, at))
 
 
 def newest(connection: Connection, verifier: str) -> int:
@@ -125,19 +143,18 @@ def test_evidence_out_of_the_order_of_ids_is_found(answered: Built) -> None:
         about = evidence_seals.answered_for(connection, given[0], given[1])
         audit.append(connection, "Ada", "imported", "evidence", **about)
     found = checked(answered.ledger)
-    assert found.first_faults == ["evidence 9000: it stands after evidence 10000; ids ascend with the watermarks"]
+    assert found.first_faults == [
+        "evidence 9000: it stands after evidence 10000; ids ascend with the watermarks",
+        "evidence 9000 of import: it supersedes evidence 10000, which is not older",
+    ]
 
 
 @on_sqlite
 def test_a_proper_seal_on_the_answer_of_a_person_is_found(answered: Built) -> None:
     """A worker's login with the secret writes a revision of a measurement as if it were computed."""
     with answered.ledger.begin() as connection:
-        without_triggers(connection)
         forged = forge(connection, newest(connection, "lab.measurement"), 9.99, source="computed")
-        watermark = sa.select(t.evidence.c.watermark).where(t.evidence.c.id == forged)
-        [row] = evidence_seals.evidence_after(connection, connection.execute(watermark).scalar_one() - 1)
-        seal = secret_of(connection).keys().seal(row.content.text)
-        connection.execute(sa.update(t.evidence).where(t.evidence.c.id == forged).values(seal=seal))
+        seal(connection, forged)
     found = checked(answered.ledger)
     assert found.faults == 1
     assert found.first_faults[0] == (
@@ -194,3 +211,152 @@ def test_without_the_secret_the_seals_are_not_checked_and_the_rest_is(answered: 
         found = check_evidence.check(connection, None, pages.append)
     assert found.unchecked >= 4 and found.sealed == 0 and found.faults == 1
     assert pages == [found.rows]
+
+
+def edit(ledger: Ledger, statement: str) -> None:
+    """Changes the file of a ledger by hand, without foreign keys and triggers."""
+    with ledger.begin() as connection:
+        without_triggers(connection)
+        e = t.evidence.c
+        ids = {"checks": newest(connection, "molecule.checks")}
+        for name, verifier in (("lab", "lab.measurement"), ("file", "import")):
+            found = connection.execute(sa.select(e.id).where(e.verifier == verifier).order_by(e.id)).scalars().all()
+            ids |= {f"{name}_{place}": id_ for place, id_ in enumerate(found)}
+        entries = connection.execute(sa.select(sa.func.max(t.audit_entry.c.id))).scalar_one()
+        file = connection.engine.url.database
+        sql = statement.format(**ids, entry=entries)
+    assert file is not None
+    with closing(sqlite3.connect(file)) as opened:
+        opened.executescript(f"PRAGMA ignore_check_constraints = ON; {sql};")
+
+
+LINK = "UPDATE evidence SET supersedes_id = "
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        (LINK + "{lab_1} WHERE id = {checks}", "molecule.checks: its seal does not fit what it says"),
+        (LINK + "NULL WHERE id = {lab_1}", "lab.measurement: it is revision 1 and supersedes no evidence"),
+        (LINK + "NULL WHERE id = {lab_1}", "(anna corrected): its evidence was changed"),
+        (LINK + "{checks} WHERE id = {lab_1}", "but one of them is computed and people answer for the other"),
+        (LINK + "{file_1} WHERE id = {file_2}", "which is of another candidate, computation or replicate"),
+        (LINK + "{lab_1} WHERE id = {lab_1}", "which is not older"),
+        (LINK + "12345 WHERE id = {lab_1}", "it supersedes evidence 12345, which is not in the ledger"),
+        (LINK + "{lab_1} WHERE id = {file_1}", "but a first revision supersedes none"),
+    ],
+)
+def test_a_link_to_superseded_evidence_that_was_edited_by_hand_is_found(
+    answered: Built, statement: str, words: str
+) -> None:
+    edit(answered.ledger, statement)
+    assert words in " ".join(checked(answered.ledger).first_faults)
+
+
+@on_sqlite
+def test_a_link_that_hides_evidence_is_found_although_the_row_is_sealed_or_answered_for(answered: Built) -> None:
+    """Forgers with the secret, or with a login that may append acts, add rows that name any other as superseded."""
+    with answered.ledger.begin() as connection:
+        checks = newest(connection, "molecule.checks")
+        e = t.evidence.c
+        other = connection.execute(sa.select(e.candidate_id).where(e.id < checks).order_by(e.id)).scalars().first()
+        answer = newest(connection, "lab.measurement")
+        hides_answer = forge(connection, checks, 1.0, supersedes_id=answer)
+        seal(connection, hides_answer)
+        hides_check = forge(connection, checks, 1.0, candidate_id=other)
+        seal(connection, hides_check)
+        value = newest(connection, "import")
+        hides_value = forge(connection, value, 9.9, revision=7)
+        answer_for(connection, hides_value)
+    assert checked(answered.ledger).first_faults == [
+        f"evidence {hides_answer} of molecule.checks: it supersedes evidence {answer}, but one of them is computed "
+        "and people answer for the other",
+        f"evidence {hides_check} of molecule.checks: it supersedes evidence {checks}, which is of another candidate, "
+        "computation or replicate",
+        f"evidence {hides_value} of import: it supersedes evidence {value}, which is revision 1 and not 6",
+    ]
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("UPDATE level SET spec = '5' WHERE id = 1", "level 1 cannot be read: TypeError: "),
+        ("UPDATE level SET spec = '{{\"a\": 1}}' WHERE id = 1", "level 1 cannot be read: TypeError: "),
+        ("UPDATE level SET spec = 'no JSON' WHERE id = 1", "level 1 cannot be read: JSONDecodeError: "),
+        (
+            "UPDATE evidence SET unobtained = '5' WHERE id = {lab_0}",
+            "evidence {lab_0} cannot be read: AttributeError: ",
+        ),
+        ("UPDATE evidence SET watermark = 'x' WHERE id = {lab_0}", "its watermark is no whole number"),
+        ("UPDATE evidence SET candidate_id = 999 WHERE id = {lab_0}", "LookupError: its candidate is missing"),
+        ("UPDATE quantity SET value = 'x' WHERE evidence_id = {lab_0}", "cannot be read: TypeError: "),
+        ("UPDATE audit_entry SET payload = '5' WHERE id = {entry}", "TypeError: its payload is no JSON object"),
+        ("UPDATE audit_entry SET at = 'infinity' WHERE id = {entry}", "cannot be read: ValueError: "),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_named_and_forged_evidence_beside_it_too(
+    answered: Built, statement: str, words: str
+) -> None:
+    with answered.ledger.begin() as connection:
+        lab_0 = newest(connection, "lab.measurement") - 1
+        forged = forge(connection, newest(connection, "molecule.checks"), 9.99)
+    edit(answered.ledger, statement)
+    faults = " ".join(checked(answered.ledger).first_faults)
+    assert words.format(lab_0=lab_0) in faults
+    assert f"evidence {forged} of molecule.checks" in faults
+
+
+@on_sqlite
+def test_an_act_without_a_rung_answers_for_nothing(answered: Built) -> None:
+    with answered.ledger.begin() as connection:
+        forged = forge(connection, newest(connection, "lab.measurement"), 9.99)
+        at = connection.execute(sa.select(t.evidence.c.watermark).where(t.evidence.c.id == forged)).scalar_one()
+        about = evidence_seals.answered_for(connection, at, at)
+        audit.append(connection, "eve", "loaded old values", "evidence", **about)
+    [fault] = checked(answered.ledger).first_faults
+    assert fault.startswith(f"evidence {forged} of lab.measurement: entry ") and "cannot answer for it" in fault
+
+
+@on_sqlite
+@pytest.mark.parametrize("column", ["candidate_id", "settings_hash", "replicate"])
+def test_a_submission_does_not_answer_for_evidence_that_its_task_did_not_ask_for(answered: Built, column: str) -> None:
+    with answered.ledger.begin() as connection:
+        real = newest(connection, "lab.measurement")
+        e = t.evidence.c
+        others = sa.select(e.candidate_id).where(
+            e.candidate_id != sa.select(e.candidate_id).where(e.id == real).scalar_subquery()
+        )
+        changes = {
+            "candidate_id": connection.execute(others).scalars().first(),
+            "settings_hash": "f" * 64,
+            "replicate": 3,
+        }
+        forged = forge(connection, real, 9.99, revision=0, supersedes_id=None, **{column: changes[column]})
+        watermark = connection.execute(sa.select(e.watermark).where(e.id == forged)).scalar_one()
+        s = t.submission
+        first = connection.execute(sa.select(s).order_by(s.c.id)).mappings().first()
+        assert first is not None
+        copied = {**first, "key": "another", "evidence_id": forged}
+        del copied["id"]
+        id_ = connection.execute(sa.insert(s).values(copied).returning(s.c.id)).scalar_one()
+        about = {"submission_sha256": audit.submission_digest(connection, id_)}
+        about |= evidence_seals.answered_for(connection, watermark, watermark)
+        audit.append(connection, "anna", "entered", "submission", id_, **about)
+        assert audit.check(connection).fault is None
+    [fault] = checked(answered.ledger).first_faults
+    assert fault.startswith(f"evidence {forged} of lab.measurement: entry ") and "cannot answer for it" in fault
+
+
+def test_a_counter_far_above_all_watermarks_is_found(answered: Built) -> None:
+    with answered.ledger.begin() as connection:
+        newest_watermark = connection.execute(sa.select(sa.func.max(t.evidence.c.watermark))).scalar_one()
+        evidence.next_watermark(connection, 10)
+    assert checked(answered.ledger).faults == 0
+    with answered.ledger.begin() as connection:
+        connection.execute(sa.update(t.watermark).where(t.watermark.c.id == 1).values(value=2**63 - 1))
+    [fault] = checked(answered.ledger).first_faults
+    assert fault == (
+        f"the counter of watermarks is at {2**63 - 1}, far above {newest_watermark}, that of the newest evidence"
+    )
