@@ -40,7 +40,7 @@ from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
-from sciagent.store.lab.blind_measurements import UnseenAnswers, unseen_answers, unseen_in
+from sciagent.store.lab.blind_measurements import ALL_SEEN, UnseenAnswers, unseen_answers, unseen_in
 from sciagent.store.results.candidates import ids_of
 from sciagent.store.results.evidence import register_ledger_properties
 from sciagent.store.views import campaign_counts_and_remarks, queues_campaigns_and_recent_failures
@@ -281,10 +281,11 @@ def limits_in_words(status: CampaignCounts) -> list[str]:
     return limits
 
 
-def axes_of(figures: CampaignFigures) -> list[Axis]:
-    """Returns the axes that can be chosen: each resource that was booked, and time if anything was found."""
+def axes_of(figures: CampaignFigures, unseen: UnseenAnswers = ALL_SEEN) -> list[Axis]:
+    """Returns the axes that can be chosen: each resource that was booked, and time if anything was found. unseen:
+    answers of the campaign that are hidden, of which a hit would tell."""
     axes = [Axis(resource, wording.resource_words(resource)) for resource in figures.spending.resources]
-    if _reached_figure(figures, "time") is not None:
+    if not unseen.by_candidate and _reached_figure(figures, "time") is not None:
         axes.append(Axis("time", "time"))
     return axes
 
@@ -296,9 +297,11 @@ def _reached_figure(figures: CampaignFigures, axis: str) -> str | None:
     return None if figures.charts.figure(name) is None else name
 
 
-def shown_figures(figures: CampaignFigures, axis: str) -> list[ShownFigure]:
-    """Returns what was found against an axis, and the spending over time if the axis is a resource."""
-    names = (_reached_figure(figures, axis), f"{axis}_over_time")
+def shown_figures(figures: CampaignFigures, axis: str, unseen: UnseenAnswers = ALL_SEEN) -> list[ShownFigure]:
+    """Returns what was found against an axis, and the spending over time if the axis is a resource. unseen: answers of
+    the campaign that are hidden: the best utility tells the best value, and a hit its side of a limit."""
+    reached = None if unseen.by_candidate else _reached_figure(figures, axis)
+    names = (reached, f"{axis}_over_time")
     shown = []
     for name in names:
         figure = None if name is None else figures.charts.figure(name)
@@ -388,13 +391,10 @@ def _campaign_page(
         "may": may,
     }
     shown["again"] = shared_figures.wait(figures, site.ticker.tick)
-    axes = axes_of(figures)
+    axes = axes_of(figures, unseen)
     known = [axis.name for axis in axes]
     chosen = by if by in known else next(iter(known), "")
-    drawn = shown_figures(figures, chosen)
-    if unseen.by_candidate:  # the best utility tells the best value, and a hit its side of a limit
-        drawn = [each for each in drawn if not each.figure.name.startswith(("utility_", "hits_"))]
-    shown |= {"axes": axes, "by": chosen, "shown_figures": drawn}
+    shown |= {"axes": axes, "by": chosen, "shown_figures": shown_figures(figures, chosen, unseen)}
     shown["costs"] = cost_cells(figures.spending)
     shown |= {"tiles": tiles_of(figures), "limits": limits_in_words(figures.status)}
     shown |= {name: getattr(wording, name) for name in ("amount_below_name", "resource_words", "used_of_limit")}

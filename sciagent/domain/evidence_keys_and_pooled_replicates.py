@@ -33,6 +33,8 @@ WEIGHTED_MEAN = "weighted_mean"
 """Kinds of uncertainties of a mean of several measurements, none of which states a kind: its standard error by their
 scatter (MEAN); where each measurement has a standard uncertainty, the mean is weighted by the inverse variances, and
 its uncertainty is the larger of the propagated one and the standard error by the scatter (WEIGHTED_MEAN)."""
+BETWEEN_LIMITS = "between_limits"
+"""The kind of the uncertainty of the middle between limits on both sides."""
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
@@ -205,28 +207,40 @@ class Finding:
             raise ValueError(f"measured and not obtained: {', '.join(sorted(self.unobtained))}")
 
 
-def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity:
-    """Returns one quantity from replicates in the same unit.
+def pooled_quantity(quantities: Sequence[Quantity]) -> Quantity | None:
+    """Returns one quantity from replicates in the same unit; None if bounds contradict each other.
 
     Exact values are pooled (see `pooled`). A bound beside exact values is left out unless their mean contradicts it;
-    then it enters as a value at the bound. Without exact values, bounds on one side give the tightest bound, and bounds
-    on both sides give their middle, with the standard uncertainty of a uniform distribution between them. Raises
-    ValueError without quantities."""
+    then the mean with a value at the bound is a bound itself, since what was measured lies beyond. Without exact
+    values, bounds on one side give the tightest bound, and bounds on both sides give their middle, with the standard
+    uncertainty of a uniform distribution between them (BETWEEN_LIMITS). Raises ValueError without quantities."""
     if len(quantities) == 1:
         return quantities[0]
     exact = [q for q in quantities if q.censoring is Censoring.NONE]
     below = [q for q in quantities if q.censoring is Censoring.BELOW]
     above = [q for q in quantities if q.censoring is Censoring.ABOVE]
-    n = sum(q.n for q in quantities)
     if not exact:
-        return _pooled_bounds(below, above, n)
-    mean, _ = pooled([q.value for q in exact], [q.uncertainty for q in exact])
-    contradicted_below = [q for q in below if q.value < mean]
-    contradicted_above = [q for q in above if q.value > mean]
-    used = exact + contradicted_below + contradicted_above
+        return _pooled_bounds(below, above, n=sum(q.n for q in quantities))
+    mean = _pooled_exact(exact)
+    contradicted_below = [q for q in below if q.value < mean.value]
+    contradicted_above = [q for q in above if q.value > mean.value]
+    if contradicted_below and contradicted_above:
+        return None
+    if not (contradicted_below or contradicted_above):
+        return mean
+    side = Censoring.BELOW if contradicted_below else Censoring.ABOVE
+    bound = _pooled_exact(exact + contradicted_below + contradicted_above)
+    return replace(bound, censoring=side, uncertainty=None, uncertainty_kind=None)
+
+
+def _pooled_exact(used: Sequence[Quantity]) -> Quantity:
+    """Returns the mean of values, also of bounds that count as values."""
     mean, error = pooled([q.value for q in used], [q.uncertainty for q in used])
+    n = sum(q.n for q in used)
     kind = _pooled_kind(used, error)
-    return Quantity(mean, exact[0].unit, error, n=n, uncertainty_kind=kind, isomer=isomer_of_parts(used))
+    if len(used) == 1:
+        return used[0]
+    return Quantity(mean, used[0].unit, error, n=n, uncertainty_kind=kind, isomer=isomer_of_parts(used))
 
 
 def _pooled_kind(used: Sequence[Quantity], error: float | None) -> str | None:
@@ -248,20 +262,24 @@ def _pooled_kind(used: Sequence[Quantity], error: float | None) -> str | None:
     return kinds.pop() if len(kinds) == 1 else None
 
 
-def _pooled_bounds(below: Sequence[Quantity], above: Sequence[Quantity], n: int) -> Quantity:
-    """Returns the tightest bound; with bounds on both sides, the middle and the spread of a uniform distribution."""
+def _pooled_bounds(below: Sequence[Quantity], above: Sequence[Quantity], n: int) -> Quantity | None:
+    """Returns the tightest bound; with bounds on both sides, the middle and the spread of a uniform distribution, and
+    None where nothing lies between them."""
     if not above:
         return replace(min(below, key=lambda q: q.value), n=n)
     if not below:
         return replace(max(above, key=lambda q: q.value), n=n)
     low = max(q.value for q in above)
     high = min(q.value for q in below)
-    uniform_spread = abs(high - low) / math.sqrt(12)
-    return Quantity((low + high) / 2, below[0].unit, uniform_spread, n=n)
+    if low > high:
+        return None
+    uniform_spread = (high - low) / math.sqrt(12)
+    return Quantity((low + high) / 2, below[0].unit, uniform_spread, n=n, uncertainty_kind=BETWEEN_LIMITS)
 
 
 def pooled_measured(replicates: Iterable[Sequence[Measured]]) -> tuple[Measured, ...]:
-    """Returns one pooled value per property and level. replicates: measured values of each replicate."""
+    """Returns one pooled value per property and level; none where bounds contradict each other. replicates: measured
+    values of each replicate."""
     groups: dict[tuple[str, Level], list[Measured]] = {}
     for values in replicates:
         for measured in values:
@@ -269,7 +287,8 @@ def pooled_measured(replicates: Iterable[Sequence[Measured]]) -> tuple[Measured,
     pooled_values: list[Measured] = []
     for group in groups.values():
         quantity = pooled_quantity([measured.quantity for measured in group])
-        pooled_values.append(replace(group[0], quantity=quantity))
+        if quantity is not None:
+            pooled_values.append(replace(group[0], quantity=quantity))
     return tuple(pooled_values)
 
 

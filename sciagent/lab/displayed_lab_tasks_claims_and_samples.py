@@ -24,7 +24,7 @@ from sciagent.domain.people import Right
 from sciagent.domain.states_and_needs import JobState
 from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.lab.blind_measurements import Viewer, unseen_answers
+from sciagent.store.lab.blind_measurements import Viewer, blind_methods, unseen_answers, unseen_in
 from sciagent.store.lab.task_groups import ListedRung
 from sciagent.store.lab.tasks import LabTask, rungs_with_tasks
 from sciagent.store.results import candidates
@@ -248,6 +248,7 @@ class TaskReader:
         loaded = candidates.load(connection, candidate_ids)
         names = _names_by_campaign(connection, listed)
         reasons = candidate_standings.last_reasons(connection, [(task.rung_id, task.candidate_id) for task in listed])
+        blind_in = _blind_campaigns(connection, listed, viewer)
         answers = []
         budgets = dict[int, Budget]()
         for task in listed:
@@ -261,6 +262,8 @@ class TaskReader:
             form = rung.verifier.form(candidate)
             reason = reasons.get((task.rung_id, task.candidate_id), "")
             why = reason.removeprefix(f"{built.spec.scheduler.kind}: ")  # the person need not know the scheduler's name
+            if task.campaign_id in blind_in:  # a chance of another molecule tells what was measured
+                why = "chosen by the scheduler"
             slot_at = None
             # the slot of a task that is answered in part is booked already
             if task.state is JobState.QUEUED and task.campaign_id in budgets and not task.open_quantities:
@@ -310,6 +313,14 @@ class TaskReader:
             built = open_within(connection, self._ledger, name)
             self._opened[key] = (built, {rung.id: rung for rung in built.asked})
         return self._opened[key]
+
+
+def _blind_campaigns(connection: Connection, listed: Sequence[LabTask], viewer: Viewer | None) -> set[int]:
+    """Returns the ids of the campaigns of tasks in which blind answers are hidden from a person."""
+    if viewer is None or not blind_methods(connection):
+        return set()
+    campaign_ids = {task.campaign_id for task in listed}
+    return {id_ for id_ in campaign_ids if unseen_in(connection, viewer, id_).by_candidate}
 
 
 def _names_by_campaign(connection: Connection, listed: Sequence[LabTask]) -> dict[int, dict[int, Names]]:

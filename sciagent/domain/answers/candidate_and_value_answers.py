@@ -27,7 +27,7 @@ from pydantic_core import CoreSchema
 
 from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text, smiles_of, structure_heading
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
-from sciagent.domain.evidence_keys_and_pooled_replicates import MEAN, WEIGHTED_MEAN, Measured, file_of
+from sciagent.domain.evidence_keys_and_pooled_replicates import BETWEEN_LIMITS, MEAN, WEIGHTED_MEAN, Measured, file_of
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.quantities import MOST_DIGITS, Censoring, ComputedIsomer, hides_side, named_value_text, value_text
 from sciagent.domain.worth import KnownError, percent_of
@@ -99,6 +99,7 @@ REPEATABILITIES = {
     "fit": "with the error of the fit",
     MEAN: "standard error of the mean",
     WEIGHTED_MEAN: "standard error of the weighted mean",
+    BETWEEN_LIMITS: "standard uncertainty between limits on both sides",
     None: "standard uncertainty",
 }
 """The words for an uncertainty, by its kind; None: a value of people, or one that does not say."""

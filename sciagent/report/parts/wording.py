@@ -16,7 +16,14 @@ from typing import Any
 
 from sciagent.chemistry.subjects.base import Words
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
-from sciagent.domain.evidence_keys_and_pooled_replicates import ISOMER, MEAN, UNCERTAINTY_KIND, WEIGHTED_MEAN, Measured
+from sciagent.domain.evidence_keys_and_pooled_replicates import (
+    BETWEEN_LIMITS,
+    ISOMER,
+    MEAN,
+    UNCERTAINTY_KIND,
+    WEIGHTED_MEAN,
+    Measured,
+)
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import value_text
 from sciagent.domain.safe_text_and_durations import one_line
@@ -303,13 +310,15 @@ EXPLAINED_REPEATABILITY = {
 subject."""
 
 
-MEANS = (MEAN, WEIGHTED_MEAN)
-"""The kinds of the uncertainty of a mean of several measurements."""
+MEANS = (MEAN, WEIGHTED_MEAN, BETWEEN_LIMITS)
+"""The kinds of the uncertainty of a value that is made of several measurements."""
 
 
 def mean_note(kind: str, n: int = 0) -> str:
     """Returns what the value and the ± of a mean of measurements are. kind: one of MEANS. n: number of measurements; 0
     if it is unknown."""
+    if kind == BETWEEN_LIMITS:
+        return "middle between limits on both sides, ± that of a uniform distribution between them"
     if kind == WEIGHTED_MEAN:
         how = "weighted by 1/σ², ± the larger of its propagated σ and its standard error by the scatter"
     else:

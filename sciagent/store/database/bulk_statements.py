@@ -23,7 +23,7 @@ from sciagent.store.database.table_building_blocks import Json, json_text
 
 T = TypeVar("T")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-_BAD_VALUES = (ValueError, TypeError, LookupError, AttributeError, OverflowError)
+_BAD_VALUES = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 UNREADABLE = (*_BAD_VALUES, sa.exc.DataError, sa.exc.OperationalError)
 """Errors of reading a row whose values are not of the form that the ledger writes."""
 

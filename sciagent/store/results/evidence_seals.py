@@ -378,14 +378,16 @@ def faults_of_levels(connection: Connection) -> Iterator[str]:
         if isinstance(level, UnreadableRow):
             yield f"level {level}"
             continue
-        hash_, label, true_hash = level
-        if hash_ != true_hash:
+        hash_, label, true_level = level
+        if hash_ != true_level.hash:
             yield f"the level {label} was changed: its fields do not fit its hash"
+        elif label != true_level.label:
+            yield f"the level {label} was changed: by its fields it is {true_level.label}"
 
 
-def _levels(connection: Connection, level_ids: Sequence[int]) -> list[tuple[str, str, str]]:
-    """The hash, the label and the hash of the fields of each level with these ids."""
+def _levels(connection: Connection, level_ids: Sequence[int]) -> list[tuple[str, str, Level]]:
+    """The hash, the label and the fields of each level with these ids."""
     level = t.level.c
     query = sa.select(level.hash, level.label, level.spec).where(among(connection, level.id, level_ids))
     rows = connection.execute(query.order_by(level.id)).all()
-    return [(hash_, label, Level(**spec).hash) for hash_, label, spec in rows]
+    return [(hash_, label, Level(**spec)) for hash_, label, spec in rows]

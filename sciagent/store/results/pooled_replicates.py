@@ -122,8 +122,9 @@ def experimental_values(
     pooled: dict[int, PooledValues] = {}
     for (candidate_id, name), by_phase in replicates.items():
         phase = comparable_phase(by_phase, phases[name])
-        if phase is not None:
-            pooled.setdefault(candidate_id, {})[name] = pooled_quantity(by_phase[phase])
+        value = None if phase is None else pooled_quantity(by_phase[phase])
+        if value is not None:
+            pooled.setdefault(candidate_id, {})[name] = value
     return pooled
 
 
@@ -177,6 +178,10 @@ def values_of(
         if values is None:
             pooled[candidate_id] = None
             continue
-        means = {name: pooled_quantity(quantities) for name, quantities in values.items()}
+        means = {}
+        for name, quantities in values.items():
+            mean = pooled_quantity(quantities)
+            if mean is not None:
+                means[name] = mean
         pooled[candidate_id] = calibrated_quantities(means, fits or {})
     return pooled

@@ -196,7 +196,7 @@ def imported_levels(connection: Connection, property_name: str) -> dict[str, Imp
         values = {}
         for id_, quantities in by_candidate.items():
             pooled = pooled_quantity(quantities)
-            if pooled.censoring is Censoring.NONE:
+            if pooled is not None and pooled.censoring is Censoring.NONE:
                 values[id_] = pooled.value
         values_by_file = files[label]
         files_in_order = sorted(values_by_file, key=lambda file: (-values_by_file[file], file))

@@ -413,7 +413,9 @@ def experimental_values(
             replicates = by_phase[phase]
             origins[name] = replicates[0]
             prop = properties()[name]
-            pooled_values[name] = pooled_quantity([to_canonical(measured.quantity, prop) for _, measured in replicates])
+            quantity = pooled_quantity([to_canonical(measured.quantity, prop) for _, measured in replicates])
+            if quantity is not None:
+                pooled_values[name] = quantity
     values = {}
     for name, quantity in decisive(limits, pooled_values).items():
         answer, first = origins[name]

@@ -115,7 +115,7 @@ def cost_fate() -> Any:
         (a.state == AttemptState.RUNNING, "running"),
         (a.outcome == Outcome.REFUSED, "refused"),
         (a.outcome.in_(UNDECIDED_OUTCOMES), "inconclusive"),
-        (sa.or_(a.outcome.is_(None), a.outcome != Outcome.OK), "no_answer"),
+        (sa.or_(a.outcome.is_(None), a.outcome.not_in((Outcome.OK, Outcome.NOT_OBTAINED))), "no_answer"),
         (sa.or_(_CC.position > r.position, _CC.verdict == Verdict.PASS), "passed"),
         (_CC.verdict == Verdict.FAIL, "failed"),
         (sa.and_(_CC.candidate_id.is_not(None), _CC.verdict.is_(None)), "running"),

@@ -137,11 +137,14 @@ def test_the_best_utility_from_which_the_value_follows_is_hidden_while_any_is_to
             counted = (answer["hits"], answer["rungs"][-1]["passed"], answer["hits_by_tier"]["world"])
             assert counted == (n_hits, n_hits, n_hits), "a hit tells on which side of the limits the value lies"
             page = person.client.get(f"/campaigns/{campaign}").text
+            assert ("?by=time" in page) is bool(n_hits), "a hit gives the axis of time"
             gallery = page.partition(">The best</h2>")[2].partition("All candidates")[0]
             assert (blind.three[0].key in gallery) is bool(n_hits), "the order of the best tells that of the values"
             assert f'id="hits">{n_hits}<' in page and (">Hits against" in page or not n_hits)
     carla = blind.server.person("carla", Role.CHEMIST)
     assert any(utilities(carla, "gaps")), "she measures nothing"
+    reasons = [{task["why"] for task in each.get("/api/v1/tasks").json()["tasks"]} for each in (ben, carla)]
+    assert reasons[0] == {"chosen by the scheduler"} != reasons[1], "a chance of another molecule tells the value"
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.CHEMIST])

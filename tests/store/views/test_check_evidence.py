@@ -191,6 +191,7 @@ def test_no_act_answers_for_evidence_that_it_cannot_make(answered: Built, act: s
         ("UPDATE evidence SET seal = '00000000:00' WHERE id = {checks}", "sealed with another secret (00000000)"),
         ("UPDATE evidence SET verifier = 'toy' WHERE id = {checks}", "its key does not fit"),
         ("UPDATE level SET spec = json_set(spec, '$.method', 'CCSD(T)')", "was changed: its fields do not fit"),
+        ("UPDATE level SET label = 'CCSD(T)/CBS, gas'", "the level CCSD(T)/CBS, gas was changed: by its fields it is"),
     ],
 )
 def test_a_change_by_the_owner_of_the_database_is_found(answered: Built, change: str, words: str) -> None:
