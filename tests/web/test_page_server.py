@@ -63,6 +63,7 @@ def connected(server: PageServer, sent: bytes = b"", receive_buffer: int | None 
     client = socket.socket()
     if receive_buffer is not None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    client.settimeout(30)  # a full queue of connections is asked again after 1, 3 and 7 seconds
     client.connect(("127.0.0.1", int(server.url.rpartition(":")[2])))
     client.settimeout(10)
     client.sendall(sent)
