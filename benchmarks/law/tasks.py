@@ -41,7 +41,6 @@ def boards() -> list[list[str]]:
 
 def write(folder: Path, width: float) -> None:
     """Writes the boards, the campaign files and `evaluate.yaml`. width: of the window of the gap, in eV."""
-    learning.WIDTH = width
     (folder / "tasks").mkdir(parents=True, exist_ok=True)
     every = boards()
     names = []
@@ -51,7 +50,8 @@ def write(folder: Path, width: float) -> None:
         names.append(f"tasks/{task.name}.yaml")
         (folder / "tasks" / task.file).write_text("\n".join(["smiles", *task.board, ""]), encoding="utf-8")
         proposer = learning.PROPOSER.format(model="none", board=task.file)
-        (folder / "tasks" / f"{task.name}.yaml").write_text(task.text(proposer, quick=True), encoding="utf-8")
+        text = task.text(proposer, quick=True, width=width)
+        (folder / "tasks" / f"{task.name}.yaml").write_text(text, encoding="utf-8")
     (folder / "evaluate.yaml").write_text(EVALUATE.format(tasks=", ".join(names)), encoding="utf-8")
 
 

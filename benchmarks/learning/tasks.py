@@ -65,10 +65,14 @@ class Task(NamedTuple):
         """Returns the name of the file of its molecules."""
         return f"{self.name}.csv" if self.board else POOL
 
-    def text(self, proposer: str, *, quick: bool) -> str:
-        """Returns the campaign file. quick: xTB on an MMFF94 geometry instead of the default settings of the rung."""
-        low = round(self.centre - WIDTH / 2, 3)
-        high = round(self.centre + WIDTH / 2, 3)
+    def text(self, proposer: str, *, quick: bool, width: float = WIDTH) -> str:
+        """Returns the campaign file.
+
+        width: of the window of the gap, in eV. quick: xTB on an MMFF94 geometry instead of the default settings of the
+        rung.
+        """
+        low = round(self.centre - width / 2, 3)
+        high = round(self.centre + width / 2, 3)
         lines = [f"  - {{property: homo_lumo_gap, window: [{low}, {high}], unit: eV}}"]
         if self.limit is not None:
             lines.append(f"  - {{property: dipole, max: {self.limit}, unit: D}}")

@@ -21,6 +21,8 @@ QUEUE = "world"
 """The queue of jobs that people do. No worker takes from it."""
 NOT_OBTAINED = (Reason.SYNTHESIS_FAILED, Reason.DECOMPOSED, Reason.INSOLUBLE, Reason.IMPURE)
 """Reasons for which a person could not measure a candidate that say something about the candidate."""
+MEANING_WORDS = {"interval_95": "95 % interval", "tolerance": "tolerance"}
+"""{meaning of ±, if it is not one standard deviation: words}."""
 
 
 @dataclass(frozen=True)

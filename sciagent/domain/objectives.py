@@ -59,6 +59,13 @@ class Window:
         return max(under, over, 0.0)
 
 
+def ends_of(window: Window | None) -> tuple[float, float]:
+    """Returns the lowest and the highest value of a window; infinite where it is open, and without one."""
+    low = -math.inf if window is None or window.low is None else window.low
+    high = math.inf if window is None or window.high is None else window.high
+    return low, high
+
+
 @dataclass(frozen=True)
 class Objective:
     """An objective on a property. accept: the window of a hit. scale: distance outside the window, in the property's
@@ -91,8 +98,7 @@ class Objective:
             return (value - best) / (best - worst)
         if self.accept is None:
             return 0.0
-        low = -math.inf if self.accept.low is None else self.accept.low
-        high = math.inf if self.accept.high is None else self.accept.high
+        low, high = ends_of(self.accept)
         inside = min(value - low, high - value)
         return inside / self.scale if math.isfinite(inside) else 0.0
 

@@ -115,8 +115,8 @@ class MeasuredCandidate:
     seq: int
     """Place in the order of arrival, from 0."""
     values: Mapping[str, float]
-    """Results by property, in canonical units: those of the terminal rung, and what an earlier rung decides; empty if
-    none of them has answered."""
+    """Results by property, in canonical units: those of the terminal rung, and those that an earlier rung decides,
+    without limits such as `<3`; empty if none of them has answered."""
     key: str
     """Key of the candidate, which proposals made from it state among their `parents`."""
 

@@ -18,7 +18,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
 
-from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED, LabAnswer
+from sciagent.domain.lab_messages_and_codes import MEANING_WORDS, NOT_OBTAINED, LabAnswer
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import Property, properties
 from sciagent.domain.quantities import Censoring, Quantity
@@ -65,8 +65,6 @@ UNIT_SPELLINGS = {
 }
 MEANINGS = {"standard": 1.0, "interval_95": 1 / 1.959964, "tolerance": 1 / math.sqrt(3)}
 """{what ± means: factor to one standard uncertainty}; a tolerance is a uniform distribution (JCGM 100, 4.3.7)."""
-MEANING_WORDS = {"interval_95": "95 % interval", "tolerance": "tolerance"}
-"""{what ± means, if it is not one standard deviation: words}."""
 MAX_READINGS = 1000
 MAX_NUMBER_LENGTH = 200  # characters of a number with its unit
 LARGEST_NUMBER = 1e50

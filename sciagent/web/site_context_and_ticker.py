@@ -30,6 +30,7 @@ from starlette.responses import Response, StreamingResponse
 
 from sciagent import __version__
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
+from sciagent.domain.lab_messages_and_codes import MEANING_WORDS
 from sciagent.domain.people import Right
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.safe_text_and_durations import cut
@@ -191,6 +192,7 @@ class WebSite:
             "words": in_words,
         }
         self._templates.globals |= {"version": __version__, "Right": Right, "quote": quote, "unit_words": unit_words}
+        self._templates.globals["meaning_words"] = MEANING_WORDS
 
     def shared(self, make: Callable[[Ledger], Shared]) -> Shared:
         """Returns the object that all pages of this server share. make: makes it from the ledger at the first call."""

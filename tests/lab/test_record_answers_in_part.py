@@ -309,7 +309,7 @@ def test_half_an_answer_counts_in_no_other_place(make: Make) -> None:
 
 
 def test_one_more_measurement_moves_every_campaign_that_uses_the_values_once_it_is_whole(make: Make) -> None:
-    """What a campaign shows beside its verdict is the mean that the verdict rests on."""
+    """The value that a campaign shows beside its verdict is the mean on which the verdict rests."""
     more = {"quantities": BOTH, "wanted": WANTED, "budget": "{lab_slots: 20}", "smiles": ("CCO",)}
     built = make(lab="{ahead: 9, replicates: 3}", **more)
     other = make("others", lab="{ahead: 9, replicates: 2}", **more)

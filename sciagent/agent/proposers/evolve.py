@@ -30,10 +30,10 @@ import bisect
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sciagent.chemistry.subjects.base import EditSet, Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import needed_edits
@@ -224,6 +224,23 @@ STAND_IN = 200  # largest number of unmeasured seeds that join the population wh
 UNMEASURED = (-1.0, 0.0, 0.0)  # fitness of a seed that no paid rung has answered on
 
 
+IsKnown = Callable[[str], bool]
+"""Whether a child, given as its notation, must not be proposed."""
+
+
+class Bred(NamedTuple):
+    """The children of a turn."""
+
+    children: list[ProposalIn]
+    cursor: dict[str, Any]
+    """Entries that the cursor keeps of the search."""
+
+
+def with_keys(children: Iterable[ProposalIn], keys: Mapping[str, str]) -> list[ProposalIn]:
+    """Returns children with the keys of their parents in place of the notations. keys: by notation."""
+    return [replace(child, parents=tuple(keys[parent] for parent in child.parents)) for child in children]
+
+
 class Evolve:
     """Proposes the seeds of a file, then children within the edit limits that fit the ladder's checks."""
 
@@ -263,32 +280,21 @@ class Evolve:
             tried_keys.add(child.key)
             return known
 
-        search = self._search(is_known, turn)
+        bred = self._bred(workbench, turn, limit, is_known)
+        if bred is None:
+            return None
+        workbench.propose(bred.children)
+        return {"seeds": offset} | bred.cursor
+
+    def _bred(self, workbench: ScriptBench, turn: Turn, limit: int, is_known: IsKnown) -> Bred | None:
+        """Returns at most `limit` children that are not known; None if there is no candidate to start from."""
+        search = GeneticSearch(self._edits, limits=self._limits, known=is_known, made=turn.cursor.get("made"))
         keys = self._tell(search, workbench)
         if not search.population():
             return None
-        children = self._children(search, workbench, random.Random(turn.seed), limit, is_known)
-        workbench.propose([replace(c, parents=tuple(keys[parent] for parent in c.parents)) for c in children])
-        return {"seeds": offset} | self._remembered(search)
-
-    def _search(self, is_known: Callable[[str], bool], turn: Turn) -> GeneticSearch:
-        """Returns the search of a turn, before it is told of any candidate."""
-        return GeneticSearch(self._edits, limits=self._limits, known=is_known, made=turn.cursor.get("made"))
-
-    def _children(
-        self,
-        search: GeneticSearch,
-        workbench: ScriptBench,
-        rng: random.Random,
-        limit: int,
-        is_known: Callable[[str], bool],
-    ) -> list[ProposalIn]:
-        """Returns at most `limit` children that are not known."""
-        return search.ask(limit, rng)
-
-    def _remembered(self, search: GeneticSearch) -> dict[str, Any]:
-        """Returns what the cursor keeps of a search."""
-        return {"made": {name: round(n, 3) for name, n in search.made.items() if n}}
+        children = search.ask(limit, random.Random(turn.seed))
+        made = {name: round(n, 3) for name, n in search.made.items() if n}
+        return Bred(with_keys(children, keys), {"made": made})
 
     def _tell(self, search: GeneticSearch, workbench: Workbench) -> dict[str, str]:
         """Tells the search the best candidates, and seeds while few are measured. Returns keys by notation."""

@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sciagent.agent.proposers.evolve import Evolve, GeneticSearch
+from sciagent.agent.proposers.evolve import Bred, Evolve, GeneticSearch, IsKnown, with_keys
 from sciagent.chemistry.subjects.base import Subject
-from sciagent.domain.objectives import Direction, Objective
-from sciagent.domain.proposer_interfaces import MeasuredCandidate, ProposalIn, ScriptBench, Turn
+from sciagent.domain.objectives import Direction, Objective, ends_of
+from sciagent.domain.proposer_interfaces import MeasuredCandidate, ScriptBench, Turn
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.structure_process import (
     Answers,
@@ -73,35 +74,22 @@ class LawSearch(Evolve):
         self._memories: dict[str, StructureMemory] | None = None  # by property; None until the past is read
         self._remembered_texts: dict[str, frozenset[str]] = {}
 
-    def _search(self, is_known: Callable[[str], bool], turn: Turn) -> GeneticSearch:
+    def _bred(self, workbench: ScriptBench, turn: Turn, limit: int, is_known: IsKnown) -> Bred | None:
         # only the children that are proposed are looked up, which is dear; and no operator is preferred for what the
         # law has chosen
-        return GeneticSearch(self._edits, limits=self._limits)
-
-    def _remembered(self, search: GeneticSearch) -> dict[str, Any]:
-        return {}
-
-    def _children(
-        self,
-        search: GeneticSearch,
-        workbench: ScriptBench,
-        rng: random.Random,
-        limit: int,
-        is_known: Callable[[str], bool],
-    ) -> list[ProposalIn]:
-        children = search.ask(max(self._pool, limit), rng)
+        search = GeneticSearch(self._edits, limits=self._limits)
+        keys = self._tell(search, workbench)
+        if not search.population():
+            return None
+        children = search.ask(max(self._pool, limit), random.Random(turn.seed))
         self._read_past(workbench)
         if self._only_new:
             children = [child for child in children if not self._is_remembered(child.text)]
         scores = self._log_chances(workbench.measured(), [child.text for child in children])
         order = np.argsort(-np.round(scores, DIGITS), kind="stable")
-        chosen: list[ProposalIn] = []
-        for place in order:
-            if len(chosen) == limit:
-                break
-            if not is_known(children[place].text):
-                chosen.append(children[place])
-        return chosen
+        ranked = (children[place] for place in order)
+        unknown = (child for child in ranked if not is_known(child.text))
+        return Bred(with_keys(islice(unknown, limit), keys), {})
 
     def _read_past(self, workbench: ScriptBench) -> None:
         """Makes a memory of each property of which the past has enough values, once."""
@@ -158,18 +146,14 @@ class LawSearch(Evolve):
 def limits_of(objective: Objective, values: Array) -> tuple[float, float]:
     """Returns the lowest and the highest value that meet an objective; infinite where there is no limit. values: (n,)
     known values."""
-    if objective.accept is not None:
-        low = -math.inf if objective.accept.low is None else objective.accept.low
-        high = math.inf if objective.accept.high is None else objective.accept.high
-        return low, high
-    if not len(values):
-        return -math.inf, math.inf
+    if objective.accept is not None or not len(values):
+        return ends_of(objective.accept)
     ascending = np.sort(values)
     if objective.direction is Direction.MAXIMISE:
         return float(ascending[-min(BEST, len(values))]), math.inf
     if objective.direction is Direction.MINIMISE:
         return -math.inf, float(ascending[min(BEST, len(values)) - 1])
-    return -math.inf, math.inf
+    return ends_of(None)
 
 
 def _best_and_latest(known: Sequence[MeasuredCandidate]) -> list[MeasuredCandidate]:

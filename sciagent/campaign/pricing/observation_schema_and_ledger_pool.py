@@ -10,7 +10,6 @@ each such property of a rung is a column.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from sciagent.campaign.core.record_results_and_place import experimental_values_
 from sciagent.campaign.core.verdicts_and_places import NO_VALUES, is_spared
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.domain.objectives import Objective, Window
+from sciagent.domain.objectives import Objective, ends_of
 from sciagent.domain.quantities import Censoring
 from sciagent.domain.rung_positions_and_tiers import PaidIndex, Position
 from sciagent.domain.states_and_needs import Standing
@@ -190,7 +189,7 @@ def _aim(
     alike = tuple(tuple(sorted(column_index[column] for column in group)) for group in groups)
     passing_ends = _passing_ends(objective, predicting_columns, rungs)
     passes = tuple((column_index[column], end) for column, end in passing_ends)
-    low, high = _ends_of(objective.accept)
+    low, high = ends_of(objective.accept)
     return Aim(
         columns=all_indices,
         low=low,
@@ -236,17 +235,6 @@ def _measured_properties(rung: BuiltRung) -> list[str]:
     return list(dict.fromkeys(measured.property.name for measured in rung.spec.measures))
 
 
-def _ends_of(window: Window | None) -> tuple[float, float]:
-    """Returns the lower and the upper limit; infinite where there is none."""
-    low = -math.inf
-    high = math.inf
-    if window is not None and window.low is not None:
-        low = window.low
-    if window is not None and window.high is not None:
-        high = window.high
-    return low, high
-
-
 def _desirability(objective: Objective) -> Callable[[Array], Array]:
     """Returns `Objective.desirability` as a function of an array."""
     if objective.ramp is not None:
@@ -257,7 +245,7 @@ def _desirability(objective: Objective) -> Callable[[Array], Array]:
             return share
 
         return share_of_ramp
-    low, high = _ends_of(objective.accept)
+    low, high = ends_of(objective.accept)
 
     def decay_outside(values: Array) -> Array:
         distance = np.maximum(np.maximum(low - values, values - high), 0.0)  # from the accepted range

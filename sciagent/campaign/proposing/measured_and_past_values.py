@@ -1,18 +1,19 @@
-"""What a proposer knows: the candidates of its campaign with what was measured of them, and what the rungs that decide
-the objectives measured in other campaigns.
+"""The knowledge of a proposer: the candidates of its campaign with their values, and the values that the rungs which
+decide the objectives gave in other campaigns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from hashlib import blake2b
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.proposing.proposal_novelty import best_candidates
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, PastValues
+from sciagent.domain.quantities import Censoring
+from sciagent.scheduling.law.similarity import order_of, smallest_hashes
 from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.results import candidates, pooled_replicates
 
@@ -33,8 +34,8 @@ def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCa
 def _deciding_values(
     connection: Connection, built: Built, candidate_ids: Sequence[int], until: datetime | None = None
 ) -> dict[int, dict[str, float]]:
-    """Returns {candidate id: {property: value}} of the rungs that decide the objectives, and all of the terminal rung.
-    until: the latest time of the evidence that is read; None for all."""
+    """Returns {candidate id: {property: value}} of the rungs that decide the objectives, and all of the terminal rung;
+    limits such as `<3` are left out. until: the latest time of the evidence that is read; None for all."""
     values: dict[int, dict[str, float]] = {id_: {} for id_ in candidate_ids}
     for rung in built.rungs[: built.terminal + 1]:
         is_terminal = rung.rules.position == built.terminal
@@ -48,7 +49,8 @@ def _deciding_values(
         known = pooled_replicates.values_of(connection, answered, computation, derived, rung.fits)
         for id_, of_rung in known.items():
             for name, quantity in (of_rung or {}).items():
-                if is_terminal or name in rung.rules.decides:
+                is_exact = quantity.censoring is Censoring.NONE
+                if is_exact and (is_terminal or name in rung.rules.decides):
                     values[id_][name] = quantity.value
     return values
 
@@ -67,8 +69,9 @@ def past_values(connection: Connection, built: Built, names: Sequence[str]) -> P
         ids.update(candidate_standings.ids_with_answers(connection, row.id, MAX_PAST))
     loaded = candidates.load(connection, sorted(ids))
     of_kind = {id_: candidate for id_, candidate in loaded.items() if candidate.kind == built.subject.name}
-    by_hash = sorted(of_kind, key=lambda id_: blake2b(of_kind[id_].key.encode(), digest_size=8).digest())
-    values = _deciding_values(connection, built, by_hash[:MAX_PAST], until=built.row.created_at)
+    in_order = list(of_kind)
+    chosen = smallest_hashes(order_of(of_kind[id_].key for id_ in in_order), MAX_PAST)
+    values = _deciding_values(connection, built, [in_order[place] for place in chosen], until=built.row.created_at)
     wanted = {objective.property for objective in built.objectives}
     past: dict[str, dict[str, float]] = {}
     for id_, of_candidate in values.items():

@@ -1,4 +1,4 @@
-"""A Gaussian process over structures for one quantity: what the measured candidates say of all others.
+"""A Gaussian process over structures for one quantity, which foretells it for candidates that are not measured.
 
     y = transform(value);  k(x, x') = scale² (a² S(x, x') + b² φ(x)·φ(x') + [x = x'] s²)
 
@@ -121,7 +121,7 @@ def _linear_row(structure: StructureFingerprint | None) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class Answers:
-    """What was measured of some of the structures."""
+    """The answers on some of the structures."""
 
     rows: RowIndices
     """(n,) places of the measured structures."""
@@ -130,7 +130,7 @@ class Answers:
 
 
 class ProcessPrior(Protocol):
-    """What is known of a quantity before a campaign's own answers, transformed and standardised."""
+    """The knowledge of a quantity before a campaign's own answers, transformed and standardised."""
 
     transform: Transform
     centre: float
@@ -183,8 +183,7 @@ class FreshPrior:
 
 
 class StructureMemory:
-    """What was measured in the past of one quantity at one level, as a process whose posterior is the prior of a
-    campaign.
+    """The past answers on one quantity at one level, as a process whose posterior is the prior of a campaign.
 
     log_hyper: (3,) logarithms of a, b and s; None: the most probable ones.
     """

@@ -119,7 +119,7 @@ class Remembering(Measuring):
 
 @pytest.fixture(name="earlier")
 def make_earlier(seeds: Path) -> dict[str, float]:
-    """What a search measured from the same seeds."""
+    """The values that a search from the same seeds has measured."""
     bench = Measuring()
     play(Evolve(MOLECULES, seeds, limits=LIMITS), bench, 31, limit=6)
     return {each.text: each.values["logp"] for each in bench.measured()}

@@ -1,4 +1,4 @@
-"""What a proposer learns of its own campaign and of others, and the law that begins from a past."""
+"""A proposer reads the values of its own campaign and of others, and a law begins from a past."""
 
 from __future__ import annotations
 
