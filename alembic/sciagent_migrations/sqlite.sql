@@ -177,6 +177,16 @@ CREATE TABLE campaign_candidate (
 	CONSTRAINT fk_campaign_candidate_candidate_id FOREIGN KEY(candidate_id) REFERENCES candidate (id), 
 	CONSTRAINT fk_campaign_candidate_proposal_id FOREIGN KEY(proposal_id) REFERENCES proposal (id)
 );
+CREATE TABLE campaign_law (
+	id INTEGER NOT NULL, 
+	campaign_id INTEGER NOT NULL, 
+	name VARCHAR(64) NOT NULL, 
+	law_entry_id INTEGER NOT NULL, 
+	CONSTRAINT pk_campaign_law PRIMARY KEY (id), 
+	CONSTRAINT uq_campaign_law_campaign_id_name UNIQUE (campaign_id, name), 
+	CONSTRAINT fk_campaign_law_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
+	CONSTRAINT fk_campaign_law_law_entry_id FOREIGN KEY(law_entry_id) REFERENCES law_entry (id)
+);
 CREATE TABLE campaign_policy (
 	id INTEGER NOT NULL, 
 	campaign_id INTEGER NOT NULL, 
@@ -418,6 +428,19 @@ CREATE TABLE law (
 	purpose VARCHAR(20) DEFAULT 'scheduler' NOT NULL, 
 	CONSTRAINT pk_law PRIMARY KEY (id), 
 	CONSTRAINT fk_law_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id)
+);
+CREATE TABLE law_entry (
+	id INTEGER NOT NULL, 
+	name VARCHAR(64) NOT NULL, 
+	hash VARCHAR(64) NOT NULL, 
+	kind VARCHAR(20) NOT NULL, 
+	parent_hash VARCHAR(64), 
+	summary JSON NOT NULL, 
+	content TEXT NOT NULL, 
+	who VARCHAR(200) NOT NULL, 
+	at DATETIME NOT NULL, 
+	CONSTRAINT pk_law_entry PRIMARY KEY (id), 
+	CONSTRAINT uq_law_entry_name_hash UNIQUE (name, hash)
 );
 CREATE TABLE level (
 	id INTEGER NOT NULL, 
@@ -828,6 +851,7 @@ CREATE INDEX ix_campaign_candidate_open ON campaign_candidate (campaign_id, stan
 CREATE INDEX ix_campaign_candidate_places ON campaign_candidate (campaign_id, position, standing, verdict, hit_tier);
 CREATE INDEX ix_campaign_candidate_waiting ON campaign_candidate (campaign_id, standing, position, coalesce(chance, -1) DESC, coalesce(expected_utility, -1) DESC, coalesce(margin, -1000000) DESC, seq);
 CREATE INDEX ix_campaign_hosted ON campaign (hosted, state);
+CREATE INDEX ix_campaign_law_law_entry_id ON campaign_law (law_entry_id);
 CREATE INDEX ix_candidate_alias_candidate_id ON candidate_alias (candidate_id);
 CREATE INDEX ix_candidate_formula ON candidate (formula) WHERE kind != 'molecule';
 CREATE INDEX ix_candidate_inchikey ON candidate (inchikey);
@@ -884,6 +908,8 @@ CREATE TRIGGER calibration_no_delete BEFORE DELETE ON calibration BEGIN SELECT R
 CREATE TRIGGER calibration_no_update BEFORE UPDATE ON calibration BEGIN SELECT RAISE(ABORT, 'calibration is append-only: write a new revision'); END;
 CREATE TRIGGER campaign_amendment_no_delete BEFORE DELETE ON campaign_amendment BEGIN SELECT RAISE(ABORT, 'campaign_amendment is append-only: write a new revision'); END;
 CREATE TRIGGER campaign_amendment_no_update BEFORE UPDATE ON campaign_amendment BEGIN SELECT RAISE(ABORT, 'campaign_amendment is append-only: write a new revision'); END;
+CREATE TRIGGER campaign_law_no_delete BEFORE DELETE ON campaign_law BEGIN SELECT RAISE(ABORT, 'campaign_law is append-only: write a new revision'); END;
+CREATE TRIGGER campaign_law_no_update BEFORE UPDATE ON campaign_law BEGIN SELECT RAISE(ABORT, 'campaign_law is append-only: write a new revision'); END;
 CREATE TRIGGER campaign_policy_no_delete BEFORE DELETE ON campaign_policy BEGIN SELECT RAISE(ABORT, 'campaign_policy is append-only: write a new revision'); END;
 CREATE TRIGGER campaign_policy_no_update BEFORE UPDATE ON campaign_policy BEGIN SELECT RAISE(ABORT, 'campaign_policy is append-only: write a new revision'); END;
 CREATE TRIGGER cost_observation_no_delete BEFORE DELETE ON cost_observation BEGIN SELECT RAISE(ABORT, 'cost_observation is append-only: write a new revision'); END;

@@ -24,6 +24,7 @@ from sciagent.cli import (
     jobs,
     lab,
     language_models,
+    law_and_predict,
     mcp_server,
     person_serve_audit,
     policy_and_evaluate,
@@ -49,7 +50,7 @@ PLUGINS = {"bench": "Measure parts of sciagent on known answers."}
 LATE = {"dataset": "sciagent.cli.dataset", "train": "sciagent.cli.train"}
 """{command: module with its commands}. These modules are imported when their command is called: they make their options
 from settings, which takes a tenth of a second."""
-READ_STRUCTURES = ("plan", "run", "resume", "verify", "calc", "add", "import")
+READ_STRUCTURES = ("plan", "run", "resume", "verify", "calc", "predict", "add", "import")
 """Commands that read structures in this process, which may take a library long."""
 FIRST = (
     "init",
@@ -141,6 +142,7 @@ STOP = "stop quickstart --reason 'the question is answered'"
 AMEND = "amend quickstart --budget rungs.dft=20 --goal-count 5 --reason 'two more days'"
 EXPLAIN = "explain 'O=Cc1ccccc1' --campaign quickstart"
 VERIFY = "verify 'O=Cc1ccccc1' --campaign campaigns/quickstart.yaml"
+PREDICT = "predict 'O=Cc1ccccc1' --law gaps --campaign quickstart"
 ADD = "add 'O=Cc1ccccc1' --campaign quickstart --reason 'the parent of our dyes'"
 PROMOTE = "promote 3eb4b86e --to dft --reason 'GFN2 misjudges aldehydes'"
 VETO = "veto 3eb4b86e --campaign quickstart --reason 'not stable in air'"
@@ -186,6 +188,7 @@ PANELS: dict[str, tuple[Listed, ...]] = {
         ),
         Listed(show_campaigns.verify, "Send a candidate up a ladder", VERIFY),
         Listed(show_campaigns.explain, "Explain the state of a candidate", EXPLAIN),
+        Listed(law_and_predict.predict, "Predict values from what was measured", PREDICT),
         Listed(add_and_import.add, "Add candidates of your own", ADD),
         Listed(steering.promote, "Send a candidate to a higher rung", PROMOTE),
         Listed(steering.veto, "Remove a candidate for good", VETO),
@@ -252,6 +255,7 @@ PANELS: dict[str, tuple[Listed, ...]] = {
 GROUPS = {
     "lab": (lab.app, "Laboratory", "Work of people: tasks and results"),
     "person": (person_serve_audit.app, "Laboratory", "Accounts of people, and their roles"),
+    "law": (law_and_predict.app, "Data", "Laws fitted to what campaigns measured"),
     "rewards": (rewards.app, "Learning", "Rewards of the episodes of a campaign"),
     # the commands of `LATE` are not imported here
     "dataset": (typer.Typer(), "Learning", "Data sets for training"),

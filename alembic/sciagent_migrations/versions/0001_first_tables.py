@@ -31,7 +31,7 @@ APPEND_ONLY = (
     "evidence", "quantity", "artifact", "decision", "spend", "cost_observation", "campaign_amendment", "directive",
     "artifact_removal", "law", "calibration", "likeness", "turn", "proposal", "tool_set", "policy", "reward_spec",
     "reward_version", "reward", "training_use", "evaluation", "evaluation_arm", "policy_role", "campaign_policy",
-    "submission", "audit_entry",
+    "campaign_law", "submission", "audit_entry",
 )  # fmt: skip
 FIXED = {
     "trajectory": (
@@ -321,6 +321,28 @@ def tables() -> None:
         needed("at", WHEN),
         unique=(("campaign_id", "proposer"),),
     )
+
+    create(
+        "law_entry",
+        needed("name", sa.String(64)),
+        needed("hash", KEY),
+        needed("kind", sa.String(20)),
+        optional("parent_hash", KEY),
+        needed("summary", JSON),
+        needed("content", TEXT),
+        needed("who", sa.String(200)),
+        needed("at", WHEN),
+        unique=(("name", "hash"),),
+    )
+
+    create(
+        "campaign_law",
+        reference("campaign_id", "campaign"),
+        needed("name", sa.String(64)),
+        reference("law_entry_id", "law_entry"),
+        unique=(("campaign_id", "name"),),
+    )
+    index("ix_campaign_law_law_entry_id", "campaign_law", "law_entry_id")
 
     create(
         "candidate_alias",

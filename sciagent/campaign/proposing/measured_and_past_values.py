@@ -24,14 +24,14 @@ def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCa
     """Returns the candidates that have a worth, best first, with the results of the rungs that decide the objectives,
     and all those of the terminal rung."""
     top = best_candidates(connection, built, MAX_MEASURED)
-    values = _deciding_values(connection, built, list(top))
+    values = deciding_values(connection, built, list(top))
     return [
         MeasuredCandidate(each.text, each.worth, each.seq, values=values[id_], key=each.key)
         for id_, each in top.items()
     ]
 
 
-def _deciding_values(
+def deciding_values(
     connection: Connection, built: Built, candidate_ids: Sequence[int], until: datetime | None = None
 ) -> dict[int, dict[str, float]]:
     """Returns {candidate id: {property: value}} of the rungs that decide the objectives, and all of the terminal rung;
@@ -71,7 +71,7 @@ def past_values(connection: Connection, built: Built, names: Sequence[str]) -> P
     of_kind = {id_: candidate for id_, candidate in loaded.items() if candidate.kind == built.subject.name}
     in_order = list(of_kind)
     chosen = smallest_hashes(order_of(of_kind[id_].key for id_ in in_order), MAX_PAST)
-    values = _deciding_values(connection, built, [in_order[place] for place in chosen], until=built.row.created_at)
+    values = deciding_values(connection, built, [in_order[place] for place in chosen], until=built.row.created_at)
     wanted = {objective.property for objective in built.objectives}
     past: dict[str, dict[str, float]] = {}
     for id_, of_candidate in values.items():

@@ -98,7 +98,11 @@ class ComparedStructures:
     def compare_with(self, rows: RowIndices, other: ComparedStructures, columns: RowIndices) -> tuple[Array, Array]:
         """Returns (n, m) similarities and products of structures with those that `other` holds."""
         products = self._linear[rows] @ other._linear[columns].T
-        return self._similarity.across(rows, other._similarity, columns), products.astype(float)
+        return self.similarities(rows, other, columns), products.astype(float)
+
+    def similarities(self, rows: RowIndices, other: ComparedStructures, columns: RowIndices) -> Array:
+        """Returns (n, m) similarities of structures to those that `other` holds."""
+        return self._similarity.across(rows, other._similarity, columns)
 
     def lengths(self, rows: RowIndices) -> Array:
         """Returns (n,) squared lengths in the linear term."""
@@ -297,9 +301,10 @@ class StructureProcess:
     def chance(self, rows: RowIndices, low: float, high: float) -> Array:
         """Returns (n,) probabilities that answers lie between two values of the quantity; either may be infinite."""
         mean, sd = self.foretell(rows)
-        return between(mean, sd, self._limit(low), self._limit(high))
+        return between(mean, sd, self.limit(low), self.limit(high))
 
-    def _limit(self, value: float) -> float:
+    def limit(self, value: float) -> float:
+        """Returns a value of the quantity, which may be infinite, as the process has it."""
         return value if math.isinf(value) else float(self.prior.transform(np.array([value]))[0])
 
 

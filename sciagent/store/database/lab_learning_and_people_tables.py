@@ -32,6 +32,7 @@ APPEND_ONLY = (
     "evaluation_arm",
     "policy_role",
     "campaign_policy",
+    "campaign_law",
     "submission",
     "audit_entry",
 )
@@ -152,6 +153,30 @@ campaign_policy = table(
     needed(String(200), "named"),  # what the campaign file says
     needed(UtcDateTime, "at"),
     UniqueConstraint("campaign_id", "proposer"),
+)
+
+# a law of structures under a name, and the hash of what it was fitted to; versions of a name follow each other
+law_entry = table(
+    "law_entry",
+    needed(String(64), "name"),
+    needed(Key, "hash"),
+    needed(String(20), "kind"),  # of the candidates
+    optional(Key, "parent_hash"),  # of the version before, which may have been removed
+    needed(Json, "summary"),
+    needed(Text, "content"),
+    needed(String(200), "who"),
+    needed(UtcDateTime, "at"),
+    UniqueConstraint("name", "hash"),
+)
+
+# the version of a law entry that a campaign uses
+campaign_law = table(
+    "campaign_law",
+    references("campaign"),
+    needed(String(64), "name"),
+    references("law_entry"),
+    UniqueConstraint("campaign_id", "name"),
+    Index("ix_campaign_law_law_entry_id", "law_entry_id"),
 )
 
 # a vial: some amount of a candidate in one form, from one batch

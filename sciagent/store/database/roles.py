@@ -35,8 +35,8 @@ _ADDS = {
     "dispatcher": (
         *_ANSWERS, "artifact", "artifact_removal", "cost_observation", "worker", "directive", "likeness", "audit_entry",
         "lab_task", "law", "calibration", "candidate", "candidate_alias", "candidate_name", "candidate_parent",
-        "campaign", "campaign_amendment", "campaign_candidate", "campaign_policy", "rung", "trajectory", "turn",
-        "proposal", "tool_set", "policy", "submission",
+        "campaign", "campaign_amendment", "campaign_candidate", "campaign_law", "campaign_policy", "rung",
+        "trajectory", "turn", "proposal", "tool_set", "policy", "submission",
     ),
 }  # fmt: skip
 """{kind: tables to which it adds rows}."""

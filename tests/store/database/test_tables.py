@@ -21,7 +21,7 @@ from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import attempts, jobs, reservations_and_bookings
 from sciagent.store.job_queue.jobs import NewJob
-from sciagent.store.learning import evaluations_and_turn_uses, policies_and_roles
+from sciagent.store.learning import evaluations_and_turn_uses, law_entries, policies_and_roles
 from sciagent.store.results import evidence, laws_and_audits
 from tests.support import rows
 
@@ -50,6 +50,7 @@ CHANGES = {
     "evaluation_arm": "name = 'x'",
     "policy_role": "why = 'x'",
     "campaign_policy": "named = 'x'",
+    "campaign_law": "name = 'x'",
     "audit_entry": "who = 'x'",
     "submission": "said = '{}'",
 }
@@ -85,6 +86,8 @@ def full(ledger: Ledger) -> Ledger:
         removal = {"sha256": "a" * 64, "size": 12, "who": "me", "why": "old", "at": db_now(connection)}
         connection.execute(t.artifact_removal.insert().values(removal))
         laws_and_audits.write(connection, row.id, {"price": 0.1})
+        entry = law_entries.NewEntry("edits", "d" * 64, "molecule", {}, "", "me")
+        law_entries.pin(connection, row.id, law_entries.enter(connection, entry))
         fit = Fit("homo_lumo_gap", FitKind.LINEAR, "experiment", 1.1, 0.2, 9, 0.1, 0.2, 0.3)
         note_and_take_watermarks.write_fits(connection, row.id, {rung_id: {fit.property: fit}})
         connection.execute(

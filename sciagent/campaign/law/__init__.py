@@ -1,0 +1,1 @@
+"""Laws that are fitted to what campaigns measured: entries in the ledger, and predictions from them."""

@@ -1,0 +1,200 @@
+"""Fits a law to what campaigns measured, in one ledger or in several.
+
+The values are those of the rungs that decide the campaigns' objectives. Campaigns whose values come from another
+verifier, another version of it or other settings are refused by name: their values differ by more than noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
+from sciagent.campaign.core.create_and_open import open_within
+from sciagent.campaign.law.law_entries import DIGITS, LawEntry, LawRowOfCandidate, QuantityLaw, ValueSource
+from sciagent.campaign.proposing.measured_and_past_values import MAX_PAST, deciding_values
+from sciagent.chemistry.subjects.base import Subject
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.domain.rung_calibration_on_measurements import Fit
+from sciagent.errors import UnknownNameError, UsageError
+from sciagent.scheduling.law.left_out_calibration import NOT_CALIBRATED, calibrated, left_out
+from sciagent.scheduling.law.similarity import order_of, smallest_hashes
+from sciagent.scheduling.law.structure_process import ComparedStructures, StructureMemory, fitted_memory
+from sciagent.store.campaign_state import campaigns, candidate_standings
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.results import candidates
+
+FEWEST_VALUES = 8  # candidates with a value from which a law is fitted
+FEWEST_LEFT_OUT = 3  # campaigns from which whole campaigns are left out; of fewer, whole families are
+FOLDS = 10  # groups of families
+MAX_READ = 100_000  # candidates of a campaign of which values are read, the best first
+
+
+@dataclass(frozen=True)
+class CampaignValues:
+    """The values of a campaign, and where they come from."""
+
+    name: str
+    kind: str
+    created_at: datetime
+    sources: Mapping[str, ValueSource]
+    """{property of an objective: the computation that decides it}"""
+    levels: Mapping[str, tuple[str, str]]
+    """{property: (canonical unit, level)}"""
+    values: Mapping[str, Mapping[str, tuple[str, float]]]
+    """{property: {key of a candidate: (notation, value in the canonical unit)}}; limits such as `<3` are left out."""
+
+
+def campaign_values(connection: Connection, built: Built) -> CampaignValues:
+    """Returns what the rungs that decide a campaign's objectives have measured so far."""
+    sources = {}
+    levels = {}
+    for rung in built.rungs[: built.terminal + 1]:
+        for name in rung.rules.decides:
+            sources[name] = source_of(rung, name)
+            levels[name] = _level_of(rung, name)
+    ids = candidate_standings.ids_with_answers(connection, built.row.id, MAX_READ)
+    known = candidates.load(connection, ids)
+    values: dict[str, dict[str, tuple[str, float]]] = {name: {} for name in sources}
+    for id_, of_candidate in deciding_values(connection, built, ids).items():
+        candidate = known[id_]
+        notation = built.subject.notation(candidate)
+        for name in sources.keys() & of_candidate.keys():
+            values[name][candidate.key] = (notation, of_candidate[name])
+    return CampaignValues(built.row.name, built.subject.name, built.row.created_at, sources, levels, values)
+
+
+def source_of(rung: BuiltRung, name: str) -> ValueSource:
+    """Returns the computation behind the values that a rung gives of a property."""
+    derived = next((prop.settings_hash for prop in rung.spec.derived if prop.definition.name == name), None)
+    fit: Fit | None = rung.fits.get(name)
+    calibration = None if fit is None else repr(fit)
+    return ValueSource(*rung.verifier.computation, derived, calibration)
+
+
+def _level_of(rung: BuiltRung, name: str) -> tuple[str, str]:
+    """Returns the canonical unit and the level of a property that a rung measures."""
+    measure = next(each for each in rung.spec.measures if each.property.name == name)
+    return measure.property.unit, measure.level.label
+
+
+def read_campaigns(ledgers: Sequence[Ledger], names: Sequence[str]) -> list[CampaignValues]:
+    """Returns the values of campaigns, each from all ledgers that have it, by name and date.
+
+    Raises UnknownNameError for a campaign that no ledger has, UsageError for one whose verifiers have changed since.
+    """
+    found = list[CampaignValues]()
+    for name in dict.fromkeys(names):
+        known = list[str]()
+        n_before = len(found)
+        for ledger in ledgers:
+            with ledger.read() as connection:
+                held = campaigns.names(connection)
+                known += held
+                if name in held:
+                    found.append(campaign_values(connection, open_within(connection, ledger, name)))
+        if len(found) == n_before:
+            raise UnknownNameError("campaign", name, sorted(set(known)))
+    return sorted(found, key=lambda each: (each.name, each.created_at))
+
+
+def fit_law(read: Sequence[CampaignValues], properties: Sequence[str] = ()) -> LawEntry:
+    """Returns the law of properties, by default of all that decide an objective in one of the campaigns.
+
+    read: sorted as `read_campaigns` does. Raises UsageError for campaigns of different kinds, for values that come from
+    different computations, and for a property with fewer than eight values; UnknownNameError for a property that none
+    of them measures.
+    """
+    kinds = sorted({each.kind for each in read})
+    if len(kinds) > 1:
+        raise UsageError(f"the campaigns are about {' and '.join(f'{kind}s' for kind in kinds)}: fit a law for each")
+    offered = sorted({name for each in read for name in each.sources})
+    for name in properties:
+        if name not in offered:
+            raise UnknownNameError("quantity", name, offered)
+    subject = subject_of(kinds[0])
+    laws = [_fit_quantity(read, name, subject) for name in properties or offered]
+    return LawEntry(kinds[0], tuple(each.name for each in read), tuple(laws))
+
+
+def _fit_quantity(read: Sequence[CampaignValues], name: str, subject: Subject) -> QuantityLaw:
+    having = [(place, each) for place, each in enumerate(read) if name in each.sources]
+    first = having[0][1]
+    source = first.sources[name]
+    for _, other in having[1:]:
+        difference = other.sources[name].difference(source)
+        if difference:
+            raise UsageError(
+                f'"{other.name}" has its {name} {difference}, unlike "{first.name}": values of different levels share '
+                "no law; fit a law for each"
+            )
+    rows = _rows(having, name)
+    if len(rows) < FEWEST_VALUES:
+        raise UsageError(
+            f"{len(rows)} values of {name} in {', '.join(each.name for _, each in having)}: a law takes at least "
+            f"{FEWEST_VALUES}"
+        )
+    values = np.array([row.value for row in rows])
+    compared = ComparedStructures()
+    compared.add([subject.structure(row.notation) for row in rows])
+    fresh = fitted_memory(compared, values).fresh
+    # the entry holds rounded hyper-parameters, and all of it is made with these
+    log_hyper = np.round(fresh.log_hyper, DIGITS)
+    memory = StructureMemory(compared, values, fresh.transform, log_hyper)
+    groups = _left_out_groups(rows, subject)
+    calibration = NOT_CALIBRATED if groups is None else calibrated(left_out(memory, values, groups))
+    unit, level = first.levels[name]
+    return QuantityLaw(
+        name=name,
+        unit=unit,
+        level=level,
+        source=source,
+        transform=fresh.transform,
+        log_hyper=tuple(float(each) for each in log_hyper),
+        rows=tuple(rows),
+        calibration=calibration,
+    )
+
+
+def _rows(having: Sequence[tuple[int, CampaignValues]], name: str) -> list[LawRowOfCandidate]:
+    """Returns at most MAX_PAST candidates with their values, by key; the mean of several ledgers' values.
+
+    having: campaigns with their places among all.
+    """
+    measured: dict[str, list[tuple[int, str, float]]] = {}
+    for place, each in having:
+        for key, (notation, value) in each.values[name].items():
+            measured.setdefault(key, []).append((place, notation, value))
+    keys = sorted(measured)
+    chosen = smallest_hashes(order_of(keys), MAX_PAST)
+    rows = []
+    for key in (keys[place] for place in sorted(chosen.tolist())):
+        of_key = measured[key]
+        notation = min(notation for _, notation, _ in of_key)
+        distinct = sorted({value for _, _, value in of_key})
+        rows.append(LawRowOfCandidate(key, notation, math.fsum(distinct) / len(distinct), min(of_key)[0]))
+    return rows
+
+
+def _left_out_groups(rows: Sequence[LawRowOfCandidate], subject: Subject) -> NDArray[np.int64] | None:
+    """Returns (n,) the group with which each row is left out: its campaign, or of fewer than three campaigns its
+    family, of which ten groups are made; None for fewer than two groups."""
+    by_campaign = np.array([row.group for row in rows], dtype=np.int64)
+    if len(np.unique(by_campaign)) >= FEWEST_LEFT_OUT:
+        return by_campaign
+    families = [subject.features(row.notation).family_hash for row in rows]
+    sizes = {family: families.count(family) for family in set(families)}
+    fold_sizes = [0] * FOLDS
+    folds = {}
+    for family in sorted(sizes, key=lambda each: (-sizes[each], each)):
+        fold = min(range(FOLDS), key=lambda place: (fold_sizes[place], place))
+        folds[family] = fold
+        fold_sizes[fold] += sizes[family]
+    groups = np.array([folds[family] for family in families], dtype=np.int64)
+    return groups if len(np.unique(groups)) > 1 else None

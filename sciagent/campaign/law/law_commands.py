@@ -1,0 +1,275 @@
+"""Fits, lists, shows, checks and deletes law entries, and predicts structures with them.
+
+The functions are the commands `sciagent law` and `sciagent predict`, and their answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy.engine import Connection
+
+from sciagent.campaign.core.create_and_open import open_within
+from sciagent.campaign.law.fit_law import CampaignValues, campaign_values, fit_law, read_campaigns
+from sciagent.campaign.law.law_entries import LawEntry, QuantityLaw
+from sciagent.campaign.law.predictions import LawCheck, LawPredictor, PredictedStructure
+from sciagent.campaign.people.verify_calculate_and_add import structures_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.domain.objectives import Objective
+from sciagent.errors import InvalidCandidateError, UsageError
+from sciagent.scheduling.law.left_out_calibration import WidthCalibration
+from sciagent.store.database.ledger import Ledger
+from sciagent.store.learning import law_entries
+
+AT_ONCE = 1000  # structures that are compared with all remembered ones at a time
+
+
+@dataclass(frozen=True)
+class ListedQuantity:
+    """A quantity of a law entry in a list."""
+
+    name: str
+    unit: str
+    level: str
+    n: int
+    """Number of candidates with a value."""
+
+
+@dataclass(frozen=True)
+class ListedLaw:
+    """A law entry in a list."""
+
+    law: str
+    """Name and hash, such as `edits@5c22afeb`."""
+    kind: str
+    """Kind of the candidates, such as `molecule`."""
+    quantities: tuple[ListedQuantity, ...]
+    n_campaigns: int
+    """Number of campaigns to whose values it was fitted."""
+    at: datetime
+    who: str
+
+
+@dataclass(frozen=True)
+class ShownQuantity:
+    """The law of one quantity."""
+
+    name: str
+    unit: str
+    level: str
+    verifier: str
+    version: str
+    n: int
+    transform: str
+    amplitude_similarity: float
+    """Standard deviation of what similar structures share, in units of the spread of the values."""
+    amplitude_linear: float
+    """Standard deviation of what atom environments add, in the same units."""
+    noise: float
+    """Standard deviation of a value about the mean of its structure, in the same units."""
+    held: WidthCalibration
+    """How intervals held of answers that were left out with their whole campaign, or with their whole family."""
+
+
+@dataclass(frozen=True)
+class ShownLaw:
+    """A law entry, its origin and its calibration."""
+
+    law: str
+    hash: str
+    before: str | None
+    """Hash of the version before; None for the first."""
+    kind: str
+    campaigns: tuple[str, ...]
+    used_by: tuple[str, ...]
+    """Campaigns that use it."""
+    quantities: tuple[ShownQuantity, ...]
+    at: datetime
+    who: str
+
+
+def fit(
+    ledger: Ledger,
+    name: str,
+    campaigns: Sequence[str],
+    *,
+    others: Sequence[Ledger] = (),
+    quantities: Sequence[str] = (),
+    who: str,
+) -> ShownLaw:
+    """Fits a law to what campaigns measured, and writes it as the newest version of a name.
+
+    others: ledgers in which the campaigns are looked for, too. quantities: names of properties; all that decide an
+    objective by default. A law that the ledger has already is written no second time. Raises UsageError as `fit_law`.
+    """
+    entry = fit_law(read_campaigns([ledger, *others], campaigns), quantities)
+    summary = {
+        "campaigns": list(entry.campaigns),
+        "quantities": [
+            {"name": law.name, "unit": law.unit, "level": law.level, "n": len(law.rows)} for law in entry.quantities
+        ],
+    }
+    new = law_entries.NewEntry(name, entry.hash, entry.kind, summary, entry.text(), who)
+    with ledger.begin() as connection:
+        row = law_entries.enter(connection, new)
+        return _shown(connection, row, entry)
+
+
+def listed(ledger: Ledger) -> list[ListedLaw]:
+    """Returns all law entries of a ledger, the oldest first."""
+    with ledger.read() as connection:
+        rows = law_entries.rows(connection)
+    return [
+        ListedLaw(
+            law=row.version,
+            kind=row.kind,
+            quantities=tuple(ListedQuantity(**each) for each in row.summary["quantities"]),
+            n_campaigns=len(row.summary["campaigns"]),
+            at=row.at,
+            who=row.who,
+        )
+        for row in rows
+    ]
+
+
+def loaded(connection: Connection, row: law_entries.EntryRow) -> LawEntry:
+    """Returns the entry of a row. Raises LedgerError if its content was changed."""
+    entry = LawEntry.from_text(law_entries.content(connection, row.id))
+    law_entries.require_hash(row, entry.hash)
+    return entry
+
+
+def show(ledger: Ledger, name: str) -> ShownLaw:
+    """Returns a law entry. name: `NAME` or `NAME@HASH`. Raises UnknownNameError."""
+    with ledger.read() as connection:
+        row = law_entries.find(connection, name)
+        return _shown(connection, row, loaded(connection, row))
+
+
+def _shown(connection: Connection, row: law_entries.EntryRow, entry: LawEntry) -> ShownLaw:
+    return ShownLaw(
+        law=row.version,
+        hash=row.hash,
+        before=row.parent_hash,
+        kind=row.kind,
+        campaigns=entry.campaigns,
+        used_by=tuple(law_entries.users(connection, row.id)),
+        quantities=tuple(_shown_quantity(law) for law in entry.quantities),
+        at=row.at,
+        who=row.who,
+    )
+
+
+def _shown_quantity(law: QuantityLaw) -> ShownQuantity:
+    similar, linear, noise = law.amplitudes
+    return ShownQuantity(
+        name=law.name,
+        unit=law.unit,
+        level=law.level,
+        verifier=law.source.verifier,
+        version=law.source.version,
+        n=len(law.rows),
+        transform=str(law.transform),
+        amplitude_similarity=similar,
+        amplitude_linear=linear,
+        noise=noise,
+        held=law.calibration,
+    )
+
+
+def delete(ledger: Ledger, name: str) -> ListedLaw:
+    """Removes a law entry, and returns it. Raises UnknownNameError; UsageError if a campaign uses it."""
+    with ledger.read() as connection:
+        version = law_entries.find(connection, name).version
+    [removed] = [each for each in listed(ledger) if each.law == version]
+    with ledger.begin() as connection:
+        law_entries.remove(connection, law_entries.find(connection, version))
+    return removed
+
+
+def check(ledger: Ledger, name: str, campaigns: Sequence[str]) -> LawCheck:
+    """Returns how the predictions of a law hold for campaigns that it was not fitted to; candidates that it knows are
+    left out. Raises UnknownNameError; UsageError for values of another level, or if nothing is left."""
+    with ledger.read() as connection:
+        row = law_entries.find(connection, name)
+        entry = loaded(connection, row)
+        read = [_with_objectives(connection, ledger, each) for each in dict.fromkeys(campaigns)]
+    found = LawPredictor(entry, subject_of(entry.kind)).check(read)
+    if not found.quantities:
+        raise UsageError(f"{row.version} knows all {found.known} candidates that these campaigns have measured")
+    return found
+
+
+def _with_objectives(
+    connection: Connection, ledger: Ledger, campaign: str
+) -> tuple[CampaignValues, Sequence[Objective]]:
+    built = open_within(connection, ledger, campaign)
+    return campaign_values(connection, built), built.objectives
+
+
+@dataclass(frozen=True)
+class UnreadText:
+    """A text that is no structure."""
+
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The predictions of a law for structures."""
+
+    law: str
+    """Name and hash of the law; the campaign's name for a law that was fitted to it alone, and is not kept."""
+    campaign: str | None
+    """The campaign whose objectives are asked for, and whose own answers count."""
+    structures: tuple[PredictedStructure, ...]
+    unread: tuple[UnreadText, ...]
+    """Texts that are no structures."""
+
+
+def predict(
+    ledger: Ledger,
+    texts: Sequence[str],
+    *,
+    file: Path | None = None,
+    column: str | None = None,
+    law: str | None = None,
+    campaign: str | None = None,
+) -> Predictions:
+    """Returns predictions for structures, in their order.
+
+    file: further structures. column: of a csv, the column with the structures. law: `NAME` or `NAME@HASH`; None: one
+    that is fitted to the campaign alone. campaign: its answers count as well, and
+    the chance of a hit is that of its objectives. Raises UsageError without both of them.
+    """
+    with ledger.read() as connection:
+        own, objectives = (None, ()) if campaign is None else _with_objectives(connection, ledger, campaign)
+        entry, name = _entry_or_fitted(connection, law, own)
+    subject = subject_of(entry.kind)
+    reading = subject.reading()
+    notations = []
+    refused = []
+    for text in (record.text for record in structures_of(texts, file, column, subject=subject)):
+        try:
+            notations.append(subject.notation(reading.apply(text).candidate))
+        except InvalidCandidateError as error:
+            refused.append(UnreadText(text, str(error)))
+    predictor = LawPredictor(entry, subject)
+    predicted = list[PredictedStructure]()
+    for begin in range(0, len(notations), AT_ONCE):
+        predicted += predictor.predict(notations[begin : begin + AT_ONCE], objectives, own)
+    return Predictions(name, campaign, tuple(predicted), tuple(refused))
+
+
+def _entry_or_fitted(connection: Connection, law: str | None, own: CampaignValues | None) -> tuple[LawEntry, str]:
+    """Returns the entry of a name, or one that is fitted to a campaign alone, with what it is called."""
+    if law is not None:
+        row = law_entries.find(connection, law)
+        return loaded(connection, row), row.version
+    if own is None:
+        raise UsageError("name a law or a campaign: a prediction rests on what was measured")
+    return fit_law([own]), own.name

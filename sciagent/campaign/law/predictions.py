@@ -1,0 +1,279 @@
+"""Predictions of a law for structures: value with its error and interval, the chance to be a hit, the nearest measured
+structures, and how often such intervals held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sciagent.campaign.law.fit_law import CampaignValues
+from sciagent.campaign.law.law_entries import LawEntry, QuantityLaw, ValueSource
+from sciagent.chemistry.subjects.base import Subject
+from sciagent.domain.objectives import Objective, ends_of
+from sciagent.errors import UsageError
+from sciagent.scheduling.array_types import Array
+from sciagent.scheduling.law.answer_transforms import between
+from sciagent.scheduling.law.left_out_calibration import (
+    CENTRES,
+    ChanceBin,
+    ForetoldAnswers,
+    SimilarityBin,
+    WidthCalibration,
+    chance_bins,
+    checked,
+)
+from sciagent.scheduling.law.prediction_interval_width import NORMAL
+from sciagent.scheduling.law.structure_process import Answers, ComparedStructures, MemoryPrior, StructureProcess
+
+NEAREST = 3  # measured structures that are named
+SIMILARITY_DIGITS = 9  # by which they are ranked, so that no rounding decides
+BIN_SIZE = 50  # candidates of a bin of chances
+
+
+@dataclass(frozen=True)
+class NearestValue:
+    """A measured structure like the one that is foretold."""
+
+    notation: str
+    similarity: float
+    """In [0, 1]: half by atom environments (count Tanimoto, radius 2), half by traits of the whole."""
+    value: float
+
+
+@dataclass(frozen=True)
+class PredictedQuantity:
+    """The prediction of one quantity, in its canonical unit."""
+
+    name: str
+    unit: str
+    level: str
+    value: float
+    """Median of the predicted distribution."""
+    uncertainty: float
+    """Half the width of the interval that holds 68.3 % of it."""
+    low: float
+    """Lower end of the 90 % interval."""
+    high: float
+    known: float | None
+    """The value that was measured already; None if it was not."""
+    chance: float | None
+    """Probability that the value meets the objective; None without limits."""
+    nearest: tuple[NearestValue, ...]
+    held: SimilarityBin | None
+    """How intervals of structures with such a nearest one held; None if nothing was left out."""
+
+
+@dataclass(frozen=True)
+class PredictedStructure:
+    """The predictions for one structure."""
+
+    notation: str
+    quantities: tuple[PredictedQuantity, ...]
+    p_hit: float | None
+    """Probability to meet all objectives, as if their errors were independent; None without objectives or limits."""
+
+
+@dataclass(frozen=True)
+class QuantityCheck:
+    """The predictions of one quantity beside what other campaigns measured of structures that the law had not."""
+
+    name: str
+    unit: str
+    held: WidthCalibration
+
+
+@dataclass(frozen=True)
+class LawCheck:
+    """The predictions of a law beside what other campaigns measured."""
+
+    known: int
+    """Number of candidates of which the law holds a value; they are left out."""
+    quantities: tuple[QuantityCheck, ...]
+    chances: tuple[ChanceBin, ...]
+    """Said chances to be hits beside the share that were, in bins of at least 50; empty without limits."""
+
+
+class LawPredictor:
+    """The predictions of a law entry. Its processes are made once, which takes seconds for thousands of rows."""
+
+    def __init__(self, entry: LawEntry, subject: Subject) -> None:
+        self.entry = entry
+        self._subject = subject
+        self._memories = {law.name: law.memory(subject) for law in entry.quantities}
+
+    def predict(
+        self, notations: Sequence[str], objectives: Sequence[Objective] = (), own: CampaignValues | None = None
+    ) -> list[PredictedStructure]:
+        """Returns the predictions for structures, in their order.
+
+        notations: in the normal form of the subject. objectives: those of the campaign whose hits are asked for. own:
+        the values of that campaign; those that the entry does not hold are added to it. Raises UsageError if they are
+        of another level.
+        """
+        if own is not None:
+            refuse_other_level(self.entry, own.sources)
+        if not notations:
+            return []
+        limits = {each.property: ends_of(each.accept) for each in objectives if each.accept is not None}
+        by_quantity = [self._foretold(law, notations, limits.get(law.name), own) for law in self.entry.quantities]
+        is_whole = bool(limits) and all(self.entry.quantity(each.property) for each in objectives)
+        predicted = []
+        for place, notation in enumerate(notations):
+            quantities = tuple(of_all[place] for of_all in by_quantity)
+            chances = [each.chance for each in quantities if each.chance is not None]
+            p_hit = float(np.prod(chances)) if is_whole else None
+            predicted.append(PredictedStructure(notation, quantities, p_hit))
+        return predicted
+
+    def _foretold(
+        self, law: QuantityLaw, notations: Sequence[str], limits: tuple[float, float] | None, own: CampaignValues | None
+    ) -> list[PredictedQuantity]:
+        """Returns the prediction of a quantity for each structure. limits: of the objective; None without one."""
+        new = _unknown_values(law, own)
+        compared = ComparedStructures()
+        compared.add([self._subject.structure(text) for text in (*(text for text, _ in new), *notations)])
+        mine = np.arange(len(new))
+        asked = np.arange(len(new), len(compared))
+        memory = self._memories[law.name]
+        answers = Answers(mine, np.array([value for _, value in new]))
+        process = StructureProcess(MemoryPrior(memory, compared), answers)
+        to_memory = memory.compared.similarities(np.arange(len(law.rows)), compared, asked)
+        similarity = np.vstack([to_memory, compared.similarities(mine, compared, asked)])
+        measured = [*((row.notation, row.value) for row in law.rows), *new]
+        nearest = [_nearest(similarity[:, place], measured, text) for place, text in enumerate(notations)]
+        mean, sd = process.foretell(asked)
+        sd = sd * law.calibration.factors(np.array([_similarity(found) for found in nearest]))
+        chances = [None] * len(notations) if limits is None else _chances(process, mean, sd, limits)
+        transform = process.prior.transform
+        ends = {z: transform.inverse(mean + z * sd) for z in (-NORMAL, -1.0, 0.0, 1.0, NORMAL)}
+        values = dict(measured)
+        return [
+            PredictedQuantity(
+                name=law.name,
+                unit=law.unit,
+                level=law.level,
+                value=float(ends[0.0][place]),
+                uncertainty=float(ends[1.0][place] - ends[-1.0][place]) / 2,
+                low=float(ends[-NORMAL][place]),
+                high=float(ends[NORMAL][place]),
+                known=values.get(text),
+                chance=chances[place],
+                nearest=nearest[place],
+                held=law.calibration.bin_of(_similarity(nearest[place])),
+            )
+            for place, text in enumerate(notations)
+        ]
+
+    def check(self, campaigns: Sequence[tuple[CampaignValues, Sequence[Objective]]]) -> LawCheck:
+        """Returns how the predictions hold for what campaigns measured of candidates of which the entry has no value.
+
+        campaigns: their values and their objectives. Raises UsageError for values of another level.
+        """
+        held = self.entry.keys
+        n_known = 0
+        said = list[float]()
+        real = list[bool]()
+        answers: dict[str, list[tuple[float, PredictedQuantity]]] = {law.name: [] for law in self.entry.quantities}
+        for values, objectives in campaigns:
+            refuse_other_level(self.entry, values.sources)
+            measured = _by_candidate(values)
+            new = {key: of_one for key, of_one in measured.items() if key not in held}
+            n_known += len(measured) - len(new)
+            foretold = self.predict([notation for notation, _ in new.values()], objectives)
+            for (_, by_name), prediction in zip(new.values(), foretold, strict=True):
+                for quantity in prediction.quantities:
+                    if quantity.name in by_name:
+                        answers[quantity.name].append((by_name[quantity.name], quantity))
+                if prediction.p_hit is not None and all(each.property in by_name for each in objectives):
+                    said.append(prediction.p_hit)
+                    real.append(all(_is_met(each, by_name[each.property]) for each in objectives))
+        checks = [_quantity_check(law, answers[law.name]) for law in self.entry.quantities if answers[law.name]]
+        bins = chance_bins(np.array(said), np.array(real, dtype=bool), BIN_SIZE)
+        return LawCheck(n_known, tuple(checks), tuple(bins))
+
+
+def _unknown_values(law: QuantityLaw, own: CampaignValues | None) -> list[tuple[str, float]]:
+    """Returns (notation, value) of the candidates of a campaign that the law does not hold, by key."""
+    if own is None:
+        return []
+    known = {row.key for row in law.rows}
+    return [of_one for key, of_one in sorted(own.values.get(law.name, {}).items()) if key not in known]
+
+
+def _chances(process: StructureProcess, mean: Array, sd: Array, limits: tuple[float, float]) -> list[float]:
+    low, high = limits
+    chances: list[float] = between(mean, sd, process.limit(low), process.limit(high)).tolist()
+    return chances
+
+
+def _similarity(nearest: Sequence[NearestValue]) -> float:
+    """Returns the similarity to the nearest measured structure; 0 if there is none."""
+    return nearest[0].similarity if nearest else 0.0
+
+
+def _nearest(similarity: Array, measured: Sequence[tuple[str, float]], notation: str) -> tuple[NearestValue, ...]:
+    """Returns the measured structures that are most similar to one, without itself. similarity: (n,) to each."""
+    order = np.argsort(-np.round(similarity, SIMILARITY_DIGITS), kind="stable")[: NEAREST + 1]
+    found = [
+        NearestValue(measured[row][0], round(float(similarity[row]), 4), measured[row][1])
+        for row in order.tolist()
+        if measured[row][0] != notation
+    ]
+    return tuple(found[:NEAREST])
+
+
+def refuse_other_level(entry: LawEntry, sources: Mapping[str, ValueSource]) -> None:
+    """Raises UsageError if the entry shares no quantity with these sources, or one from another computation."""
+    shared = [law for law in entry.quantities if law.name in sources]
+    if not shared:
+        names = ", ".join(law.name for law in entry.quantities)
+        raise UsageError(f"the law is one of {names}, none of which decides an objective of the campaign")
+    for law in shared:
+        difference = sources[law.name].difference(law.source)
+        if difference:
+            raise UsageError(
+                f"the campaign has its {law.name} {difference}, unlike the law: values of different levels share no law"
+            )
+
+
+def _by_candidate(values: CampaignValues) -> dict[str, tuple[str, dict[str, float]]]:
+    """Returns {key: (notation, {property: value})} of the candidates of a campaign that have values."""
+    measured: dict[str, tuple[str, dict[str, float]]] = {}
+    for name, of_property in values.values.items():
+        for key, (notation, value) in sorted(of_property.items()):
+            measured.setdefault(key, (notation, {}))[1][name] = value
+    return measured
+
+
+def _is_met(objective: Objective, value: float) -> bool:
+    low, high = ends_of(objective.accept)
+    return low <= value <= high
+
+
+def _quantity_check(law: QuantityLaw, answers: Sequence[tuple[float, PredictedQuantity]]) -> QuantityCheck:
+    values = np.array([value for value, _ in answers])
+    low, median, high = (
+        law.transform(np.array([getattr(each, end) for _, each in answers])) for end in ("low", "value", "high")
+    )
+    measured = law.transform(values)
+    # the ends are factor * NORMAL standard deviations away, each on its side of the median
+    side = np.where(measured >= median, high - median, median - low)
+    errors = np.abs(measured - median) / np.maximum(side, 1e-300) * NORMAL
+    foretold = ForetoldAnswers(
+        values=values,
+        foretold=np.array([each.value for _, each in answers]),
+        errors=errors,
+        nearest=np.array([_similarity(each.nearest) for _, each in answers]),
+        groups=_one_group(len(values)),
+    )
+    by_bin = [each.factor for each in law.calibration.bins] or [1.0] * len(CENTRES)
+    held = checked(foretold, np.ones(len(values)), by_bin, 1)
+    return QuantityCheck(law.name, law.unit, held)
+
+
+def _one_group(n: int) -> NDArray[np.int64]:
+    return np.zeros(n, dtype=np.int64)
