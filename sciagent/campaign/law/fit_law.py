@@ -7,6 +7,7 @@ verifier, another version of it or other settings are refused by name: their val
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,7 +24,13 @@ from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.rung_calibration_on_measurements import Fit
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent.scheduling.law.left_out_calibration import NOT_CALIBRATED, calibrated, left_out
+from sciagent.scheduling.law.left_out_calibration import (
+    FEWEST_GROUPS,
+    NOT_CALIBRATED,
+    WidthCalibration,
+    calibrated,
+    left_out,
+)
 from sciagent.scheduling.law.similarity import order_of, smallest_hashes
 from sciagent.scheduling.law.structure_process import ComparedStructures, StructureMemory, fitted_memory
 from sciagent.store.campaign_state import campaigns, candidate_standings
@@ -147,8 +154,7 @@ def _fit_quantity(read: Sequence[CampaignValues], name: str, subject: Subject) -
     # the entry holds rounded hyper-parameters, and all of it is made with these
     log_hyper = np.round(fresh.log_hyper, DIGITS)
     memory = StructureMemory(compared, values, fresh.transform, log_hyper)
-    groups = _left_out_groups(rows, subject)
-    calibration = NOT_CALIBRATED if groups is None else calibrated(left_out(memory, values, groups))
+    calibration = _calibration(memory, rows, subject)
     unit, level = first.levels[name]
     return QuantityLaw(
         name=name,
@@ -182,19 +188,28 @@ def _rows(having: Sequence[tuple[int, CampaignValues]], name: str) -> list[LawRo
     return rows
 
 
-def _left_out_groups(rows: Sequence[LawRowOfCandidate], subject: Subject) -> NDArray[np.int64] | None:
-    """Returns (n,) the group with which each row is left out: its campaign, or of fewer than three campaigns its
-    family, of which ten groups are made; None for fewer than two groups."""
-    by_campaign = np.array([row.group for row in rows], dtype=np.int64)
-    if len(np.unique(by_campaign)) >= FEWEST_LEFT_OUT:
-        return by_campaign
-    families = [subject.features(row.notation).family_hash for row in rows]
-    sizes = {family: families.count(family) for family in set(families)}
-    fold_sizes = [0] * FOLDS
-    folds = {}
+def _calibration(memory: StructureMemory, rows: Sequence[LawRowOfCandidate], subject: Subject) -> WidthCalibration:
+    """Returns the factors on the widths of a law.
+
+    Whole campaigns are left out, or of fewer than three campaigns whole families, of which ten groups are made.
+    """
+    values = np.array([row.value for row in rows])
+    campaigns = np.array([row.group for row in rows], dtype=np.int64)
+    if len(np.unique(campaigns)) >= FEWEST_LEFT_OUT:
+        return calibrated(left_out(memory, values, campaigns))
+    families = _groups_of_families([subject.features(row.notation).family_hash for row in rows])
+    if len(np.unique(families)) < FEWEST_GROUPS:
+        return NOT_CALIBRATED
+    return calibrated(left_out(memory, values, families))
+
+
+def _groups_of_families(families: Sequence[str]) -> NDArray[np.int64]:
+    """Returns (n,) the group of each family, of ten groups of about the same size."""
+    sizes = Counter(families)
+    group_sizes = [0] * FOLDS
+    groups = {}
     for family in sorted(sizes, key=lambda each: (-sizes[each], each)):
-        fold = min(range(FOLDS), key=lambda place: (fold_sizes[place], place))
-        folds[family] = fold
-        fold_sizes[fold] += sizes[family]
-    groups = np.array([folds[family] for family in families], dtype=np.int64)
-    return groups if len(np.unique(groups)) > 1 else None
+        group = min(range(FOLDS), key=lambda place: (group_sizes[place], place))
+        groups[family] = group
+        group_sizes[group] += sizes[family]
+    return np.array([groups[family] for family in families], dtype=np.int64)

@@ -16,7 +16,6 @@ from sciagent.chemistry.subjects.base import Subject
 from sciagent.domain.objectives import Objective, ends_of
 from sciagent.errors import UsageError
 from sciagent.scheduling.array_types import Array
-from sciagent.scheduling.law.answer_transforms import between
 from sciagent.scheduling.law.left_out_calibration import (
     CENTRES,
     ChanceBin,
@@ -147,9 +146,10 @@ class LawPredictor:
         nearest = [_nearest(similarity[:, place], measured, text) for place, text in enumerate(notations)]
         mean, sd = process.foretell(asked)
         sd = sd * law.calibration.factors(np.array([_similarity(found) for found in nearest]))
-        chances = [None] * len(notations) if limits is None else _chances(process, mean, sd, limits)
+        chances = [None] * len(notations) if limits is None else _chances(law.calibration, process, mean, sd, limits)
+        one = law.calibration.one_sigma
         transform = process.prior.transform
-        ends = {z: transform.inverse(mean + z * sd) for z in (-NORMAL, -1.0, 0.0, 1.0, NORMAL)}
+        ends = {z: transform.inverse(mean + z * sd) for z in (-NORMAL, -one, 0.0, one, NORMAL)}
         values = dict(measured)
         return [
             PredictedQuantity(
@@ -157,7 +157,7 @@ class LawPredictor:
                 unit=law.unit,
                 level=law.level,
                 value=float(ends[0.0][place]),
-                uncertainty=float(ends[1.0][place] - ends[-1.0][place]) / 2,
+                uncertainty=float(ends[one][place] - ends[-one][place]) / 2,
                 low=float(ends[-NORMAL][place]),
                 high=float(ends[NORMAL][place]),
                 known=values.get(text),
@@ -204,9 +204,11 @@ def _unknown_values(law: QuantityLaw, own: CampaignValues | None) -> list[tuple[
     return [of_one for key, of_one in sorted(own.values.get(law.name, {}).items()) if key not in known]
 
 
-def _chances(process: StructureProcess, mean: Array, sd: Array, limits: tuple[float, float]) -> list[float]:
-    low, high = limits
-    chances: list[float] = between(mean, sd, process.limit(low), process.limit(high)).tolist()
+def _chances(
+    calibration: WidthCalibration, process: StructureProcess, mean: Array, sd: Array, limits: tuple[float, float]
+) -> list[float]:
+    low, high = ((process.limit(each) - mean) / sd for each in limits)
+    chances: list[float] = calibration.chance(low, high).tolist()
     return chances
 
 

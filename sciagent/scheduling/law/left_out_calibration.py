@@ -4,13 +4,21 @@ Children of one parent are near copies, so that the error of a single answer tha
 candidate. Whole groups are left out, such as all answers of a campaign, and the rest foretells them. A factor by which
 the standard deviations are multiplied makes 90 % of the left-out answers lie within 1.645 of them. The law is as a rule
 too modest near what it knows and too bold far from it, so the factor depends on the similarity to the nearest answer.
+Most errors are smaller than a normal distribution with these 90 % has them, and some are much larger: chances come from
+Student's t distribution with the degrees of freedom that foretell the left-out answers best.
 
-Source: the mean and covariance of a left-out group by blocks of the inverse covariance, Rasmussen and Williams,
-Gaussian Processes for Machine Learning (2006), 5.4.2, there for single rows; the quantile is that of `Reach`.
+A new campaign is one more group. Its errors may be larger than those of all groups that are known, so the quantile is
+taken above 90 %, the less so the more groups there are.
+
+Sources: the mean and covariance of a left-out group by blocks of the inverse covariance, Rasmussen and Williams,
+Gaussian Processes for Machine Learning (2006), 5.4.2, there for single rows; quantiles over groups with one that is
+unseen, Lee, Barber and Willett, arXiv:2306.06342 (2023), who count it whole, which holds for any distribution; here it
+counts half.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,15 +26,20 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
+from scipy.optimize import isotonic_regression
+from scipy.special import gammaln, ndtr, stdtr, stdtrit
 
 from sciagent.scheduling.array_types import Array, RowIndices
-from sciagent.scheduling.law.prediction_interval_width import NORMAL, Reach
+from sciagent.scheduling.law.prediction_interval_width import INSIDE, NORMAL, NORMAL_ROWS
 from sciagent.scheduling.law.structure_process import StructureMemory
 
 BIN_EDGES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Edges of the bins of similarity to the nearest answer by which errors are counted."""
 FEWEST_COUNTED = 20  # answers of a bin below which its share within the intervals is not told
 FEWEST_GROUPS = 2
+UNSEEN = 0.5  # weight of the unseen group among those that are known
+LARGEST_LEVEL = 0.97  # quantile that few groups ask for
+FREEDOMS = (2.5, 3.0, 4.0, 6.0, 10.0, 30.0, math.inf)  # degrees of freedom that are tried; infinite: normal
 FACTOR_LIMITS = (0.3, 3.0)  # of a factor: beyond them the law is wrong in another way than its width
 CENTRES = np.array([(low + high) / 2 for low, high in pairwise(BIN_EDGES)])
 
@@ -77,7 +90,27 @@ class WidthCalibration:
     covered: float | None
     """Share of the left-out answers within their 90 % intervals, with the factors of the other groups."""
     median_error: float | None
+    freedom: float | None
+    """Degrees of freedom of the distribution of errors; None: they are normal."""
     bins: tuple[SimilarityBin, ...]
+
+    def chance(self, low: Array, high: Array) -> Array:
+        """Returns (n,) probabilities that errors lie between two of them, in standard deviations with their factors."""
+        chances: Array = self._below(high) - self._below(low)
+        return chances
+
+    def _below(self, errors: Array) -> Array:
+        if self.freedom is None:
+            below: Array = ndtr(errors)
+            return below
+        return np.asarray(stdtr(self.freedom, errors * _end_of_interval(self.freedom) / NORMAL))
+
+    @property
+    def one_sigma(self) -> float:
+        """Half the width of the interval that holds 68.3 % of errors, in standard deviations with their factors."""
+        if self.freedom is None:
+            return 1.0
+        return float(stdtrit(self.freedom, ndtr(1.0))) * NORMAL / _end_of_interval(self.freedom)
 
     def factors(self, nearest: Array) -> Array:
         """Returns (n,) factors for structures. nearest: (n,) similarities to their nearest answers."""
@@ -88,7 +121,12 @@ class WidthCalibration:
         return next((each for each in reversed(self.bins) if nearest >= each.low), None)
 
 
-NOT_CALIBRATED = WidthCalibration(0, 0, None, None, ())
+NOT_CALIBRATED = WidthCalibration(0, 0, None, None, None, ())
+
+
+def _end_of_interval(freedom: float) -> float:
+    """Returns the upper end of the 90 % interval of Student's t distribution."""
+    return float(stdtrit(freedom, (1 + INSIDE) / 2))
 
 
 def left_out(memory: StructureMemory, values: Array, groups: NDArray[np.int64]) -> ForetoldAnswers:
@@ -136,22 +174,40 @@ def calibrated(answers: ForetoldAnswers) -> WidthCalibration:
     of_others = np.empty(len(answers))
     for group in groups:
         is_left_out = answers.groups == group
-        by_bin = _factors_by_bin(answers.errors[~is_left_out], answers.nearest[~is_left_out])
+        by_bin = _factors_by_bin(answers.errors[~is_left_out], answers.nearest[~is_left_out], len(groups) - 1)
         of_others[is_left_out] = _interpolated(by_bin, answers.nearest[is_left_out])
-    by_bin = _factors_by_bin(answers.errors, answers.nearest)
-    return checked(answers, of_others, by_bin, len(groups))
+    by_bin = _factors_by_bin(answers.errors, answers.nearest, len(groups))
+    return checked(answers, of_others, by_bin, len(groups), _freedom(answers.errors / of_others))
 
 
-def checked(answers: ForetoldAnswers, factors: Array, by_bin: Sequence[float], groups: int) -> WidthCalibration:
+def _freedom(errors: Array) -> float | None:
+    """Returns the degrees of freedom under which errors (n,), in standard deviations with their factors, are most
+    probable; None for the normal distribution."""
+    scores = []
+    for freedom in FREEDOMS:
+        if math.isinf(freedom):
+            scores.append(float(-(errors**2).sum() / 2 - len(errors) * math.log(2 * math.pi) / 2))
+            continue
+        scale = NORMAL / _end_of_interval(freedom)
+        constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - math.log(freedom * math.pi) / 2 - math.log(scale)
+        logs = np.log1p((errors / scale) ** 2 / freedom)
+        scores.append(float(len(errors) * constant - (freedom + 1) / 2 * logs.sum()))
+    best = FREEDOMS[int(np.argmax(np.round(scores, 6)))]
+    return None if math.isinf(best) else best
+
+
+def checked(
+    answers: ForetoldAnswers, factors: Array, by_bin: Sequence[float], groups: int, freedom: float | None = None
+) -> WidthCalibration:
     """Returns how intervals held whose standard deviations were multiplied by factors (n,). by_bin: factors of the law
-    at the middles of the bins. groups: number of groups that were left out."""
+    at the middles of the bins. groups: number of groups that were left out. freedom: of the law."""
     covered = answers.errors <= NORMAL * factors
     errors = np.abs(answers.values - answers.foretold)
     bins = []
     for place, (low, high) in enumerate(pairwise(BIN_EDGES)):
         rows = np.flatnonzero(_bins_of(answers.nearest) == place)
         bins.append(SimilarityBin(low, high, len(rows), by_bin[place], share(covered[rows]), _median(errors[rows])))
-    return WidthCalibration(groups, len(answers), share(covered), _median(errors), tuple(bins))
+    return WidthCalibration(groups, len(answers), share(covered), _median(errors), freedom, tuple(bins))
 
 
 def _bins_of(nearest: Array) -> RowIndices:
@@ -165,15 +221,17 @@ def _interpolated(by_bin: Sequence[float], nearest: Array) -> Array:
     return np.interp(nearest, CENTRES, by_bin) if len(by_bin) else np.ones(len(nearest))
 
 
-def _factors_by_bin(errors: Array, nearest: Array) -> list[float]:
+def _factors_by_bin(errors: Array, nearest: Array, groups: int) -> list[float]:
     """Returns the factor for each bin; a less similar structure never has a smaller one.
 
-    errors: (n,), in standard deviations. nearest: (n,) similarities to the nearest answer.
+    errors: (n,), in standard deviations. nearest: (n,) similarities to the nearest answer. groups: number of groups.
     """
     places = _bins_of(nearest)
-    of_bins = [_factor(errors[places == place]) for place in range(len(CENTRES))]
-    ascending = np.maximum.accumulate(of_bins[::-1])
-    return [float(each) for each in ascending[::-1]]
+    level = min(INSIDE * (1 + UNSEEN / groups), LARGEST_LEVEL)
+    of_bins = [_factor(errors[places == place], level) for place in range(len(CENTRES))]
+    weights = np.bincount(places, minlength=len(CENTRES)) + NORMAL_ROWS
+    descending = isotonic_regression(of_bins, weights=weights, increasing=False).x
+    return [round(float(each), 6) for each in descending]
 
 
 def share(is_true: NDArray[np.bool_]) -> float | None:
@@ -185,13 +243,17 @@ def _median(errors: Array) -> float | None:
     return float(np.median(errors)) if len(errors) else None
 
 
-def _factor(errors: Array) -> float:
-    """Returns the factor that 90 % of errors (n,), in standard deviations, ask for; few of them count less."""
+def _factor(errors: Array, level: float) -> float:
+    """Returns the factor that a share `level` of errors (n,), in standard deviations, asks for.
+
+    It is shrunk to 1, since few errors say little about the quantile.
+    """
     if not len(errors):
         return 1.0
-    size = Reach.of(errors, errors).size
+    n = len(errors)
+    size = (n * float(np.quantile(errors, level)) + NORMAL_ROWS * NORMAL) / (n + NORMAL_ROWS)
     low, high = FACTOR_LIMITS
-    return round(min(max(size / NORMAL, low), high), 6)
+    return min(max(size / NORMAL, low), high)
 
 
 @dataclass(frozen=True)

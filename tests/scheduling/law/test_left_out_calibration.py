@@ -55,8 +55,9 @@ def drawn(factors: tuple[float, float], n: int = 2000) -> ForetoldAnswers:
 def test_the_factor_of_a_similarity_is_the_one_that_its_errors_ask_for() -> None:
     found = calibrated(drawn((2.0, 0.6)))
     near, far = found.factors(np.array([0.85, 0.55]))
-    assert near == pytest.approx(0.6, rel=0.12) and far == pytest.approx(2.0, rel=0.1)
-    assert found.covered == pytest.approx(0.9, abs=0.04)
+    # ten groups ask for the quantile of .945, which a normal distribution has at 1.92 standard deviations
+    assert near == pytest.approx(0.6 * 1.92 / NORMAL, rel=0.12) and far == pytest.approx(2.0 * 1.92 / NORMAL, rel=0.12)
+    assert found.covered == pytest.approx(0.945, abs=0.02)
     assert found.groups == 10 and found.n == 2000
     by_bin = [each.factor for each in found.bins]
     assert by_bin == sorted(by_bin, reverse=True), "what is less similar is never foretold more closely"
@@ -64,11 +65,26 @@ def test_the_factor_of_a_similarity_is_the_one_that_its_errors_ask_for() -> None
     assert sum(each.n for each in found.bins) == 2000 and found.bins[-1].high == BIN_EDGES[-1]
 
 
+def test_heavy_tails_are_found_and_chances_have_them() -> None:
+    rng = np.random.default_rng(5)
+    errors = np.abs(rng.standard_t(3, size=4000))
+    heavy = calibrated(ForetoldAnswers(errors, errors, errors, np.full(4000, 0.75), np.arange(4000) % 40))
+    normal = calibrated(drawn((1.0, 1.0), n=4000))
+    assert heavy.freedom in (2.5, 3.0, 4.0) and (normal.freedom is None or normal.freedom >= 10)
+    ends = np.array([NORMAL])
+    for each in (heavy, normal):
+        assert each.chance(-ends, ends)[0] == pytest.approx(0.9), "the factors are those of the 90 % interval"
+        assert each.chance(np.array([-np.inf]), np.array([np.inf]))[0] == pytest.approx(1.0)
+        one = np.array([each.one_sigma])
+        assert each.chance(-one, one)[0] == pytest.approx(0.6827, abs=1e-4)
+    assert heavy.one_sigma < normal.one_sigma
+
+
 def test_intervals_of_a_group_are_counted_with_the_factor_of_the_others() -> None:
     errors = np.concatenate([np.full(200, 0.1), np.full(200, 5.0)])
     groups = np.repeat([0, 1], 200)
     found = calibrated(ForetoldAnswers(np.zeros(400), errors, errors, np.full(400, 0.75), groups))
-    assert found.covered == 0.5, "the factor that the small errors teach holds none of the large ones"
+    assert found.covered == 0.5, "the factors that small errors teach hold none of the large ones"
 
 
 def test_one_group_calibrates_nothing() -> None:
@@ -80,8 +96,8 @@ def test_one_group_calibrates_nothing() -> None:
 
 def test_few_answers_hardly_move_the_factor() -> None:
     errors = np.full(4, 4 * NORMAL)
-    found = calibrated(ForetoldAnswers(errors, errors, errors, np.full(4, 0.95), np.arange(4) % 2))
-    assert found.factors(np.array([0.95]))[0] == pytest.approx((4 * 4 + 30) / 34, rel=1e-3)
+    found = calibrated(ForetoldAnswers(errors, errors, errors, np.full(4, 0.25), np.arange(4) % 2))
+    assert found.factors(np.array([0.25]))[0] == pytest.approx((4 * 4 + 30) / 34, rel=1e-3)
 
 
 def test_bins_of_chances_hold_at_least_so_many() -> None:
