@@ -543,6 +543,7 @@ CREATE TABLE proposal (
 	rationale TEXT, 
 	predicted JSON, 
 	novelty JSON, 
+	filter_decision JSON, 
 	at DATETIME NOT NULL, 
 	CONSTRAINT pk_proposal PRIMARY KEY (id), 
 	CONSTRAINT fk_proposal_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 

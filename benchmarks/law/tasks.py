@@ -1,7 +1,9 @@
 """Writes the 24 tasks on which proposers are compared without any past, and the file of the comparison:
 
-    python -m benchmarks.law.tasks FOLDER [--width EV]
+    python -m benchmarks.law.tasks FOLDER [--width EV] [--past CAMPAIGN ...]
     cd FOLDER && sciagent evaluate evaluate.yaml
+
+With a past, the arms are those that remember these campaigns, which have to be in the same ledger.
 
 A task is a board of 8 molecules that are verified first, and a goal: a window of the GFN2 gap, with or without a limit
 of the dipole. No molecule of a board is in a file of seeds or on a board of `benchmarks/learning`.
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.learning import tasks as learning
@@ -27,6 +30,16 @@ EVALUATE = """evaluate:
     evolve: {{proposer: {{kind: evolve, batch: 8}}}}
     law: {{proposer: {{kind: law}}}}
     random: {{policy: scripted}}
+    random-filter: {{policy: scripted, filter: {{keep: 1, of: 16}}}}
+    evolve-filter: {{proposer: {{kind: evolve, batch: 8, filter: {{keep: 1, of: 16}}}}}}
+"""
+WITH_PAST = """evaluate:
+  tasks: [{tasks}]
+  verifications: 48
+  seeds: [1]
+  arms:
+    law-past: {{proposer: {{kind: law, from: [{past}], only_new: true}}}}
+    random-filter-past: {{policy: scripted, filter: {{keep: 1, of: 16, from: [{past}], only_new: true}}}}
 """
 
 
@@ -39,8 +52,9 @@ def boards() -> list[list[str]]:
     return list(found.values())
 
 
-def write(folder: Path, width: float) -> None:
-    """Writes the boards, the campaign files and `evaluate.yaml`. width: of the window of the gap, in eV."""
+def write(folder: Path, width: float, past: Sequence[str] = ()) -> None:
+    """Writes the boards, the campaign files and `evaluate.yaml`. width: of the window of the gap, in eV. past: names of
+    campaigns that the arms remember."""
     (folder / "tasks").mkdir(parents=True, exist_ok=True)
     every = boards()
     names = []
@@ -52,12 +66,15 @@ def write(folder: Path, width: float) -> None:
         proposer = learning.PROPOSER.format(model="none", board=task.file)
         text = task.text(proposer, quick=True, width=width)
         (folder / "tasks" / f"{task.name}.yaml").write_text(text, encoding="utf-8")
-    (folder / "evaluate.yaml").write_text(EVALUATE.format(tasks=", ".join(names)), encoding="utf-8")
+    template = WITH_PAST if past else EVALUATE
+    text = template.format(tasks=", ".join(names), past=", ".join(past))
+    (folder / "evaluate.yaml").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--width", type=float, default=learning.WIDTH)
+    parser.add_argument("--past", nargs="+", default=[], metavar="CAMPAIGN")
     given = parser.parse_args()
-    write(given.folder, given.width)
+    write(given.folder, given.width, given.past)

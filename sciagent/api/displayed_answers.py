@@ -105,6 +105,7 @@ def budget_line(status: CampaignCounts) -> str:
     if status.hits_defined:
         parts.append(str(status.hit_counts))
     shown_unless_zero = {
+        "more filtered by the law": status.filtered,
         "texts could not be read": status.unreadable,
         "answers reused at no cost": status.reused,
         "held": status.held,

@@ -185,7 +185,7 @@ def _steer(
     opened = open_ledger(ledger)
     with opened.read() as connection:
         row = pick_campaign(connection, campaign)
-        named = resolve(connection, row, candidate_text(text))
+        named = resolve(connection, row, candidate_text(text), with_filtered=verb == "promote")
     act = getattr(hold_release_veto_and_promote, verb)
     result = act(open_campaign_for_people(opened, row.name), named, as_who or user(), why, **more)
     detail = f"; {result.detail}" if result.detail else ""

@@ -31,7 +31,8 @@ class ProposalIn:
 
 @dataclass(frozen=True)
 class ProposalOut:
-    """The workbench's reply to a proposal. status: new | duplicate | refused. standing: after the rungs that answer at
+    """The workbench's reply to a proposal. status: new | duplicate | refused | filtered (the
+    law of the proposer's filter dropped it). standing: after the rungs that answer at
     once. results: what inline rungs measured, one line each, after a line with the worth. candidate: its
     notation, which `best` lists; empty for a text that was refused."""
 
@@ -45,6 +46,8 @@ class ProposalOut:
     candidate: str = ""
 
 
+FILTERED = "filtered"
+"""Status of a proposal that the law of its proposer's filter dropped; it does not count as a proposal."""
 HELD_WORDS = "held by a person: nothing is run for it"
 
 

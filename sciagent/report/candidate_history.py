@@ -89,7 +89,8 @@ def proposals(connection: Connection, row: CampaignRow, candidate_id: int) -> li
     p = t.proposal.c
     turn = t.turn.c
     trajectory = t.trajectory.c
-    columns = (p.id, p.text, p.status, p.operation, p.rationale, p.predicted, p.at, p.detail, turn.number.label("turn"))
+    stated = (p.id, p.text, p.status, p.operation, p.rationale, p.predicted, p.at, p.detail, p.filter_decision)
+    columns = (*stated, turn.number.label("turn"))
     turns = t.proposal.outerjoin(t.turn, turn.id == p.turn_id)
     query = (
         sa.select(*columns, trajectory.proposer)

@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.verdicts_and_places import RungRules, RungTerms, judge, ladder_rules
 from sciagent.campaign.file.lab_rung import LabSpec
-from sciagent.campaign.people.find_candidate import resolve
+from sciagent.campaign.people.find_candidate import matching_ids, resolve
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.candidate_and_value_answers import CandidateName, EvidenceValue, PropertyValue
 from sciagent.domain.answers.explanation import (
@@ -29,6 +29,7 @@ from sciagent.domain.answers.explanation import (
     DecisionStory,
     EvidenceStory,
     Explanation,
+    FilterStory,
     Outlook,
     PersonWord,
     ProposalStory,
@@ -42,6 +43,7 @@ from sciagent.domain.display_units import beside_limits, in_chosen_units, window
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, Finding, pooled_measured
 from sciagent.domain.objectives import Window
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason, Verdict
+from sciagent.domain.proposer_interfaces import FILTERED
 from sciagent.domain.rung_calibration_on_measurements import Fits, calibrated
 from sciagent.domain.states_and_needs import CampaignState, JobState, Standing, Verb
 from sciagent.errors import UsageError
@@ -343,7 +345,7 @@ def explain_named(
             named = resolve(connection, row, candidate)
         except UsageError:
             campaign_name = None if row is None else row.name
-            refused_text = refused(connection, candidate, campaign_name)
+            refused_text = refused(connection, candidate, campaign_name, matching_ids(connection, candidate))
             if refused_text is not None:
                 return refused_text
             raise
@@ -351,6 +353,9 @@ def explain_named(
             covered = [row]
         else:
             covered = [campaigns.get(connection, name) for name in candidate_history.campaigns_of(connection, named.id)]
+            filtered_text = None if covered else refused(connection, candidate, None, [named.id])
+            if filtered_text is not None:
+                return filtered_text
         unseen = unseen_answers(connection, viewer, [named.id])
         return explain(connection, named.id, covered, ledger, unseen)
 
@@ -520,9 +525,11 @@ def _proposals(
         by = next(names_of_people, "a person") if proposer is None else proposer
         fields = proposal | {
             "detail": proposal["detail"] or "",
+            "filtered": FilterStory.of(proposal["filter_decision"]),
             "predicted": proposal["predicted"] or {},
             "parents": tuple(parents_by_proposal.get(proposal_id, ())),
         }
+        del fields["filter_decision"]
         stories.append(ProposalStory(**fields, by=by, is_person=proposer is None))
     return tuple(stories)
 
@@ -627,8 +634,11 @@ def _queue(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], 
     return f"{text} {used} of {limit} places of {rung.name} are used."
 
 
-def refused(connection: Connection, text: str, name: str | None) -> RefusedText | None:
-    """Returns the refused proposals with exactly this text, or else with this name in an input file.
+def refused(
+    connection: Connection, text: str, name: str | None, candidate_ids: Collection[int] = ()
+) -> RefusedText | None:
+    """Returns the refused proposals with exactly this text, or else with this name in an input file, and those of these
+    candidates that a filter dropped.
 
     Returns None if there are none. name: of the campaign; None: all campaigns.
     """
@@ -640,22 +650,23 @@ def refused(connection: Connection, text: str, name: str | None) -> RefusedText 
     by = sa.func.coalesce(trajectory.proposer, "a person")
     detail = sa.func.coalesce(p.detail, "")
     labelled = (c.name.label("campaign"), turn.number.label("turn"), by.label("by"), detail.label("detail"))
-    conditions: list[sa.ColumnElement[bool]] = [p.candidate_id.is_(None)]
-    if name is not None:
-        conditions.append(c.name == name)
+    is_unread = p.candidate_id.is_(None)
+    was_filtered = sa.and_(p.status == FILTERED, p.candidate_id.in_(candidate_ids))
     query = (
-        sa.select(*labelled, p.text, p.reason, p.operation, p.rationale, p.at)
+        sa.select(*labelled, p.text, p.reason, p.operation, p.rationale, p.at, p.filter_decision.label("filtered"))
         .select_from(with_proposer(t.proposal.join(t.campaign, c.id == p.campaign_id)))
-        .where(*conditions)
         .order_by(p.id)
         .limit(candidate_history.MAX_ROWS)
     )
-    refused_rows = connection.execute(query.where(p.text.in_(stored_texts))).mappings().all()
+    if name is not None:
+        query = query.where(c.name == name)
+    with_text = sa.and_(is_unread, p.text.in_(stored_texts))
+    refused_rows = connection.execute(query.where(sa.or_(with_text, was_filtered))).mappings().all()
     if not refused_rows and text.strip():
         name_at_end = f" {text.strip()}"
-        rows = connection.execute(query.where(p.detail.contains(name_at_end, autoescape=True))).mappings()
+        rows = connection.execute(query.where(is_unread, p.detail.contains(name_at_end, autoescape=True))).mappings()
         refused_rows = [row for row in rows if _has_name(row["detail"], name_at_end)]
-    proposals = tuple(RefusedProposal(**row) for row in refused_rows)
+    proposals = tuple(RefusedProposal(**{**row, "filtered": FilterStory.of(row["filtered"])}) for row in refused_rows)
     return RefusedText(text=text, refused=proposals) if proposals else None
 
 

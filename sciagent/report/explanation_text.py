@@ -137,7 +137,10 @@ def paragraphs(answer: Explanation | RefusedText, shown: Sections = BRIEF) -> It
 def _refused(answer: RefusedText) -> Iterator[Paragraph]:
     """Yields the paragraphs on a proposed text that did not become a candidate."""
     yield Paragraph(answer.text, depth=0)
-    yield Paragraph("It was proposed and refused: it did not become a candidate.")
+    if any(proposal.filtered for proposal in answer.refused):
+        yield Paragraph("It was proposed, and the law of a filter dropped it: sciagent promote lets it go on.")
+    else:
+        yield Paragraph("It was proposed and refused: it did not become a candidate.")
     for proposal in answer.refused:
         by = "a person" if proposal.turn is None else f"the proposer {proposal.by} in turn {proposal.turn}"
         stated_parts = [part for part in (proposal.reason, proposal.detail) if part]
@@ -145,7 +148,7 @@ def _refused(answer: RefusedText) -> Iterator[Paragraph]:
         is_same_text = proposal.text.strip() == answer.text.strip()
         text = "" if is_same_text else f", as {proposal.text or 'an empty text'}"
         yield Paragraph(f"Campaign {proposal.campaign}: proposed by {by}, {_moment(proposal.at)}{text}")
-        yield Paragraph(f"refused: {why}", depth=2)
+        yield Paragraph(f"{'filtered' if proposal.filtered else 'refused'}: {why}", depth=2)
         if proposal.rationale:
             yield Paragraph(f"“{proposal.rationale}”", depth=2)
 

@@ -21,6 +21,7 @@ from sciagent.campaign.proposing.prediction_scores import crps, read_predictions
 from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.domain.evidence_keys_and_pooled_replicates import at_highest_rung
+from sciagent.domain.proposer_interfaces import FILTERED
 from sciagent.rewards.candidate_states_lots_and_episode_starts import answers_as_of, beginnings
 from sciagent.rewards.reward_term_contract import RewardTerm, Settlement, TermInputs, TermSettings, TurnOfEpisode
 from sciagent.store.database import tables as t
@@ -38,13 +39,15 @@ class RefusedTerm(RewardTerm):
     version = "1"
 
     def of(self, turn: TurnOfEpisode) -> float:
-        proposals = turn.turn.proposals
+        proposals = [proposal for proposal in turn.turn.proposals if proposal.status != FILTERED]
         refused = sum(proposal.status != "new" for proposal in proposals)
         return refused / max(len(proposals), 1)
 
 
 class EmptyTerm(RewardTerm):
-    """1 in the last turn of an episode that has proposed nothing, or only what a fast rung threw out."""
+    """1 in the last turn of an episode that has proposed nothing, or only what a fast rung threw out.
+
+    An episode of which a filter dropped proposals is not known to be empty."""
 
     name = "empty"
     version = "1"
@@ -53,7 +56,7 @@ class EmptyTerm(RewardTerm):
         self._states = inputs.states
 
     def of(self, turn: TurnOfEpisode) -> float:
-        if not turn.is_last:
+        if not turn.is_last or any(each.was_filtered for each in turn.turns):
             return 0.0
         proposed = _new_in(turn.turns)
         return float(all(self._states[id_].screened for id_ in proposed))

@@ -185,7 +185,7 @@ class CandidateFacts:
             key, families = self._key_and_families[id_]
             known = worth_of_id[id_]
             proposed.append(ProposedCandidate(key, families, known.value, known.settled, cost))
-        return TurnFacts(proposed, turn.cost, terms)
+        return TurnFacts(proposed, turn.cost, terms, was_filtered=turn.was_filtered)
 
     def _reused_cost(self, candidate_id: int, row: EpisodeRow, turn: EpisodeTurn) -> Cost:
         """Returns the cost of inline evidence that the turn reused.

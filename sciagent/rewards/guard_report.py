@@ -30,6 +30,7 @@ from sciagent.domain.answers.reward_guards import (
     ShownGuards,
 )
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.domain.proposer_interfaces import FILTERED
 from sciagent.rewards.candidate_states_lots_and_episode_starts import Lot, Lots, states
 from sciagent.rewards.guard_statistics import (
     Array,
@@ -126,7 +127,7 @@ class PolicyTally:
             else:
                 self.outcomes.add(row.value, number)
         for turn in turns:
-            self.statuses.update(proposal.status for proposal in turn.proposals)
+            self.statuses.update(each.status for each in turn.proposals if each.status != FILTERED)
 
     def add_candidate(self, family: str) -> None:
         """Adds a new candidate of an episode by its family. All molecules without rings share one family."""

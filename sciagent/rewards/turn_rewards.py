@@ -52,6 +52,9 @@ class TurnFacts:
     """Cost of the turn itself: tokens, and what ran while it waited."""
     terms: Mapping[str, float | None] = field(default_factory=dict)
     """Named terms before their weights, each from -1 to 1; None if undecided."""
+    was_filtered: bool = False
+    """Whether a filter dropped a proposal of the turn. The turn is then undecided: no reward is made of what a law says
+    of candidates that it has kept from being verified."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class TurnReward:
     """The reward of one turn, in hits or utility."""
 
     value: float | None
-    """None if a candidate or a term of the turn is undecided."""
+    """None if a candidate or a term of the turn is undecided, or if a filter dropped one of its proposals."""
     terms: Mapping[str, float | None]
     """The parts of the value by name: `evidence`, `cost`, and the named terms as they count."""
 
@@ -108,7 +111,7 @@ def turn_rewards(episode: Sequence[TurnFacts], spec: RewardSpec) -> list[TurnRew
     rewards = []
     collected = 0.0
     for turn in with_limited_worths(episode, spec):
-        evidence: float | None = 0.0
+        evidence: float | None = None if turn.was_filtered else 0.0
         spent = price_of(turn.cost, spec.prices)
         for candidate in turn.candidates:
             if candidate.key in keys:

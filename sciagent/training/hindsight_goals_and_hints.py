@@ -113,6 +113,7 @@ _OLD_GOAL_TEXTS = (
     (re.compile(rf"(?m)^(#\d+ .* \[\w{{8}}\]) {WORTH_PATTERN};?"), r"\1"),  # the tool `best`
     (re.compile(rf"(?m)^(\S+ \S+) \({WORTH_PATTERN}\)"), r"\1"),  # the tool `history`
     (re.compile(r" \((?:above|below)_window\)"), ""),
+    (re.compile(r"(?m)^(not verified: .*?); the law gives it a chance of [^;\n]*"), r"\1"),  # a proposer's filter
 )
 """Patterns of texts in prompts that judge molecules by the old goal, each with what replaces it."""
 

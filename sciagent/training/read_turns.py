@@ -22,6 +22,7 @@ from sciagent.agent.turns_to_token_rows import CONTEXT, Row, calls_of, schema_of
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_campaign_for_people
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
+from sciagent.domain.proposer_interfaces import FILTERED
 from sciagent.store.campaign_state import proposer_trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -144,6 +145,11 @@ class AnsweredTurn:
             if proposal.status == "new" and proposal.candidate_id is not None:
                 new_ids[proposal.candidate_id] = None
         return list(new_ids)
+
+    @property
+    def was_filtered(self) -> bool:
+        """Whether a filter dropped a proposal of the turn, so that what it is worth is not known."""
+        return any(proposal.status == FILTERED for proposal in self.proposals)
 
     @cached_property
     def state(self) -> str:

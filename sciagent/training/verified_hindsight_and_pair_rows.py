@@ -47,9 +47,9 @@ def utilities(
     """Returns the utility of the best candidate of a turn as (DRAWS,) equally likely values.
 
     A turn whose proposals were all refused or known is worth 0. Returns None if a candidate is undecided, the turn
-    proposed nothing, or a value has no uncertainty.
+    proposed nothing, a filter dropped a proposal, or a value has no uncertainty.
     """
-    if not turn.proposals:
+    if not turn.proposals or turn.was_filtered:
         return None
     best = np.zeros(DRAWS)
     for verdict in verdicts:
@@ -165,6 +165,11 @@ class JudgedTurn:
         return self.turn.episode.task
 
     @property
+    def has_undecided(self) -> bool:
+        """Whether a candidate has no verdict yet, or a filter kept a proposal from having one."""
+        return self.turn.was_filtered or any(verdict.payoff is None for verdict in self.verdicts)
+
+    @property
     def cells(self) -> Cells:
         return turn_cells(self.turn, self.verdicts)
 
@@ -221,7 +226,7 @@ def labelled(turns: list[JudgedTurn], selection: Selection, limit: ScaffoldLimit
         if not each.turn.proposals:
             selection.drop(NO_PROPOSAL)
             continue
-        if not is_good and any(verdict.payoff is None for verdict in each.verdicts):
+        if not is_good and each.has_undecided:
             selection.drop(UNDECIDED_LEFT)
             continue
         if each.best is not None:
@@ -240,7 +245,7 @@ def hindsight(
         if each.best is not None and (each.best.payoff or 0) >= selection.at_least:
             selection.drop("turns: did not fail")
             continue
-        if any(verdict.payoff is None for verdict in each.verdicts):
+        if each.has_undecided:
             selection.drop(UNDECIDED if each.best is None else UNDECIDED_LEFT)
             continue
         hint = hint_of(campaign.built, each.turn, each.best)

@@ -11,7 +11,7 @@ from rdkit.Chem import rdFingerprintGenerator
 from rdkit.DataStructs import TanimotoSimilarity
 
 from sciagent.domain.cost_and_budget import Cost
-from sciagent.rewards.built_in_terms import EmptyTerm
+from sciagent.rewards.built_in_terms import EmptyTerm, RefusedTerm
 from sciagent.rewards.publish_versions import publish
 from sciagent.rewards.reward_spec import RewardSpec
 from sciagent.rewards.reward_term_contract import CandidateState, Settlement, TermInputs, TermSettings, TurnOfEpisode
@@ -106,6 +106,18 @@ def test_an_episode_is_empty_if_nothing_passed_the_checks(
     with made.ledger.read() as connection:
         term.prepare(connection, TermInputs(made.built, 1, "settled", [(row, turns)], states, {}))
     assert [term.of(TurnOfEpisode(row, turns, position)) for position in range(len(turns))] == values
+
+
+def test_what_a_filter_dropped_is_neither_refused_nor_makes_an_episode_empty(made: Rewarded) -> None:
+    row = EpisodeRow(1, 1, None, None, None)
+    dropped = [ProposalRow(1, "filtered"), ProposalRow(2, "filtered"), ProposalRow(None, "refused")]
+    turn = TurnOfEpisode(row, [EpisodeTurn(0, 0, Cost(), "", tuple(dropped))], 0)
+    assert turn.turn.was_filtered and not turn.turn.new_candidates
+    assert RefusedTerm(TermSettings()).of(turn) == 1.0, "of those that count"
+    term = EmptyTerm(TermSettings())
+    with made.ledger.read() as connection:
+        term.prepare(connection, TermInputs(made.built, 1, "settled", [(row, [turn.turn])], {}, {}))
+    assert term.of(turn) == 0.0
 
 
 @pytest.mark.parametrize("credit", ["rtg", "outcome", "gigpo", "marginal"])

@@ -51,6 +51,11 @@ def test_an_undecided_candidate_leaves_its_turn_undecided_and_its_cost_known() -
     assert reward.terms == {"evidence": None, "cost": pytest.approx(-0.1)}
 
 
+def test_a_turn_of_which_a_filter_dropped_a_proposal_earns_nothing_by_what_a_law_said() -> None:
+    passed, dropped = TurnFacts([proposed("a", 1.0)]), TurnFacts([proposed("b", 1.0)], was_filtered=True)
+    assert values([passed, dropped, TurnFacts(was_filtered=True)]) == [1.0, None, None]
+
+
 def test_terms_never_outweigh_a_hit_however_long_the_episode() -> None:
     spec = SPEC.model_copy(update={"terms": {"novelty": 0.1, "refused": -0.1}, "terms_limit": 0.25})
     good = turn_rewards([TurnFacts(terms={"novelty": 1.0})] * 50, spec)

@@ -8,13 +8,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
 
+from sciagent.store.database import tables as t
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.dataset_building import build
 from sciagent.training.read_turns import TrainingCampaign
 from sciagent.training.settings import DatasetKind, DatasetSettings
 from sciagent.training.task_splits_and_scaffold_limit import ScaffoldLimit
-from sciagent.training.verified_hindsight_and_pair_rows import Selection, hindsight, judged
+from sciagent.training.verified_hindsight_and_pair_rows import Selection, hindsight, judged, utilities
 from tests.support.conversing import Conversing, conversing
 
 
@@ -54,6 +57,24 @@ def test_a_turn_with_a_candidate_that_waits_has_not_failed_yet(made: Conversing,
     assert rows_of(made, "hindsight", tmp_path / "set") == ([], {"turns: a candidate is not decided yet": 1})
 
 
+def test_a_turn_of_which_a_filter_dropped_a_proposal_has_not_failed(made: Conversing, tmp_path: Path) -> None:
+    """What a law says of a candidate that was never verified makes no row, and no answer better than this one."""
+    made.talk(1, ["CCO", "CCN"])
+    made.verify("CCO", 12.0)
+    made.verify("CCN", 12.0)
+    with made.ledger.begin() as connection:
+        turn_id = connection.execute(sa.select(sa.func.min(t.turn.c.id))).scalar_one()
+        values = {"campaign_id": made.built.row.id, "turn_id": turn_id, "text": "CCC", "status": "filtered"}
+        connection.execute(sa.insert(t.proposal).values(values | {"at": db_now(connection)}))
+    with made.ledger.read() as connection:
+        campaign = TrainingCampaign(made.ledger, "small", 10**6)
+        [row] = campaign.episode_rows(connection)
+        first, second = judged(connection, campaign, campaign.episode(connection, row))
+    assert first.turn.was_filtered and first.has_undecided and not second.has_undecided
+    assert utilities(made.built.objectives, first.turn, first.verdicts) is None
+    assert utilities(made.built.objectives, second.turn, second.verdicts) is not None
+
+
 def test_worths_under_the_old_goal_leave_the_prompt(made: Conversing, tmp_path: Path) -> None:
     learned = (
         "#1 CCN: P(hit) 31 %, expected utility 0.53; xtb: homo_lumo_gap 8 eV\n"
@@ -61,6 +82,8 @@ def test_worths_under_the_old_goal_leave_the_prompt(made: Conversing, tmp_path: 
         "Hits so far: 3, 2 distinct; tautomers of one compound count once.\n"
         "new #9: CCC (modify: swap ring) [0a1b2c3d], settled; hit, utility 0.12; xtb: homo_lumo_gap 9 eV\n"
         "duplicate #2: CC=O [4e5f6a7b], settled; expected utility 0.20; it was proposed before, propose another\n"
+        "not verified: CCF (modify: swap O) [0a1b2c3d]; the law gives it a chance of 0.03 to be a hit, below the best "
+        "1 of 16 so far\n"
         "Tried so far, by ring skeleton: c1ccccc1: 4, 1 hit, 2 turned down, best expected utility 0.71; "
         "no ring: 3, 2 hits."
     )
@@ -72,6 +95,7 @@ def test_worths_under_the_old_goal_leave_the_prompt(made: Conversing, tmp_path: 
         "\n\n#1 CCN: xtb: homo_lumo_gap 8 eV\n#2 CC=O\n"
         "new #9: CCC (modify: swap ring) [0a1b2c3d], settled; xtb: homo_lumo_gap 9 eV\n"
         "duplicate #2: CC=O [4e5f6a7b], settled; it was proposed before, propose another\n"
+        "not verified: CCF (modify: swap O) [0a1b2c3d]\n"
         "Tried so far, by ring skeleton: c1ccccc1: 4, 2 turned down; no ring: 3."
     )
 

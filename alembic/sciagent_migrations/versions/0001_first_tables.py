@@ -692,6 +692,7 @@ def tables() -> None:
         optional("rationale", TEXT),
         optional("predicted", JSON),
         optional("novelty", JSON),
+        optional("filter_decision", JSON),
         needed("at", WHEN),
     )
     index("ix_proposal_campaign_status", "proposal", "campaign_id", "status")

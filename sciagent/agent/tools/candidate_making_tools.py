@@ -23,7 +23,7 @@ from sciagent.agent.tools.candidate_references_and_stated_predictions import (
 from sciagent.agent.tools.tool_contract_and_calls import CallError, Observation, ToolContext
 from sciagent.chemistry.subjects.base import EditByName, EditSite
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
-from sciagent.domain.proposer_interfaces import ProposalIn
+from sciagent.domain.proposer_interfaces import FILTERED, ProposalIn
 from sciagent.domain.safe_text_and_durations import escaped, short
 from sciagent.errors import InvalidCandidateError
 
@@ -211,8 +211,9 @@ def _proposed(run: ToolContext, proposal: ProposalIn) -> Observation:
     """Proposes a candidate and reports the bench's answer. A duplicate is a correct call; a refused proposal is not."""
     (out,) = run.bench.propose([replace(proposal, predicted=dict(run.predicted))])
     reason = ": ".join(part for part in (out.reason, out.detail) if part)
-    number = f" #{number_of(out.candidate, run.numbered)}" if out.candidate else ""
-    text = f"{out.status}{number}: {short(run.subject.shown(proposal.text), 400)}"
+    is_filtered = out.status == FILTERED  # only what is in the campaign has a number
+    number = f" #{number_of(out.candidate, run.numbered)}" if out.candidate and not is_filtered else ""
+    text = f"{'not verified' if is_filtered else out.status}{number}: {short(run.subject.shown(proposal.text), 400)}"
     if proposal.parents:
         text += f" ({proposal.operation})"
     if out.key:

@@ -87,7 +87,7 @@ class Past(TypedDict):
     text: str
     key: str | None
     status: str
-    """new, duplicate or refused."""
+    """new, duplicate, refused or filtered."""
     standing: str | None
     """Standing of the candidate, such as open or dropped; None if there is none."""
     reason: str

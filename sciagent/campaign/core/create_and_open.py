@@ -324,7 +324,8 @@ def _require_past(connection: Connection, spec: CampaignSpec) -> None:
         spec.ladder[position].rung: spec.ladder[position] for position in deciding.values()
     }
     for _, proposer in spec.proposers:
-        for name in proposer.past if isinstance(proposer, LawSearchSpec) else ():
+        remembers = proposer if isinstance(proposer, LawSearchSpec) else proposer.filter
+        for name in () if remembers is None else remembers.past:
             earlier = campaigns.get(connection, name)
             ids = candidate_standings.ids_with_answers(connection, earlier.id, MAX_ASKED_OF_PAST)
             computations = [rung.configured.computation for rung in rungs.values()]

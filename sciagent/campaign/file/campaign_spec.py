@@ -23,7 +23,7 @@ from sciagent.campaign.file.derived_properties_and_fits_to_measured import (
     with_derived,
 )
 from sciagent.campaign.file.objectives_and_budget import BudgetSpec, Count, GoalSpec, ObjectiveSpec
-from sciagent.campaign.file.proposers import OneProposerSpec, ProposerSpec, SeveralSpec
+from sciagent.campaign.file.proposers import FilterSpec, LawSearchSpec, OneProposerSpec, ProposerSpec, SeveralSpec
 from sciagent.campaign.file.rungs import DEFAULT_CONTROL_SHARE, RungSpec, charges_of, find_verifier
 from sciagent.campaign.file.spec_differences import _in_same_units, differences, spec_differences
 from sciagent.campaign.file.subject_and_safety import (
@@ -162,6 +162,7 @@ class CampaignSpec(Part):
         self._control = controls[0] if controls else None
         # the spec cannot be changed by an assignment
         self.__dict__["ladder"] = with_derived(self.derived, owned, self.terminal)
+        self._check_filters()
         context = info.context or {}
         if context.get("base") is None:
             return self
@@ -175,6 +176,16 @@ class CampaignSpec(Part):
                 except OSError as error:
                     faults.add(("proposer", *where), f'"{name}" cannot be read: {error.strerror or error}')
         return self
+
+    def _check_filters(self) -> None:
+        """Raises ValidationError for a filter on a ladder that has answered before the filter chooses."""
+        if any(rung.inline or not rung.may_answer_inside_turn for rung in self.ladder):
+            return
+        with Faults() as faults:
+            for name, proposer in self.proposers:
+                if not isinstance(proposer, LawSearchSpec) and proposer.filter is not None:
+                    where = ("proposer", "proposers", name, "filter") if name else ("proposer", "filter")
+                    faults.add(where, "has nothing to spare: all rungs are fast", "leave it out", on_key=True)
 
     @property
     def control(self) -> RungSpec | None:
@@ -195,6 +206,13 @@ class CampaignSpec(Part):
     def allowed(self) -> AllowList | None:
         """The list of things that the file was allowed to name when it was read; None if it was not restricted."""
         return self._allowed
+
+    @property
+    def filter_of_clients(self) -> FilterSpec | None:
+        """The filter of MCP clients: that of the proposer, if the campaign has only one."""
+        if isinstance(self.proposer, SeveralSpec | LawSearchSpec):
+            return None
+        return self.proposer.filter
 
     @property
     def proposers(self) -> list[tuple[str, OneProposerSpec]]:

@@ -41,6 +41,47 @@ KEEP: Keep = omitted_if_unset(
 )
 
 
+class FilterSpec(Part):
+    """A law that chooses among the proposals of a proposer: of every `of`, the `keep` with the largest chance to be
+    hits go on. The others are kept in the ledger with their chance, and nothing is run for them."""
+
+    keep: Count = Field(1, description="Proposals that go on, of every `of`.")
+    of: Count = Field(16, le=1000, description="Proposals that are compared for every `keep` that go on.")
+    past: tuple[Annotated[str, Field(pattern=NAME)], ...] = omitted_if_unset(
+        (),
+        alias="from",
+        max_length=16,
+        description="Campaigns of this ledger that the law remembers: what they had measured at the same level when "
+        "this campaign was made.",
+    )
+    only_new: bool = omitted_if_unset(
+        False, strict=True, description="Let nothing go on that the campaigns of `from` have measured."
+    )
+    audit: float = Field(
+        0.05,
+        strict=True,
+        ge=0,
+        le=1,
+        description="Share of the proposals that the law does not judge: of them `keep` of every `of` go on by lot.",
+    )
+
+    @model_validator(mode="after")
+    def _drops_some(self) -> FilterSpec:
+        if self.keep >= self.of:
+            raise fault(f"keeps {self.keep} of {self.of}, so that it drops nothing", "takes: keep below of")
+        return self
+
+    @property
+    def share(self) -> float:
+        """Share of the proposals that go on."""
+        return self.keep / self.of
+
+
+FILTER: FilterSpec | None = omitted_if_unset(
+    None, description="A law that chooses which of the proposals go on, from what was measured so far."
+)
+
+
 class _WithFile(Part):
     """A proposer that reads the files under its keys `seeds` and `file`, if it has them."""
 
@@ -66,6 +107,7 @@ class EvolveSpec(_WithFile):
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
+    filter: FilterSpec | None = FILTER
     max_heavy_atoms: Count = Field(60, description="Molecules with more heavy atoms than this are not proposed.")
     max_sites: Count | None = omitted_if_unset(
         None, description="Crystals with more atoms in the primitive cell than this are not proposed; default: 40."
@@ -117,6 +159,7 @@ class ScreenSpec(_WithFile):
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(20, description="Candidates a turn.")
+    filter: FilterSpec | None = FILTER
 
 
 class PluginSpec(_WithFile):
@@ -136,6 +179,7 @@ class PluginSpec(_WithFile):
     )
     settings: dict[str, Any] = Field({}, description="Settings of the proposer.")
     batch: Count = Field(8, description="Most candidates a turn.")
+    filter: FilterSpec | None = FILTER
 
     @field_validator("name")
     @classmethod
@@ -193,6 +237,7 @@ class EnumerateSpec(Part):
     )
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     batch: Count = Field(20, description="Candidates a turn.")
+    filter: FilterSpec | None = FILTER
 
     @model_validator(mode="after")
     def _one_library(self) -> EnumerateSpec:
@@ -342,6 +387,7 @@ class LlmSpec(_WithFile):
         32, le=1024, description="Most megabytes in one answer of an endpoint; a longer answer is cut off."
     )
     batch: Count = Field(8, description="Most candidates that one answer may propose.")
+    filter: FilterSpec | None = FILTER
     ahead: Count = Field(24, description="Ask again while fewer candidates than this wait for a paid rung.")
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, Candidate
 from sciagent.domain.safe_text_and_durations import short
 from sciagent.errors import InvalidCandidateError, UsageError
-from sciagent.store.campaign_state import candidate_standings
+from sciagent.store.campaign_state import candidate_standings, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.results import candidates
 
@@ -37,31 +37,19 @@ class FoundCandidate:
         return f"{self.text} ({self.key[:SHOWN_DIGITS]})"
 
 
-def resolve(connection: Connection, row: CampaignRow | None, text: str) -> FoundCandidate:
+def resolve(connection: Connection, row: CampaignRow | None, text: str, with_filtered: bool = False) -> FoundCandidate:
     """Returns the candidate that `text` names.
 
     The text may be a notation, which is standardised, the beginning of a key, an InChIKey, a name in an input file, or
     the text that people read.
-    row: campaign to search; None: the whole ledger. Raises UsageError if there is no such candidate or more than one.
+    row: campaign to search; None: the whole ledger. with_filtered: also candidates of which a filter of the campaign
+    dropped a proposal. Raises UsageError if there is no such candidate or more than one.
     """
     name = text.strip()
     read, faults = _read_notation(row, name)
     matches = _matches(connection, row, name, read)
     if row is not None and matches:
-        ids = [match.id for match in matches]
-        members = candidate_standings.members(connection, row.id, ids)
-        if not members:
-            # a molecule whose stereoisomers or tautomers are candidates is none itself
-            forms = candidates.made_of(connection, row.id, ids, (ISOMER, TAUTOMER))
-            matches = [FoundCandidate(form.id, form.key, form.text) for form in forms] or matches
-            members = {form.id for form in forms}
-        if not members:
-            names = ", ".join(str(match) for match in matches[:MAX_MATCHES])
-            raise UsageError(
-                f'"{_shown(name, read)}" is known to the ledger as {names}, but is not in campaign "{row.name}"; '
-                f"{_hint_to_add(name, matches[0].text, row)}"
-            )
-        matches = [match for match in matches if match.id in members]
+        matches = _of_campaign(connection, row, name, read, matches, with_filtered)
     if not matches:
         raise UsageError(_unknown(name, row, read, faults))
     if len(matches) > 1:
@@ -71,6 +59,34 @@ def resolve(connection: Connection, row: CampaignRow | None, text: str) -> Found
             f'"{name}" names {len(matches)} candidates; give more digits of the key, or the {notation} of one:\n{lines}'
         )
     return matches[0]
+
+
+def _of_campaign(
+    connection: Connection,
+    row: CampaignRow,
+    name: str,
+    read: Candidate | None,
+    matches: list[FoundCandidate],
+    with_filtered: bool,
+) -> list[FoundCandidate]:
+    """Returns the matches that are in a campaign, or of which its filter dropped a proposal if those count. Raises
+    UsageError if there are none."""
+    ids = [match.id for match in matches]
+    members = candidate_standings.members(connection, row.id, ids)
+    if not members:
+        # a molecule whose stereoisomers or tautomers are candidates is none itself
+        forms = candidates.made_of(connection, row.id, ids, (ISOMER, TAUTOMER))
+        matches = [FoundCandidate(form.id, form.key, form.text) for form in forms] or matches
+        members = {form.id for form in forms}
+    if not members and with_filtered:
+        members = proposer_trajectories.filtered_among(connection, row.id, ids)
+    if not members:
+        names = ", ".join(str(match) for match in matches[:MAX_MATCHES])
+        raise UsageError(
+            f'"{_shown(name, read)}" is known to the ledger as {names}, but is not in campaign "{row.name}"; '
+            f"{_hint_to_add(name, matches[0].text, row)}"
+        )
+    return [match for match in matches if match.id in members]
 
 
 def matching_ids(connection: Connection, text: str) -> set[int]:

@@ -20,9 +20,10 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built, Buil
 from sciagent.campaign.core.record_results_and_place import known_answers, replicates_to_make, set_pending, settle_again
 from sciagent.campaign.core.verdicts_and_places import Place
 from sciagent.campaign.people.find_candidate import FoundCandidate
-from sciagent.campaign.people.verify_calculate_and_add import complete_fast
+from sciagent.campaign.people.verify_calculate_and_add import add, complete_fast
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
+from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.states_and_needs import JobState, Standing, Verb
 from sciagent.domain.worth import Basis
 from sciagent.errors import UsageError
@@ -107,8 +108,17 @@ def promote(built: Built, named: FoundCandidate, who: str, why: str, to: str | N
     """Queues the candidate's job at a rung before all other jobs, whatever lower gates have decided.
 
     to: label of the rung; None: the rung after the candidate's last one. Fast rungs without an answer run first, and a
-    hazard blocks the promotion. Raises UsageError if the promotion is impossible or exceeds the budget.
+    hazard blocks the promotion. A candidate that a filter has dropped is added to the campaign first. Raises UsageError
+    if the promotion is impossible or exceeds the budget.
     """
+    with built.ledger.read() as connection:
+        is_member = bool(candidate_standings.members(connection, built.row.id, [named.id]))
+        notation = candidates.notations(connection, built.subject, {named.id: named.text})[named.id]
+    if not is_member:
+        list(add(built, [ProposalIn(notation)], who, why))
+        if not built.paid:
+            with built.ledger.begin() as connection:
+                return _Case(connection, built, named).result(Verb.PROMOTE, detail="its rungs have answered at once")
     hazards = complete_fast(built, named, who)
     if hazards:
         raise UsageError(

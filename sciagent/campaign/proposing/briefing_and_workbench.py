@@ -21,6 +21,7 @@ from sciagent.agent.tools.toolbox import SHOWN
 from sciagent.campaign.core.budget_tracker import BudgetTracker
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import open_within
+from sciagent.campaign.proposing.law_filter import LawFilter
 from sciagent.campaign.proposing.prediction_scores import in_canonical, latest_scores
 from sciagent.campaign.proposing.proposal_novelty import best_candidates
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
@@ -29,7 +30,7 @@ from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.display_units import chosen_unit_of, in_chosen_units, window_text
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
-from sciagent.domain.proposer_interfaces import HELD_WORDS, ProposalIn, ProposalOut
+from sciagent.domain.proposer_interfaces import FILTERED, HELD_WORDS, ProposalIn, ProposalOut
 from sciagent.domain.quantities import value_text
 from sciagent.domain.safe_text_and_durations import short
 from sciagent.domain.states_and_needs import Standing
@@ -333,12 +334,23 @@ class AgentWorkbench(CampaignWorkbench):
     """The workbench for one turn of a model."""
 
     def __init__(
-        self, built: Built, worker: Runs, owner: str, *, room: int, trajectory: int, full: str = FULL_TURN
+        self,
+        built: Built,
+        worker: Runs,
+        owner: str,
+        *,
+        room: int,
+        trajectory: int,
+        full: str = FULL_TURN,
+        law_filter: LawFilter | None = None,
     ) -> None:
-        """room: number of proposals that the workbench accepts; more are refused, for the reason `full`. trajectory: id
-        of the episode."""
-        super().__init__(built, worker, owner)
+        """room: number of proposals that the workbench accepts; more are refused, for the reason `full`. Proposals that
+        the filter drops take no room, up to the number of which `room` would go on. trajectory: id of the episode."""
+        super().__init__(built, worker, owner, law_filter)
         self._room = room
+        self._room_filtered = 0 if law_filter is None else law_filter.most_dropped(room)
+        self.filter_core_seconds = 0.0
+        """Computing time of the filter in this turn, in core-seconds."""
         self._full = full
         self._trajectory = trajectory
         self._notes: list[str] = []
@@ -365,8 +377,16 @@ class AgentWorkbench(CampaignWorkbench):
     def _propose_one(self, proposal: ProposalIn) -> ProposalOut:
         if self._room <= 0:
             return ProposalOut(proposal.text[:MAX_ECHOED], "refused", reason="too_many", detail=self._full)
-        self._room -= 1
+        began = 0.0 if self._filter is None else self._filter.core_seconds
         [entry] = self._enter([self._in_canonical_units(proposal)])
+        if self._filter is not None:
+            core_seconds = self._filter.core_seconds - began
+            self.filter_core_seconds += core_seconds
+            self.charge(core_seconds)
+        if entry.status == FILTERED and self._room_filtered > 0:
+            self._room_filtered -= 1
+        else:
+            self._room -= 1
         return replace(entry.out(), results=self._inline_results(entry))
 
     def _inline_results(self, entry: BenchEntry) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from sciagent.agent.tools.toolbox import Toolbox, call_record
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, prepare
 from sciagent.campaign.proposing import briefing_and_workbench
 from sciagent.campaign.proposing.briefing_and_workbench import FULL_TURN, NONE_LEFT, AgentWorkbench
+from sciagent.campaign.proposing.law_filter import filter_of_one_by_one
 from sciagent.campaign.proposing.source_contract_and_scripts import next_episode, turn_seed
 from sciagent.store.campaign_state import campaigns, note_and_take_watermarks, proposer_trajectories
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
@@ -24,6 +25,7 @@ from sciagent.verification.sandbox.host import Worker
 
 MAX_PROPOSALS = 8  # most candidates that one call may propose
 MAX_CLIENT = 100  # characters stored of the client's name
+PROPOSER = "mcp"  # name of the proposer of all clients in the ledger
 MAX_TOOL = 64  # characters stored of a tool's name
 
 
@@ -48,9 +50,10 @@ class McpEpisode:
             note_and_take_watermarks.lock(connection, built.row.id)
             self._number = next_episode(connection, built)
             seed = turn_seed(built, self._number, number=0)
+            self._filter = filter_of_one_by_one(connection, built, built.spec.filter_of_clients, PROPOSER)
             settings = {"client": self._client}
             self._id = proposer_trajectories.open_(
-                connection, built.row.id, self._number, proposer="mcp", settings=settings, seed=seed
+                connection, built.row.id, self._number, proposer=PROPOSER, settings=settings, seed=seed
             )
             offered = Toolbox([tool.name for tool in self._offered], built.edit_limits(), subject=built.subject)
             self._tool_set_id = policies_and_roles.enter_tool_set(connection, offered.content(required=True))
@@ -81,7 +84,9 @@ class McpEpisode:
             number = self._turns
             full = FULL_TURN if left >= MAX_PROPOSALS else NONE_LEFT
             room = min(MAX_PROPOSALS, int(left))
-            bench = AgentWorkbench(built, self._worker, self._owner, room=room, trajectory=self._number, full=full)
+            bench = AgentWorkbench(
+                built, self._worker, self._owner, room=room, trajectory=self._number, full=full, law_filter=self._filter
+            )
             seed = turn_seed(built, self._number, number)
             observation = self._tools.call(
                 name, text, bench, seed=seed, limits=built.edit_limits(), numbered=self._numbered, subject=built.subject
@@ -90,7 +95,7 @@ class McpEpisode:
                 note_and_take_watermarks.lock(connection, built.row.id)
                 left = briefing_and_workbench.remaining_budget(connection, built).get("proposals", math.inf)
                 # another client or the driver may have proposed meanwhile
-                is_too_late = len(bench.entries) > left
+                is_too_late = bench.n_proposals > left
                 if is_too_late:
                     observation = Observation(ok=False, text=f"error: {NONE_LEFT} by others meanwhile")
                 calls = [call_record(name, text, observation)]

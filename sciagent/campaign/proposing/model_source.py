@@ -28,6 +28,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LlmSpec
 from sciagent.campaign.proposing import briefing_and_workbench
 from sciagent.campaign.proposing.briefing_and_workbench import FULL_TURN, NONE_LEFT, AgentWorkbench
+from sciagent.campaign.proposing.law_filter import filter_of_one_by_one
 from sciagent.campaign.proposing.source_contract_and_scripts import (
     ProposerSlot,
     ScriptSource,
@@ -100,6 +101,8 @@ class ModelSource:
             campaigns.log_event(connection, built.row.id, "mcp_tools", payload)
         self._tool_set_id = policies_and_roles.enter_tool_set(connection, self._tools.content(self._must_call))
         self._policy_ids: dict[str, int] = {}  # ledger ids by the model's name in its answers
+        name = slot.name or policy.name
+        self._filter = filter_of_one_by_one(connection, built, spec.filter, name)
         limit_seconds = 60 * spec.minutes
         self._limits = EpisodeLimits(
             turns=spec.turns, tokens=spec.tokens, context=spec.context, seconds=limit_seconds, thinking=spec.thinking
@@ -248,7 +251,15 @@ class ModelSource:
         number = len(episode.turns)
         room = min(limit, self._spec.batch)
         full = NONE_LEFT if room < self._spec.batch and built.spec.budget.proposals is not None else FULL_TURN
-        bench = AgentWorkbench(built, self._worker, self._lease.owner, room=room, trajectory=episode.number, full=full)
+        bench = AgentWorkbench(
+            built,
+            self._worker,
+            self._lease.owner,
+            room=room,
+            trajectory=episode.number,
+            full=full,
+            law_filter=self._filter,
+        )
         seed = turn_seed(built, episode.number, number)
         answer = self._tools.run(sampled.message, bench, seed, fetched=answered.fetched, numbered=episode.numbered)
         # before `observe`, after which `held` and the seed of the sampling are those of the next turn
@@ -284,7 +295,7 @@ class ModelSource:
             else:
                 proposer_trajectories.end(connection, self._trajectory_ids.pop(episode.number), ended)
             bench.commit(connection, turn_id)
-        return TurnResult(bench.n_proposals, bench.cost + cost, barren=bench.n_new == 0)
+        return TurnResult(bench.n_proposals, bench.cost + cost, bench.is_barren, bench.filter_core_seconds)
 
     def _log_refused(self, connection: Connection, sampled: Sampled) -> None:
         """Logs an event for each option that the server refused for the first time."""

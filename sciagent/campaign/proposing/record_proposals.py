@@ -4,15 +4,17 @@ with their turn. After a kill the ledger has a turn completely or not at all."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, takewhile
 from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
+from sciagent.agent.proposers.list_proposers import SEED
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, record_derived
 from sciagent.campaign.core.record_results_and_place import experimental_values_of, log_blocked
 from sciagent.campaign.core.relaxed_to_same_structure import find_likenesses
 from sciagent.campaign.core.verdicts_and_places import NO_VALUES, is_spared, place
+from sciagent.campaign.proposing.law_filter import LawFilter
 from sciagent.campaign.proposing.measured_and_past_values import measured_candidates, past_values
 from sciagent.campaign.proposing.proposal_novelty import best_candidates, novelty_notes, remember_families
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs, answer_at_once
@@ -20,11 +22,18 @@ from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason, Verdict
-from sciagent.domain.proposer_interfaces import KnownCandidate, MeasuredCandidate, PastValues, ProposalIn, ProposalOut
+from sciagent.domain.proposer_interfaces import (
+    FILTERED,
+    KnownCandidate,
+    MeasuredCandidate,
+    PastValues,
+    ProposalIn,
+    ProposalOut,
+)
 from sciagent.domain.states_and_needs import Standing
 from sciagent.errors import InvalidCandidateError
 from sciagent.execution.worker.end_attempts import DirectResult, complete_direct, store_files
-from sciagent.store.campaign_state import campaigns, candidate_standings
+from sciagent.store.campaign_state import campaigns, candidate_standings, proposer_trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue.reservations_and_bookings import Bill, book_many
@@ -50,8 +59,10 @@ class FreshCandidate(NamedTuple):
 class CampaignWorkbench:
     """The workbench for one turn: `propose` is called any number of times, then `commit` once."""
 
-    def __init__(self, built: Built, worker: Runs, owner: str) -> None:
+    def __init__(self, built: Built, worker: Runs, owner: str, law_filter: LawFilter | None = None) -> None:
+        """law_filter: drops proposals by their chance to be hits; None: all go on."""
         self._built = built
+        self._filter = law_filter
         self._worker = worker
         self._owner = owner
         self._standardisation = built.spec.standardisation
@@ -68,11 +79,17 @@ class CampaignWorkbench:
 
     @property
     def n_proposals(self) -> int:
-        return len(self._entries)
+        """Number of proposals without those that the filter dropped."""
+        return sum(entry.status != FILTERED for entry in self._entries)
 
     @property
     def n_new(self) -> int:
         return sum(entry.status == "new" for entry in self._entries)
+
+    @property
+    def is_barren(self) -> bool:
+        """Whether the turn brought no new candidate, nor one that the filter dropped for the first time."""
+        return not any(entry.status == "new" or entry.is_filtered_first for entry in self._entries)
 
     @property
     def cost(self) -> Cost:
@@ -116,15 +133,12 @@ class CampaignWorkbench:
         tautomers the first that is new to the campaign, else the first."""
         entries_by_proposal = [self._parse(proposal) for proposal in proposals]
         entries = list(chain.from_iterable(entries_by_proposal))
-        fresh = self._mark_duplicates(entries)
+        fresh: Sequence[BenchEntry] = self._mark_duplicates(entries)
         self._read_experimental_values(fresh)
-        for rung in self._built.fast:
-            open_entries = []
-            for entry in fresh:
-                is_open = entry.place is None or entry.place.standing is Standing.OPEN
-                if is_open and not is_spared(rung.rules, entry.experimental):
-                    open_entries.append(entry)
-            self._run_fast(rung, open_entries)
+        n_free = len(list(takewhile(lambda rung: rung.is_fast, self._built.fast)))
+        self._run_through(fresh, self._built.fast[:n_free])
+        fresh = self._filtered(fresh)
+        self._run_through(fresh, self._built.fast[n_free:])
         for entry in fresh:
             if entry.place is None:
                 self._place(entry)
@@ -134,6 +148,56 @@ class CampaignWorkbench:
             new = [entry for entry in forms if entry.status == "new"]
             answering.append((new or forms)[0])
         return answering
+
+    def _run_through(self, fresh: Sequence[BenchEntry], rungs: Sequence[BuiltRung]) -> None:
+        """Runs rungs on the entries that are open."""
+        for rung in rungs:
+            open_entries = []
+            for entry in fresh:
+                is_open = entry.place is None or entry.place.standing is Standing.OPEN
+                if is_open and not is_spared(rung.rules, entry.experimental):
+                    open_entries.append(entry)
+            self._run_fast(rung, open_entries)
+
+    def _filtered(self, fresh: Sequence[BenchEntry]) -> Sequence[BenchEntry]:
+        """Returns the entries that the filter lets go on. Seeds, and what a fast rung has dropped, are not judged.
+
+        What the fast rungs have answered on the others is not kept, but the cost of it is booked.
+        """
+        if self._filter is None:
+            return fresh
+        judged = {}
+        for entry in fresh:
+            is_open = entry.place is None or entry.place.standing is Standing.OPEN
+            if entry.candidate and is_open and entry.given.operation != SEED:
+                judged[entry.candidate.key] = entry
+        decisions = self._filter.decide(self, {key: entry.notation for key, entry in judged.items()})
+        dropped = set()
+        for key, decision in decisions.items():
+            entry = judged[key]
+            entry.filter_decision = decision
+            if decision.drops:
+                dropped.add(key)
+                self._drop(entry, decision.why_dropped(self._filter.share_text))
+        if not dropped:
+            return fresh
+        with self._built.ledger.read() as connection:
+            ids = candidates.ids_of(connection, dropped)
+            before = proposer_trajectories.filtered_among(connection, self._built.row.id, list(ids.values()))
+        for key in dropped:
+            judged[key].is_filtered_first = ids.get(key) not in before
+        return [entry for entry in fresh if entry.status != FILTERED]
+
+    def _drop(self, entry: BenchEntry, why: str) -> None:
+        """Makes a proposal one that the filter dropped."""
+        for _, result in entry.computed:
+            self._charged += result.cost
+        entry.status = FILTERED
+        entry.detail = f"{why}; {entry.detail}" if entry.detail else why
+        entry.place = None
+        entry.computed.clear()
+        entry.reused.clear()
+        entry.answers.clear()
 
     def best(self, n: int) -> list[KnownCandidate]:
         with self._built.ledger.read() as connection:
@@ -323,6 +387,7 @@ class CampaignWorkbench:
                 "predicted": dict(entry.given.predicted),
                 "at": now,
                 "novelty": entry.novelty,
+                "filter_decision": entry.filter_decision.as_json() if entry.filter_decision else None,
             }
             for entry in self._entries
         ]

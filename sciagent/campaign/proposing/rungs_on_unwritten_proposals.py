@@ -9,6 +9,7 @@ from typing import Protocol
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung, with_derived
 from sciagent.campaign.core.record_results_and_place import answer_of
 from sciagent.campaign.core.verdicts_and_places import Answer, ExperimentalValues, Place
+from sciagent.campaign.proposing.law_filter import FilterDecision
 from sciagent.campaign.proposing.proposal_novelty import Note
 from sciagent.chemistry.subjects.base import Standardised
 from sciagent.domain.candidate_and_its_names_in_files import STANDARDISED, Candidate
@@ -190,10 +191,10 @@ class BenchEntry:
     candidate: Candidate | None
     """The parsed candidate; None if the text was refused."""
     status: str
-    """`new`, `duplicate` or `refused`."""
+    """`new`, `duplicate`, `refused` or `filtered`."""
     reason: Reason | None = None
     detail: str = ""
-    """Why it was refused, or how the candidate was made from the text."""
+    """Why it was refused or filtered, or how the candidate was made from the text."""
     made: Standardised | None = None
     """How the text was standardised to the candidate; None if the text was refused."""
     answers: list[Answer] = field(default_factory=list)
@@ -215,6 +216,10 @@ class BenchEntry:
 
     notation: str = ""
     """The candidate's notation; empty if the text was refused."""
+    filter_decision: FilterDecision | None = None
+    """Decision of the proposer's filter; None if no filter has judged it."""
+    is_filtered_first: bool = False
+    """Whether the filter dropped it, and had dropped the candidate in no earlier turn."""
 
     @property
     def whole(self) -> Candidate | None:

@@ -14,8 +14,10 @@ from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy.engine import Connection
 
+from sciagent.agent.proposers.list_proposers import SEED
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
-from sciagent.campaign.file.proposers import OneProposerSpec
+from sciagent.campaign.file.proposers import LawSearchSpec, LlmSpec, OneProposerSpec
+from sciagent.campaign.proposing.law_filter import filter_of_batches
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
@@ -32,7 +34,7 @@ class TurnResult(NamedTuple):
     """The result of a turn."""
 
     n_proposals: int
-    """Number of proposals, including refused ones and duplicates."""
+    """Number of proposals, including refused ones and duplicates, without those that a filter dropped."""
     cost: Cost
     barren: bool
     """Whether the turn brought no new candidate; a turn that could not bring any is not barren."""
@@ -117,6 +119,11 @@ class ScriptSource:
             connection, built.row.id, slot.number, proposer=name, settings=settings, seed=built.spec.seed
         )
         self._number, self._cursor = proposer_trajectories.last_turn(connection, self._trajectory_id)
+        # the script of a model brings its seeds, which are not filtered
+        stated = None if isinstance(slot.spec, LawSearchSpec | LlmSpec) else slot.spec.filter
+        self._filter = filter_of_batches(built, stated)
+        # a script is asked for more than a batch only after its seeds, which all go on
+        self._may_be_seeding = proposer_trajectories.last_turn_brought_seeds(connection, self._trajectory_id)
 
     @property
     def total(self) -> int | None:
@@ -128,13 +135,15 @@ class ScriptSource:
     def take(self, limit: int) -> TurnResult | None:
         built = self._built
         number = self._number + 1
-        bench = CampaignWorkbench(built, self._worker, self._lease.owner)
+        bench = CampaignWorkbench(built, self._worker, self._lease.owner, self._filter)
         with built.ledger.read() as connection:
             asked = proposer_trajectories.asked_now(connection)
         seed = turn_seed(built, self._slot.number, number)
         # a text may become several candidates, and all of them count as proposals
         most_texts = max(1, limit // built.spec.standardisation.most_forms)
         began = time.thread_time()
+        if self._filter is not None and not self._may_be_seeding:
+            most_texts = self._filter.wanted(bench, most_texts)
         cursor = self._proposer.turn(bench, Turn(number, seed, self._cursor), most_texts)
         if cursor is None:
             return None
@@ -148,8 +157,8 @@ class ScriptSource:
             bench.commit(connection, turn_id)
         self._number = number
         self._cursor = cursor
-        barren = bench.n_new == 0
-        return TurnResult(bench.n_proposals, bench.cost, barren, own_core_seconds)
+        self._may_be_seeding = any(entry.given.operation == SEED for entry in bench.entries)
+        return TurnResult(bench.n_proposals, bench.cost, bench.is_barren, own_core_seconds)
 
     def close(self) -> None:
         """Does nothing: a script holds no resources."""

@@ -6,6 +6,7 @@ model that predicts results.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 
@@ -187,15 +188,44 @@ class ProposedText(AnswerModel):
     """Time of the proposal (UTC)."""
 
 
+class FilterStory(AnswerModel):
+    """A decision of the law that filters the proposals of a proposer."""
+
+    action: str
+    """`keep`: it went on for its chance; `audit`: by lot; `drop`; `remembered`: dropped, since another campaign has
+    measured it."""
+    chance: float
+    """Chance to be a hit that the law said."""
+    rank: int | None
+    """1 if no compared proposal had a larger chance; null if it was not compared."""
+    compared: int
+    """Number of proposals that were compared, with this one."""
+    propensity: float
+    """Probability with which it went on."""
+
+    @classmethod
+    def of(cls, decision: Mapping[str, object] | None) -> FilterStory | None:
+        """Returns the story of a decision as the ledger keeps it; None without one."""
+        if decision is None:
+            return None
+        log_chance = decision["log_chance"]
+        assert isinstance(log_chance, float | int)
+        kept = {name: value for name, value in decision.items() if name != "log_chance"}
+        return cls.model_validate({**kept, "chance": math.exp(log_chance)})
+
+
 class ProposalStory(ProposedText):
     """A proposal of a candidate."""
 
     is_person: bool
     """Whether a person proposed it."""
     status: str
-    """`new`, `duplicate` or `refused`."""
+    """`new`, `duplicate`, `refused` or `filtered`."""
+    filtered: FilterStory | None
+    """Decision of the proposer's filter; null if no filter judged the proposal."""
     detail: str
-    """The way from the text to the candidate, such as `protonated at pH 7.4 from CC(=O)O`; else empty."""
+    """The way from the text to the candidate, such as `protonated at pH 7.4 from CC(=O)O`, and why it was filtered;
+    else empty."""
     predicted: Mapping[str, object]
     """Predictions of the proposer, by property."""
     parents: tuple[CandidateName, ...]
@@ -398,7 +428,7 @@ class Explanation(CandidateName):
 
 
 class RefusedProposal(ProposedText):
-    """A proposal that was refused."""
+    """A proposal that was refused, or that the filter of its proposer dropped."""
 
     campaign: str
     """Name of the campaign."""
@@ -406,6 +436,8 @@ class RefusedProposal(ProposedText):
     """Reason for the refusal."""
     detail: str
     """The reason in words."""
+    filtered: FilterStory | None
+    """Decision of the proposer's filter; null for a text that was refused."""
 
 
 class RefusedText(AnswerModel):

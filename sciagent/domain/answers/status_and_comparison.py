@@ -148,9 +148,11 @@ class CampaignCounts(AnswerModel):
     budget: Mapping[str, int | float | Mapping[str, int] | None]
     """Limits of the whole campaign; `rungs` holds the runs by rung."""
     proposals: int
-    """Number of proposed texts."""
+    """Number of proposed texts, without those that a filter dropped."""
     unreadable: int
     """Number of proposals that could not be read as a structure."""
+    filtered: int = omitted_if_unset(0)
+    """Number of proposals that the law of a filter dropped; left out if there are none."""
     candidates: int
     """Number of different structures."""
     hits: int
@@ -304,6 +306,8 @@ class ProposerResults(AnswerModel):
     """Number of proposals of structures that were already in the campaign."""
     refused: int
     """Number of refused proposals."""
+    filtered: int
+    """Number of proposals that the law of a filter dropped; they are not among `proposals`."""
     verified: int
     """Number of its candidates with an answer of a paid rung."""
     hits: int

@@ -23,6 +23,7 @@ from sciagent.domain.answers.figures import Figure
 from sciagent.domain.answers.status_and_comparison import ProposerResults
 from sciagent.domain.display_units import Units, chosen_unit_of
 from sciagent.domain.properties_and_levels import properties
+from sciagent.domain.proposer_interfaces import FILTERED
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.report.parts.campaign_figures import reached_against, terminal_of
 from sciagent.report.parts.wording import after_number, amounts, many, words
@@ -30,6 +31,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database.engine import db_now
 from sciagent.store.views.progress_and_comparisons import progress_by_proposer
 from sciagent.store.views.report_episodes_and_proposers import (
+    ProposalCount,
     costs_of_jobs,
     episode_numbers,
     predictions_made,
@@ -63,12 +65,8 @@ def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, 
         fields["costs"].update(turns.costs)
     for group in proposal_counts(connection, row):
         fields = fields_of(group.proposer)
-        # the other statuses are names of fields
-        field_of_status = "duplicates" if group.status == "duplicate" else group.status
-        fields["proposals"] += group.n
-        fields[field_of_status] += group.n
-        if group.readable:
-            fields["readable"] += group.n
+        for name, n in _counted(group).items():
+            fields[name] += n
     paid_positions = [rung.position for rung in rungs(connection, row.id) if rung.tier != Tier.FAST]
     first_paid = paid_positions[0] if paid_positions else 0
     for result in results_by_proposer(connection, row, first_paid):
@@ -85,6 +83,16 @@ def results(connection: Connection, row: CampaignRow) -> tuple[ProposerResults, 
     )
 
 
+def _counted(group: ProposalCount) -> Counter[str]:
+    """Returns the numbers that proposals of one status add to fields of `ProposerResults`."""
+    # the other statuses are names of fields
+    counted = Counter({"duplicates" if group.status == "duplicate" else group.status: group.n})
+    if group.status != FILTERED:
+        counted["proposals"] += group.n
+        counted["readable"] += group.n if group.readable else 0
+    return counted
+
+
 def _per_core_hour(hits: int, core_seconds: float) -> float | None:
     """Returns the hits per core-hour; None without a cost."""
     return 3600 * hits / core_seconds if core_seconds else None
@@ -93,11 +101,12 @@ def _per_core_hour(hits: int, core_seconds: float) -> float | None:
 def summary_sentence(figures: ProposerResults, row: CampaignRow) -> str:
     """Returns a sentence on the only proposer of a campaign."""
     hits = f", {many(figures.hits, 'hit')}" if row.has_limits else ""  # without limits nothing is a hit
+    dropped = f", and {figures.filtered} filtered by the law" if figures.filtered else ""
     costs = amounts({resource: booked for resource, booked in figures.costs.items() if booked})
     booked = f", {costs} booked for its candidates and turns" if costs else ""
     return (
         f"{many(figures.proposals, 'proposal')}: {figures.new} new, {many(figures.duplicates, 'duplicate')}, "
-        f"{figures.refused} refused; {figures.verified} answered by a paid rung{hits}{booked}"
+        f"{figures.refused} refused{dropped}; {figures.verified} answered by a paid rung{hits}{booked}"
     )
 
 

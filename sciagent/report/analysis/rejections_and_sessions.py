@@ -94,6 +94,10 @@ def rejections(connection: Connection, row: CampaignRow, ladder: Sequence[RungRo
     ]
 
 
+_REASONS = {"duplicate": "already in the campaign", "filtered": "a law took others for more probable hits"}
+"""Why proposals of a status did not become candidates, where no reason is kept."""
+
+
 def fruitless_proposals(connection: Connection, row: CampaignRow) -> list[Rejection]:
     """Returns the proposals that did not become a candidate, or were already in the campaign."""
     groups = [_FruitlessProposals(*group) for group in report_queries.proposals_without_candidate(connection, row)]
@@ -107,7 +111,7 @@ def fruitless_proposals(connection: Connection, row: CampaignRow) -> list[Reject
                 row.spec["subject"],
                 where="",
                 verdict=group.status,
-                reason=group.reason or "already in the campaign",
+                reason=group.reason or _REASONS.get(group.status, ""),
                 missed=None,
                 n=group.n,
                 first=(first_names, group.text, group.detail),

@@ -408,12 +408,15 @@ def _thrown_away(rejections: Sequence[Rejection], unread: Sequence[Rejection]) -
     for rejection in most_frequent_first[:MAX_REASONS]:
         reason = f"{rejection.what} {rejection.reason}" if rejection.what else rejection.reason
         lines.append(f"{rejection.n} at {rejection.where}: {reason}.")
-    n_unread = sum(rejection.n for rejection in unread if rejection.verdict != words("duplicate"))
-    n_duplicates = sum(rejection.n for rejection in unread) - n_unread
+    n_duplicates = sum(rejection.n for rejection in unread if rejection.verdict == words("duplicate"))
+    n_filtered = sum(rejection.n for rejection in unread if rejection.verdict == words("filtered"))
+    n_unread = sum(rejection.n for rejection in unread) - n_duplicates - n_filtered
     if n_unread:
         lines.append(f"{many(n_unread, 'proposal')} could not be read or taken.")
     if n_duplicates:
         lines.append(f"{many(n_duplicates, 'duplicate')}.")
+    if n_filtered:
+        lines.append(f"{many(n_filtered, 'proposal')} filtered by the law, and kept with the chance that it said.")
     if not n:
         lines.insert(0, "No candidate has been dropped.")
     return QuestionAnswered("What was thrown away?", many(n, "candidate") if n else "nothing", lines)

@@ -181,7 +181,8 @@ def proposal_rows(connection: Connection, row: CampaignRow) -> ArrowRows:
     """Returns a row per proposal, with PROPOSAL_COLUMNS."""
     import pyarrow as pa
 
-    types = {"id": pa.int64(), "turn": pa.int64()}  # all others are texts
+    numbers = {"chance": pa.float64(), "propensity": pa.float64()}
+    types = {"id": pa.int64(), "turn": pa.int64(), **numbers}  # all others are texts
     fields = [pa.field(name, types.get(name, pa.string())) for name in PROPOSAL_COLUMNS]
     schema = pa.schema(fields, metadata=table_metadata(row, "proposals"))
     return ArrowRows(schema, proposals(connection, row))

@@ -282,6 +282,8 @@ def _shown_proposal(
     if proposal.status == "duplicate":
         became = "already in the campaign"
         kind = "open"
+    elif proposal.status == "filtered":
+        became = "not verified: filtered by the law"
     elif proposal.status == "new" and member is not None:
         became = status(member, ladder)
         kind = kind_of(member.standing, member.hit)

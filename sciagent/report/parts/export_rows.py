@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.answers.candidate_and_value_answers import LimitMargin, plain
+from sciagent.domain.answers.explanation import FilterStory
 from sciagent.domain.candidate_and_its_names_in_files import identifier_text, name_cells, smiles_of
 from sciagent.domain.display_units import chosen_unit_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
@@ -47,7 +48,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # first characters of what sp
 GEOMETRY_FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
 MAX_GEOMETRY = 2_000_000  # bytes of a geometry file
 FATE_COLUMNS = ("status", "reason", "detail", "text", "candidate", "operation", "rationale", "predicted")
-PROPOSAL_COLUMNS = ("id", "at", "turn", "proposer", *FATE_COLUMNS, "name")
+PROPOSAL_COLUMNS = ("id", "at", "turn", "proposer", *FATE_COLUMNS, "chance", "propensity", "name")
 STRUCTURE_COLUMNS = ("kind", "text", "smiles", "formula")
 FIXED_COLUMNS = (
     "key", *STRUCTURE_COLUMNS, "inchikey", "standing", "rung", "verdict", "reason", "detail", "hit", "contradicted",
@@ -266,15 +267,18 @@ def proposals(connection: Connection, row: CampaignRow) -> Iterator[Mapping[str,
     """Yields the proposals by status, then by arrival; each has the cells of PROPOSAL_COLUMNS.
 
     `candidate` is the candidate's key, `predicted` a JSON text, and `name` the identifiers that the candidate has in
-    the campaign's files. A refused text has its names in `detail`.
+    the campaign's files. A refused text has its names in `detail`. `chance` and `propensity` are those of a filter:
+    the chance to be a hit that its law said, and the probability with which the proposal went on.
     """
     rows = report_queries.proposals(connection, row)
     while page := list(islice(rows, PAGE_ROWS)):
         candidate_ids = [candidate_id for candidate_id, *_ in page if candidate_id is not None]
         names = names_of(connection, candidate_ids, [row.id])
-        for candidate_id, *values in page:
+        for candidate_id, *values, decision in page:
             name = identifier_text(names.get(candidate_id, {}))
-            proposal = dict(zip(PROPOSAL_COLUMNS, [*values, name], strict=True))
+            said = FilterStory.of(decision)
+            of_filter = [None, None] if said is None else [said.chance, said.propensity]
+            proposal = dict(zip(PROPOSAL_COLUMNS, [*values, *of_filter, name], strict=True))
             proposal["at"] = proposal["at"].isoformat()
             predicted = proposal["predicted"]
             proposal["predicted"] = json.dumps(predicted, ensure_ascii=False) if predicted else None

@@ -97,7 +97,8 @@ class ComparedStructures:
 
     def compare_with(self, rows: RowIndices, other: ComparedStructures, columns: RowIndices) -> tuple[Array, Array]:
         """Returns (n, m) similarities and products of structures with those that `other` holds."""
-        products = self._linear[rows] @ other._linear[columns].T
+        width = min(self._linear.shape[1], other._linear.shape[1])  # 0 while one of the two is empty
+        products = self._linear[rows, :width] @ other._linear[columns, :width].T
         return self.similarities(rows, other, columns), products.astype(float)
 
     def similarities(self, rows: RowIndices, other: ComparedStructures, columns: RowIndices) -> Array:
@@ -217,7 +218,7 @@ class StructureMemory:
 
 
 class MemoryPrior:
-    """The prior that a memory gives of the structures of a campaign. compared: they."""
+    """The prior that a memory gives of the structures of a campaign. compared: they; more may be added to it later."""
 
     def __init__(self, memory: StructureMemory, compared: ComparedStructures) -> None:
         self.transform = memory.fresh.transform
@@ -226,7 +227,16 @@ class MemoryPrior:
         self.noise = memory.fresh.noise
         self._memory = memory
         self._compared = compared
-        self._white = memory.whitened(compared, np.arange(len(compared)))
+        self._known_white = memory.whitened(compared, np.arange(len(compared)))
+
+    @property
+    def _white(self) -> Array:
+        """(n, m) whitened covariances of the n past answers with the m structures, also with those added later."""
+        n_known = self._known_white.shape[1]
+        if n_known < len(self._compared):
+            added = self._memory.whitened(self._compared, np.arange(n_known, len(self._compared)))
+            self._known_white = np.hstack([self._known_white, added])
+        return self._known_white
 
     def mean(self, rows: RowIndices) -> Array:
         means: Array = self._white[:, rows].T @ self._memory.white_target

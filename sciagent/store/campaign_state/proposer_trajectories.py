@@ -10,14 +10,20 @@ from typing import Any, Literal, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.domain.proposer_interfaces import FILTERED
 from sciagent.inputs.environment_variables import code_version
 from sciagent.store.campaign_state import note_and_take_watermarks
 from sciagent.store.database import tables as t
+from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.engine import db_now
 from sciagent.store.results.evidence import read_watermark
 
 _TRAJECTORY = t.trajectory.c
 _TURN = t.turn.c
+_PROPOSAL = t.proposal.c
+_PROPOSALS = t.trajectory.join(t.turn, _TURN.trajectory_id == _TRAJECTORY.id).join(
+    t.proposal, _PROPOSAL.turn_id == _TURN.id
+)
 RUNNING = "running"
 ENDED = "ended"
 Purpose = Literal["campaign", "rollout", "evaluation", "demonstration"]
@@ -137,17 +143,42 @@ def last_number(connection: Connection, campaign_id: int) -> int:
 
 
 def proposals_by_proposer(connection: Connection, campaign_id: int) -> dict[str, int]:
-    """{name of a proposer: number of its proposals}, without proposals of people."""
-    p = t.proposal.c
+    """{name of a proposer: number of its proposals}, without proposals of people and those that a filter dropped."""
     query = (
-        sa.select(_TRAJECTORY.proposer, sa.func.count(p.id))
-        .select_from(
-            t.trajectory.join(t.turn, _TURN.trajectory_id == _TRAJECTORY.id).join(t.proposal, p.turn_id == _TURN.id)
-        )
-        .where(_TRAJECTORY.campaign_id == campaign_id)
+        sa.select(_TRAJECTORY.proposer, sa.func.count(_PROPOSAL.id))
+        .select_from(_PROPOSALS)
+        .where(_TRAJECTORY.campaign_id == campaign_id, _PROPOSAL.status != FILTERED)
         .group_by(_TRAJECTORY.proposer)
     )
     return {name: n for name, n in connection.execute(query)}
+
+
+def latest_log_chances(connection: Connection, campaign_id: int, proposer: str, n: int) -> list[float]:
+    """Returns the logarithms of the last n chances that a filter compared of a proposer's proposals, oldest first."""
+    decision = _PROPOSAL.filter_decision
+    query = (
+        sa.select(decision)
+        .select_from(_PROPOSALS)
+        .where(_TRAJECTORY.campaign_id == campaign_id, _TRAJECTORY.proposer == proposer)
+        .where(sa.cast(decision, sa.Text) != "null")  # a proposal that no filter has judged holds null
+        .order_by(_PROPOSAL.id.desc())
+        .limit(4 * n)  # some were not compared
+    )
+    compared = [stated for stated in connection.execute(query).scalars() if stated["rank"] is not None]
+    return [float(stated["log_chance"]) for stated in reversed(compared[:n])]
+
+
+def filtered_among(connection: Connection, campaign_id: int, candidate_ids: Sequence[int]) -> set[int]:
+    """Returns the ids of the candidates of which a filter of the campaign dropped a proposal."""
+    query = sa.select(_PROPOSAL.candidate_id).where(_PROPOSAL.campaign_id == campaign_id, _PROPOSAL.status == FILTERED)
+    return set(connection.execute(query.where(among(connection, _PROPOSAL.candidate_id, candidate_ids))).scalars())
+
+
+def last_turn_brought_seeds(connection: Connection, trajectory_id: int) -> bool:
+    """Whether the last turn of a trajectory proposed seeds."""
+    last = sa.select(sa.func.max(_TURN.id)).where(_TURN.trajectory_id == trajectory_id).scalar_subquery()
+    query = sa.select(_PROPOSAL.id).where(_PROPOSAL.turn_id == last, _PROPOSAL.operation == "seed").limit(1)
+    return connection.execute(query).scalar() is not None
 
 
 def end(connection: Connection, trajectory_id: int, why: str) -> None:

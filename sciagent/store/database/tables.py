@@ -235,7 +235,8 @@ proposal = table(
     optional(String(100), "operation"),
     needed(Text, "text"),
     optional(Text, "detail", "rationale"),
-    optional(Json, "predicted", "novelty"),  # novelty in the ledger at the time of the proposal
+    # novelty in the ledger at the time of the proposal; filter_decision: as `FilterDecision.as_json` returns it
+    optional(Json, "predicted", "novelty", "filter_decision"),
     needed(UtcDateTime, "at"),
     Index("ix_proposal_campaign_status", "campaign_id", "status"),
 )

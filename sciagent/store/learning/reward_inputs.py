@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS, Cost
 from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, content_hash
+from sciagent.domain.proposer_interfaces import FILTERED
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.results.evidence import IMPORT_VERIFIER, evidence_as_of
@@ -46,7 +47,7 @@ class ProposalRow(NamedTuple):
     candidate_id: int | None
     """None for a text that is no molecule."""
     status: str
-    """`new`, `duplicate` or `refused`."""
+    """`new`, `duplicate`, `refused` or `filtered`."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class EpisodeTurn:
         """The ids of the candidates that were new in the turn, each once, in the order of their proposals."""
         ids = [proposal.candidate_id for proposal in self.proposals if proposal.status == "new"]
         return list(dict.fromkeys(id_ for id_ in ids if id_ is not None))
+
+    @property
+    def was_filtered(self) -> bool:
+        """Whether a filter dropped a proposal of the turn, of which nothing is known then but what a law said."""
+        return any(proposal.status == FILTERED for proposal in self.proposals)
 
 
 def episodes(

@@ -25,6 +25,7 @@ from sciagent.domain.answers.status_and_comparison import (
 )
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS, WEEK
 from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
+from sciagent.domain.proposer_interfaces import FILTERED
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.domain.safe_text_and_durations import one_line
 from sciagent.domain.states_and_needs import CampaignState, JobState, Standing
@@ -115,8 +116,13 @@ def hits(
 
 
 def proposals(connection: Connection, campaign_id: int) -> int:
-    """Number of proposals of a campaign, also of people, refused ones included."""
-    return count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id)
+    """Number of proposals of a campaign, also of people, refused ones included, those that a filter dropped not."""
+    return count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id, t.proposal.c.status != FILTERED)
+
+
+def filtered_proposals(connection: Connection, campaign_id: int) -> int:
+    """Number of proposals of a campaign that a filter dropped."""
+    return count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id, t.proposal.c.status == FILTERED)
 
 
 def verifications(connection: Connection, campaign_id: int, terminal: int) -> int:
@@ -196,6 +202,7 @@ def counts(connection: Connection, row: CampaignRow, hidden: Mapping[int, int] =
         budget={name: limit for name, limit in row.spec.get("budget", {}).items() if name not in shown_elsewhere},
         proposals=proposals(connection, row.id),
         unreadable=n_unreadable,
+        filtered=filtered_proposals(connection, row.id),
         candidates=sum(place.candidates for place in ladder_places),
         hits=hit_counts.hits,
         distinct_hits=hit_counts.distinct,

@@ -288,13 +288,13 @@ def directives(connection: Connection, row: CampaignRow, limit: int = 200) -> li
 
 def proposals(connection: Connection, row: CampaignRow) -> Iterator[Any]:
     """(candidate id, id, at, turn, proposer, status, reason, detail, text, candidate key, operation, rationale,
-    predicted) of every proposal, by status and in order of arrival."""
+    predicted, decision of a filter) of every proposal, by status and in order of arrival."""
     p = t.proposal.c
     trajectory = t.trajectory.c
     origin = (p.candidate_id, p.id, p.at, t.turn.c.number, trajectory.proposer)
     content = (p.status, p.reason, p.detail, p.text, t.candidate.c.key, p.operation, p.rationale, p.predicted)
     query = (
-        sa.select(*origin, *content)
+        sa.select(*origin, *content, p.filter_decision)
         .select_from(with_proposer(t.proposal))
         .outerjoin(t.candidate, t.candidate.c.id == p.candidate_id)
         .where(p.campaign_id == row.id)

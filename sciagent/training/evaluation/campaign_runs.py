@@ -89,7 +89,9 @@ def planned(
         path = folder / task
         load_spec(path)  # raises SpecError for mistakes in the file
         data = read(read_text(path)).data
-        proposer = _proposer(stated, data["proposer"], path, folder)
+        proposer = dict(_proposer(stated, data["proposer"], path, folder))
+        if stated.filter is not None:
+            proposer["filter"] = stated.filter.model_dump(mode="json", by_alias=True)
         for seed in spec.seeds:
             yield _campaign(data, path, arm, proposer, version=version, seed=seed, verifications=spec.verifications)
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from sciagent.campaign.file.proposers import FilterSpec
 from sciagent.inputs.yaml_document import read, read_text
 from sciagent.inputs.yaml_validation import Faults, fault, validated
 
@@ -34,6 +35,9 @@ class ArmSpec(BaseModel):
         default=None,
         description="A proposer as in a campaign file; relative paths start at the folder of this file. Without seeds "
         "it takes those of the task.",
+    )
+    filter: FilterSpec | None = Field(
+        default=None, description="A law that chooses which of its proposals go on, as a proposer of a campaign has it."
     )
 
     @model_validator(mode="after")

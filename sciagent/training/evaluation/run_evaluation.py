@@ -224,7 +224,7 @@ class Evaluation:
         if model is None:
             return stated
         self._models[arm] = model
-        return ArmSpec(model=model.name) if stated.policy else stated
+        return ArmSpec(model=model.name, filter=stated.filter) if stated.policy else stated
 
     def _model(self, stated: ArmSpec) -> Model | None:
         """Returns the model of this machine that an arm asks; None if it asks none."""

@@ -11,7 +11,7 @@ import pytest
 from rdkit.Chem import Crippen
 
 from sciagent.agent.proposers.evolve import Evolve
-from sciagent.agent.proposers.law import MOST, LawSearch, limits_of
+from sciagent.agent.proposers.law import LawSearch
 from sciagent.chemistry.editing.mutate_and_crossover import EditLimits
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.objectives import Direction, Objective, Window
@@ -86,23 +86,6 @@ def test_it_begins_before_anything_is_measured(seeds: Path) -> None:
     bench = Measuring(unscored=100)
     play(law(seeds), bench, 3)
     assert len(bench.proposals) > len(SEEDS)
-
-
-def test_an_objective_without_limits_wants_what_is_better_than_the_best() -> None:
-    values = np.arange(20.0)
-    assert limits_of(Objective("logp", Direction.MAXIMISE), values) == (12.0, np.inf)
-    assert limits_of(Objective("logp", Direction.MINIMISE), values) == (-np.inf, 7.0)
-    assert limits_of(Objective("logp", Direction.LIMIT, Window(None, 2.0)), values) == (-np.inf, 2.0)
-
-
-def test_a_large_campaign_is_fitted_to_a_bounded_number_of_answers() -> None:
-    from sciagent.agent.proposers.law import _best_and_latest
-
-    known = [MeasuredCandidate(f"C{n}", worth(0.5), n % 1777, {"logp": 1.0}, str(n)) for n in range(3 * MOST)]
-    chosen = _best_and_latest(known)
-    assert len(chosen) == MOST and chosen[: MOST // 2] == known[: MOST // 2]
-    rest = known[MOST // 2 :]
-    assert min(each.seq for each in chosen[MOST // 2 :]) >= sorted(each.seq for each in rest)[-MOST // 2]
 
 
 class Remembering(Measuring):

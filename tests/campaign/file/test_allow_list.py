@@ -46,6 +46,7 @@ HARMLESS = {
     "LabMeasurementSettings": "conditions method quantities",
     "LabSpec": "units",
     "LawSpec": "from",
+    "FilterSpec": "from",
     "LlmSpec": "column keep model policy",
     "McpServerSpec": "tools",
     "MlffRelaxSettings": "correction functional model second_model",
