@@ -180,10 +180,10 @@ CREATE TABLE campaign_candidate (
 CREATE TABLE campaign_law (
 	id INTEGER NOT NULL, 
 	campaign_id INTEGER NOT NULL, 
-	name VARCHAR(64) NOT NULL, 
+	named VARCHAR(140) NOT NULL, 
 	law_entry_id INTEGER NOT NULL, 
 	CONSTRAINT pk_campaign_law PRIMARY KEY (id), 
-	CONSTRAINT uq_campaign_law_campaign_id_name UNIQUE (campaign_id, name), 
+	CONSTRAINT uq_campaign_law_campaign_id_named UNIQUE (campaign_id, named), 
 	CONSTRAINT fk_campaign_law_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
 	CONSTRAINT fk_campaign_law_law_entry_id FOREIGN KEY(law_entry_id) REFERENCES law_entry (id)
 );

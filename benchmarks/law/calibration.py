@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sciagent.api.open_ledger import open_ledger
 from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.law.fit_law import CampaignValues, campaign_values
-from sciagent.campaign.law.law_commands import loaded
+from sciagent.campaign.law.past_values import loaded_entry
 from sciagent.campaign.law.predictions import LawPredictor, PredictedStructure
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.objectives import Objective, ends_of
@@ -106,7 +106,7 @@ def main() -> None:
     given = parser.parse_args()
     ledger = open_ledger(given.ledger)
     with ledger.read() as connection:
-        entry = loaded(connection, law_entries.find(connection, given.law))
+        entry = loaded_entry(connection, law_entries.find(connection, given.law))
     predictor = LawPredictor(entry, subject_of(entry.kind))
     for prefix in given.prefixes:
         for with_own in (False, True):

@@ -13,14 +13,8 @@ from typing import Any
 
 from sciagent.api.notebook_tables import ResultTable, heading, plain_cells
 from sciagent.api.open_ledger import LedgerLike, open_ledger
-from sciagent.campaign.people.verify_calculate_and_add import (
-    calculate,
-    check_units,
-    rungs_for,
-    structures_of,
-    subject_for,
-)
-from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.campaign.people.verify_calculate_and_add import calculate, check_units, rungs_for, subject_for
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structures_of, subject_of
 from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome

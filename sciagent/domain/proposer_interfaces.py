@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.rung_positions_and_tiers import Position
@@ -124,16 +124,28 @@ class MeasuredCandidate:
     """Key of the candidate, which proposals made from it state among their `parents`."""
 
 
-PastValues = Mapping[str, Mapping[str, float]]
-"""{property: {notation of a candidate: value in the canonical unit}}."""
+class PastProperty(NamedTuple):
+    """The values of a property that are remembered."""
+
+    values: Mapping[str, float]
+    """{notation of a candidate: value in the canonical unit}"""
+    fitted: tuple[str, Sequence[float]] | None
+    """Transform and logarithms of the hyper-parameters that a law entry holds; None if they are to be fitted."""
+
+
+PastValues = Mapping[str, PastProperty]
+"""{property: the values that are remembered of it}"""
 
 
 class ScriptBench(Workbench, Protocol):
     """The workbench of scripts."""
 
-    def past(self, campaigns: Sequence[str]) -> PastValues:
-        """Returns what the rungs that decide the objectives had measured in other campaigns of the ledger when this
-        campaign was made. campaigns: their names."""
+    def past(self, campaigns: Sequence[str], law: str | None) -> PastValues:
+        """Returns what is remembered of the rungs that decide the objectives.
+
+        campaigns: names of campaigns of the ledger, whose values count as they were when this campaign was made. law: a
+        law entry, whose values count instead; None without one.
+        """
 
     def measured(self) -> list[MeasuredCandidate]:
         """Returns the candidates that have a worth, best first."""

@@ -25,6 +25,7 @@ UnknownKey = Callable[[Loc, Any, type[BaseModel]], tuple[str, str]]
 
 FAULT = "spec"  # kind of the errors that `fault` makes, among pydantic's own kinds
 NAME = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+LAW_NAME = r"^[a-z0-9][a-z0-9_-]{0,63}(@[0-9a-f]{4,64})?$"  # of a law entry, with the digits of a version or without
 """Pattern of a name in a file."""
 _NAME_RULE = 'takes 1 to 64 of a-z, 0-9, "_" and "-", the first a letter or digit'
 _BOUNDS = {

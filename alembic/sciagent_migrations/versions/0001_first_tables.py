@@ -338,9 +338,9 @@ def tables() -> None:
     create(
         "campaign_law",
         reference("campaign_id", "campaign"),
-        needed("name", sa.String(64)),
+        needed("named", sa.String(140)),
         reference("law_entry_id", "law_entry"),
-        unique=(("campaign_id", "name"),),
+        unique=(("campaign_id", "named"),),
     )
     index("ix_campaign_law_law_entry_id", "campaign_law", "law_entry_id")
 

@@ -28,6 +28,7 @@ from sciagent.scheduling.law.structure_process import (
     MemoryPrior,
     StructureMemory,
     StructureProcess,
+    Transform,
     fitted,
     fitted_memory,
 )
@@ -79,14 +80,19 @@ class HitChances:
     def remember(self, past: PastValues) -> None:
         """Makes a memory of each property of which the past has enough values."""
         self._memories = {}
-        for name, values in past.items():
+        for name, (values, from_entry) in past.items():
             texts = sorted(values)
             self._remembered_texts[name] = frozenset(texts)
-            if len(texts) < FEWEST_PAST:
+            if len(texts) < FEWEST_PAST and from_entry is None:
                 continue
             compared = ComparedStructures()
             compared.add([self._subject.structure(text) for text in texts])
-            self._memories[name] = fitted_memory(compared, np.array([values[text] for text in texts]))
+            of_texts = np.array([values[text] for text in texts])
+            if from_entry is None:
+                self._memories[name] = fitted_memory(compared, of_texts)
+            else:
+                transform, log_hyper = from_entry
+                self._memories[name] = StructureMemory(compared, of_texts, Transform(transform), np.array(log_hyper))
 
     def is_remembered(self, text: str) -> bool:
         """Returns whether the past has a value of a candidate. text: its notation."""

@@ -26,8 +26,9 @@ from sciagent.domain.proposer_interfaces import ScriptBench, Turn
 class LawSearch(Evolve):
     """Proposes the seeds of a file, then the children with the largest chance to be hits.
 
-    pool: number of children of a turn that are compared. past: names of campaigns that the law remembers. only_new:
-    whether what they have measured is not proposed. The other parameters are those of `Evolve`.
+    pool: number of children of a turn that are compared. past: names of campaigns that the law remembers. law: a law
+    entry that is remembered instead. only_new: whether nothing is proposed of which they have a value. The other
+    parameters are those of `Evolve`.
     """
 
     name = "law"
@@ -40,6 +41,7 @@ class LawSearch(Evolve):
         *,
         pool: int,
         past: Sequence[str] = (),
+        law: str | None = None,
         only_new: bool = False,
         column: str | None = None,
         limits: Any = None,
@@ -49,6 +51,7 @@ class LawSearch(Evolve):
         self._chances = HitChances(subject, objectives)
         self._pool = pool
         self._past = past
+        self._law = law
         self._only_new = only_new
 
     def _bred(self, workbench: ScriptBench, turn: Turn, limit: int, is_known: IsKnown) -> Bred | None:
@@ -60,7 +63,7 @@ class LawSearch(Evolve):
             return None
         children = search.ask(max(self._pool, limit), random.Random(turn.seed))
         if not self._chances.has_read_past:
-            self._chances.remember(workbench.past(self._past) if self._past else {})
+            self._chances.remember(workbench.past(self._past, self._law))
         if self._only_new:
             children = [child for child in children if not self._chances.is_remembered(child.text)]
         scores = self._chances.log_chances(workbench.measured(), [child.text for child in children])

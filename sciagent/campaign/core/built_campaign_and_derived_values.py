@@ -421,6 +421,7 @@ class Built(BuiltLadder):
                 self.objectives,
                 pool=chosen.pool,
                 past=chosen.past,
+                law=chosen.law,
                 only_new=chosen.only_new,
                 column=stated_column(chosen),
                 limits=self.edit_limits(chosen.max_sites or chosen.max_heavy_atoms),

@@ -22,7 +22,8 @@ from sciagent.campaign.core.lines_to_deciding_rungs import deciding_phases, deci
 from sciagent.campaign.core.product_libraries import unused_reactants
 from sciagent.campaign.file.allow_list import AllowList
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
-from sciagent.campaign.file.proposers import LawSearchSpec, ScreenSpec
+from sciagent.campaign.file.proposers import ScreenSpec
+from sciagent.campaign.file.rungs import RungSpec
 from sciagent.campaign.file.spec_differences import Change, changes
 from sciagent.campaign.file.subject_and_safety import stated_column
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
@@ -35,6 +36,7 @@ from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, reservations_and_bookings
+from sciagent.store.learning import law_entries
 from sciagent.store.results import candidates, pooled_replicates
 from sciagent.verification.verifier_registry import Defined, defined, is_function, verifier_names
 
@@ -258,6 +260,7 @@ def create_or_open(
             identity = spec.identity_hash
             rungs = _rung_rows(spec)
             row = campaigns.create(connection, name=spec.campaign, identity_hash=identity, rungs=rungs, **stated)
+            _pin_laws(connection, spec, row)
         elif row.identity_hash != spec.identity_hash:
             address = ledger.url.render_as_string(hide_password=True)
             raise UsageError(
@@ -319,13 +322,9 @@ def _require_campaign(connection: Connection, name: str) -> None:
 def _require_past(connection: Connection, spec: CampaignSpec) -> None:
     """Raises UsageError if a campaign that a proposer's law is to remember has no values at the level of this one."""
     terminal = spec.ladder[spec.terminal_position]
-    deciding = deciding_positions(spec.ladder[: spec.terminal_position + 1], spec.domain_objectives())
-    rungs = {terminal.rung: terminal} | {
-        spec.ladder[position].rung: spec.ladder[position] for position in deciding.values()
-    }
-    for _, proposer in spec.proposers:
-        remembers = proposer if isinstance(proposer, LawSearchSpec) else proposer.filter
-        for name in () if remembers is None else remembers.past:
+    rungs = {terminal.rung: terminal} | {rung.rung: rung for rung in _deciding_rungs(spec).values()}
+    for remembering in spec.remembering:
+        for name in remembering.past:
             earlier = campaigns.get(connection, name)
             ids = candidate_standings.ids_with_answers(connection, earlier.id, MAX_ASKED_OF_PAST)
             computations = [rung.configured.computation for rung in rungs.values()]
@@ -334,6 +333,37 @@ def _require_past(connection: Connection, spec: CampaignSpec) -> None:
                     f'campaign "{name}" has no values of {" or ".join(rungs)}: a law remembers what the same verifier '
                     "measured in the same version and with the same settings"
                 )
+
+
+def _deciding_rungs(spec: CampaignSpec) -> dict[str, RungSpec]:
+    """Returns the rung that decides each property of an objective."""
+    deciding = deciding_positions(spec.ladder[: spec.terminal_position + 1], spec.domain_objectives())
+    return {name: spec.ladder[position] for name, position in deciding.items()}
+
+
+def _pin_laws(connection: Connection, spec: CampaignSpec, row: CampaignRow) -> None:
+    """Writes the versions of the laws that a new campaign's proposers remember.
+
+    Raises UnknownNameError; UsageError for a law of another kind of candidates, of other properties, or of values from
+    another verifier, version or settings.
+    """
+    deciding = _deciding_rungs(spec)
+    for text in dict.fromkeys(each.law for each in spec.remembering if each.law is not None):
+        entry = law_entries.find(connection, text)
+        if entry.kind != spec.subject:
+            raise UsageError(f"{entry.version} is a law of {entry.kind}s, and the campaign is about {spec.subject}s")
+        shared = [each for each in entry.summary["quantities"] if each["name"] in deciding]
+        if not shared:
+            names = ", ".join(each["name"] for each in entry.summary["quantities"])
+            raise UsageError(f"{entry.version} is a law of {names}: none of them decides an objective of the campaign")
+        for each in shared:
+            rung = deciding[each["name"]]
+            if (each["verifier"], each["version"], each["settings_hash"]) != tuple(rung.configured.computation):
+                raise UsageError(
+                    f"{entry.version} remembers {each['name']} at {each['level']} by {each['verifier']} in version "
+                    f"{each['version']}, and {rung.rung} measures with another verifier, version or settings"
+                )
+        law_entries.pin(connection, row.id, text, entry)
 
 
 def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:

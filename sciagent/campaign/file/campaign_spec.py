@@ -208,6 +208,16 @@ class CampaignSpec(Part):
         return self._allowed
 
     @property
+    def remembering(self) -> list[LawSearchSpec | FilterSpec]:
+        """The proposers and filters whose law may remember what was measured before the campaign."""
+        found = list[LawSearchSpec | FilterSpec]()
+        for _, proposer in self.proposers:
+            law = proposer if isinstance(proposer, LawSearchSpec) else proposer.filter
+            if law is not None:
+                found.append(law)
+        return found
+
+    @property
     def filter_of_clients(self) -> FilterSpec | None:
         """The filter of MCP clients: that of the proposer, if the campaign has only one."""
         if isinstance(self.proposer, SeveralSpec | LawSearchSpec):

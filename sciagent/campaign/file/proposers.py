@@ -17,7 +17,7 @@ from sciagent.domain.safe_text_and_durations import address_fault
 from sciagent.errors import UsageError, did_you_mean
 from sciagent.inputs.names_outside_the_file import Outside
 from sciagent.inputs.yaml_document import kind_of
-from sciagent.inputs.yaml_validation import NAME, AnyFile, Faults, Part, fault, proposer_will_run
+from sciagent.inputs.yaml_validation import LAW_NAME, NAME, AnyFile, Faults, Part, fault, proposer_will_run
 
 Files = dict[tuple[str, ...], str]
 """Names of files, by their path of keys in the proposer."""
@@ -41,21 +41,38 @@ KEEP: Keep = omitted_if_unset(
 )
 
 
+PastCampaigns = tuple[Annotated[str, Field(pattern=NAME)], ...]
+LawName = Annotated[str, Field(pattern=LAW_NAME)]
+PAST: PastCampaigns = omitted_if_unset(
+    (),
+    alias="from",
+    max_length=16,
+    description="Campaigns of this ledger that the law remembers: what they had measured at the same level when this "
+    "campaign was made.",
+)
+LAW: LawName | None = omitted_if_unset(
+    None,
+    description="A law of this ledger, fitted by `sciagent law fit`, that is remembered in place of campaigns: its "
+    "newest version when this campaign was made, or NAME@HASH.",
+)
+
+
+def refuse_two_pasts(past: PastCampaigns, law: LawName | None) -> None:
+    """Raises ValidationError if both campaigns and a law are to be remembered."""
+    if past and law is not None:
+        raise fault("remembers either campaigns or a law", "leave out `from`, or `law`")
+
+
 class FilterSpec(Part):
     """A law that chooses among the proposals of a proposer: of every `of`, the `keep` with the largest chance to be
     hits go on. The others are kept in the ledger with their chance, and nothing is run for them."""
 
     keep: Count = Field(1, description="Proposals that go on, of every `of`.")
     of: Count = Field(16, le=1000, description="Proposals that are compared for every `keep` that go on.")
-    past: tuple[Annotated[str, Field(pattern=NAME)], ...] = omitted_if_unset(
-        (),
-        alias="from",
-        max_length=16,
-        description="Campaigns of this ledger that the law remembers: what they had measured at the same level when "
-        "this campaign was made.",
-    )
+    past: PastCampaigns = PAST
+    law: LawName | None = LAW
     only_new: bool = omitted_if_unset(
-        False, strict=True, description="Let nothing go on that the campaigns of `from` have measured."
+        False, strict=True, description="Let nothing go on of which the campaigns of `from`, or the law, have a value."
     )
     audit: float = Field(
         0.05,
@@ -67,6 +84,7 @@ class FilterSpec(Part):
 
     @model_validator(mode="after")
     def _drops_some(self) -> FilterSpec:
+        refuse_two_pasts(self.past, self.law)
         if self.keep >= self.of:
             raise fault(f"keeps {self.keep} of {self.of}, so that it drops nothing", "takes: keep below of")
         return self
@@ -133,15 +151,10 @@ class LawSearchSpec(_WithFile):
     column: str = Field("smiles", min_length=1, description="Column of a csv that holds the structures.")
     keep: Keep = KEEP
     batch: Count = Field(8, description="Candidates a turn; the law is fitted anew for each turn.")
-    past: tuple[Annotated[str, Field(pattern=NAME)], ...] = omitted_if_unset(
-        (),
-        alias="from",
-        max_length=16,
-        description="Campaigns of this ledger that the law remembers: what they had measured at the same level when "
-        "this campaign was made.",
-    )
+    past: PastCampaigns = PAST
+    law: LawName | None = LAW
     only_new: bool = omitted_if_unset(
-        False, strict=True, description="Propose nothing that the campaigns of `from` have measured."
+        False, strict=True, description="Propose nothing of which the campaigns of `from`, or the law, have a value."
     )
     pool: Count = Field(128, le=10_000, description="Children of a turn, of which the law proposes a batch.")
     max_heavy_atoms: Count = Field(60, description="Molecules with more heavy atoms than this are not proposed.")
@@ -149,6 +162,11 @@ class LawSearchSpec(_WithFile):
         None, description="Crystals with more atoms in the primitive cell than this are not proposed; default: 40."
     )
     ahead: Count = Field(8, description="Propose again while fewer candidates than this wait for a paid rung.")
+
+    @model_validator(mode="after")
+    def _has_one_past(self) -> LawSearchSpec:
+        refuse_two_pasts(self.past, self.law)
+        return self
 
 
 class ScreenSpec(_WithFile):

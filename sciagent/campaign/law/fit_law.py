@@ -19,10 +19,9 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.law.law_entries import DIGITS, LawEntry, LawRowOfCandidate, QuantityLaw, ValueSource
-from sciagent.campaign.proposing.measured_and_past_values import MAX_PAST, deciding_values
+from sciagent.campaign.law.past_values import MAX_PAST, deciding_values, source_of
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.rung_calibration_on_measurements import Fit
 from sciagent.errors import UnknownNameError, UsageError
 from sciagent.scheduling.law.left_out_calibration import (
     FEWEST_GROUPS,
@@ -75,14 +74,6 @@ def campaign_values(connection: Connection, built: Built) -> CampaignValues:
         for name in sources.keys() & of_candidate.keys():
             values[name][candidate.key] = (notation, of_candidate[name])
     return CampaignValues(built.row.name, built.subject.name, built.row.created_at, sources, levels, values)
-
-
-def source_of(rung: BuiltRung, name: str) -> ValueSource:
-    """Returns the computation behind the values that a rung gives of a property."""
-    derived = next((prop.settings_hash for prop in rung.spec.derived if prop.definition.name == name), None)
-    fit: Fit | None = rung.fits.get(name)
-    calibration = None if fit is None else repr(fit)
-    return ValueSource(*rung.verifier.computation, derived, calibration)
 
 
 def _level_of(rung: BuiltRung, name: str) -> tuple[str, str]:

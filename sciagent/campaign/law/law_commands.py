@@ -15,9 +15,9 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.law.fit_law import CampaignValues, campaign_values, fit_law, read_campaigns
 from sciagent.campaign.law.law_entries import LawEntry, QuantityLaw
+from sciagent.campaign.law.past_values import loaded_entry
 from sciagent.campaign.law.predictions import LawCheck, LawPredictor, PredictedStructure
-from sciagent.campaign.people.verify_calculate_and_add import structures_of
-from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structures_of, subject_of
 from sciagent.domain.objectives import Objective
 from sciagent.errors import InvalidCandidateError, UsageError
 from sciagent.scheduling.law.left_out_calibration import WidthCalibration
@@ -34,6 +34,9 @@ class ListedQuantity:
     name: str
     unit: str
     level: str
+    verifier: str
+    version: str
+    settings_hash: str
     n: int
     """Number of candidates with a value."""
 
@@ -109,7 +112,16 @@ def fit(
     summary = {
         "campaigns": list(entry.campaigns),
         "quantities": [
-            {"name": law.name, "unit": law.unit, "level": law.level, "n": len(law.rows)} for law in entry.quantities
+            {
+                "name": law.name,
+                "unit": law.unit,
+                "level": law.level,
+                "verifier": law.source.verifier,
+                "version": law.source.version,
+                "settings_hash": law.source.settings_hash,
+                "n": len(law.rows),
+            }
+            for law in entry.quantities
         ],
     }
     new = law_entries.NewEntry(name, entry.hash, entry.kind, summary, entry.text(), who)
@@ -135,18 +147,11 @@ def listed(ledger: Ledger) -> list[ListedLaw]:
     ]
 
 
-def loaded(connection: Connection, row: law_entries.EntryRow) -> LawEntry:
-    """Returns the entry of a row. Raises LedgerError if its content was changed."""
-    entry = LawEntry.from_text(law_entries.content(connection, row.id))
-    law_entries.require_hash(row, entry.hash)
-    return entry
-
-
 def show(ledger: Ledger, name: str) -> ShownLaw:
     """Returns a law entry. name: `NAME` or `NAME@HASH`. Raises UnknownNameError."""
     with ledger.read() as connection:
         row = law_entries.find(connection, name)
-        return _shown(connection, row, loaded(connection, row))
+        return _shown(connection, row, loaded_entry(connection, row))
 
 
 def _shown(connection: Connection, row: law_entries.EntryRow, entry: LawEntry) -> ShownLaw:
@@ -195,7 +200,7 @@ def check(ledger: Ledger, name: str, campaigns: Sequence[str]) -> LawCheck:
     left out. Raises UnknownNameError; UsageError for values of another level, or if nothing is left."""
     with ledger.read() as connection:
         row = law_entries.find(connection, name)
-        entry = loaded(connection, row)
+        entry = loaded_entry(connection, row)
         read = [_with_objectives(connection, ledger, each) for each in dict.fromkeys(campaigns)]
     found = LawPredictor(entry, subject_of(entry.kind)).check(read)
     if not found.quantities:
@@ -269,7 +274,7 @@ def _entry_or_fitted(connection: Connection, law: str | None, own: CampaignValue
     """Returns the entry of a name, or one that is fitted to a campaign alone, with what it is called."""
     if law is not None:
         row = law_entries.find(connection, law)
-        return loaded(connection, row), row.version
+        return loaded_entry(connection, row), row.version
     if own is None:
         raise UsageError("name a law or a campaign: a prediction rests on what was measured")
     return fit_law([own]), own.name

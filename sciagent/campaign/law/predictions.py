@@ -4,17 +4,17 @@ structures, and how often such intervals held.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.campaign.law.fit_law import CampaignValues
-from sciagent.campaign.law.law_entries import LawEntry, QuantityLaw, ValueSource
+from sciagent.campaign.law.law_entries import LawEntry, QuantityLaw
+from sciagent.campaign.law.past_values import refuse_other_level
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.domain.objectives import Objective, ends_of
-from sciagent.errors import UsageError
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.left_out_calibration import (
     CENTRES,
@@ -226,20 +226,6 @@ def _nearest(similarity: Array, measured: Sequence[tuple[str, float]], notation:
         if measured[row][0] != notation
     ]
     return tuple(found[:NEAREST])
-
-
-def refuse_other_level(entry: LawEntry, sources: Mapping[str, ValueSource]) -> None:
-    """Raises UsageError if the entry shares no quantity with these sources, or one from another computation."""
-    shared = [law for law in entry.quantities if law.name in sources]
-    if not shared:
-        names = ", ".join(law.name for law in entry.quantities)
-        raise UsageError(f"the law is one of {names}, none of which decides an objective of the campaign")
-    for law in shared:
-        difference = sources[law.name].difference(law.source)
-        if difference:
-            raise UsageError(
-                f"the campaign has its {law.name} {difference}, unlike the law: values of different levels share no law"
-            )
 
 
 def _by_candidate(values: CampaignValues) -> dict[str, tuple[str, dict[str, float]]]:

@@ -223,22 +223,6 @@ def check_units(rung: BuiltRung, units: Units) -> None:
             conversion_factor(unit, properties()[name])  # raises UnitError
 
 
-def structures_of(
-    texts: Iterable[str],
-    file: Path | None = None,
-    column: str | None = None,
-    keep: Sequence[str] | None = None,
-    subject: Subject | None = None,
-) -> Iterator[StructureRecord]:
-    """Yields structures that are given as texts, then the structures of a file.
-
-    column, keep: as in `Subject.records`. subject: None means molecules.
-    """
-    yield from (StructureRecord(number, text) for number, text in enumerate(texts))
-    if file is not None:
-        yield from (subject or subject_of(MOLECULE_KIND)).records(file, column, keep=keep)
-
-
 def calculate(
     ledger: Ledger,
     rungs: Sequence[BuiltRung],

@@ -94,7 +94,7 @@ class FilterBench(Protocol):
     """The campaign as the filter sees it: as proposers do."""
 
     def measured(self) -> list[MeasuredCandidate]: ...
-    def past(self, campaigns: Sequence[str]) -> PastValues: ...
+    def past(self, campaigns: Sequence[str], law: str | None) -> PastValues: ...
 
 
 class LawFilter:
@@ -170,7 +170,7 @@ class LawFilter:
 
     def _is_informed(self, bench: FilterBench, known: Sequence[MeasuredCandidate]) -> bool:
         if not self._chances.has_read_past:
-            self._chances.remember(bench.past(self._spec.past) if self._spec.past else {})
+            self._chances.remember(bench.past(self._spec.past, self._spec.law))
         return self._chances.is_informed(known)
 
     def _of_one(self, score: float, is_audited: bool, place: float, recent: deque[float]) -> FilterDecision:

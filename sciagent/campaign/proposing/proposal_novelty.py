@@ -11,10 +11,11 @@ from typing import Any
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.campaign.law.past_values import deciding_values
 from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
-from sciagent.domain.proposer_interfaces import KnownCandidate
+from sciagent.domain.proposer_interfaces import KnownCandidate, MeasuredCandidate
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import Worth
 from sciagent.store.campaign_state import candidate_standings
@@ -22,6 +23,7 @@ from sciagent.store.database.condition_for_part_of_candidates import WHOLE, Cand
 from sciagent.store.results import candidates
 
 MAX_COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with
+MAX_MEASURED = 10_000  # most candidates with a worth that a proposer is shown, the best first
 MAX_FILLED = 200  # most earlier candidates without a family whose family is stored with each turn
 
 Note = dict[str, Any]
@@ -112,3 +114,14 @@ def best_candidates(
             is_held=row["standing"] == Standing.HELD,
         )
     return best
+
+
+def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCandidate]:
+    """Returns the candidates that have a worth, best first, with the results of the rungs that decide the objectives,
+    and all those of the terminal rung."""
+    top = best_candidates(connection, built, MAX_MEASURED)
+    values = deciding_values(connection, built, list(top))
+    return [
+        MeasuredCandidate(each.text, each.worth, each.seq, values=values[id_], key=each.key)
+        for id_, each in top.items()
+    ]

@@ -14,9 +14,14 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built, Buil
 from sciagent.campaign.core.record_results_and_place import experimental_values_of, log_blocked
 from sciagent.campaign.core.relaxed_to_same_structure import find_likenesses
 from sciagent.campaign.core.verdicts_and_places import NO_VALUES, is_spared, place
+from sciagent.campaign.law.past_values import past_values, values_of_law
 from sciagent.campaign.proposing.law_filter import LawFilter
-from sciagent.campaign.proposing.measured_and_past_values import measured_candidates, past_values
-from sciagent.campaign.proposing.proposal_novelty import best_candidates, novelty_notes, remember_families
+from sciagent.campaign.proposing.proposal_novelty import (
+    best_candidates,
+    measured_candidates,
+    novelty_notes,
+    remember_families,
+)
 from sciagent.campaign.proposing.rungs_on_unwritten_proposals import BenchEntry, Runs, answer_at_once
 from sciagent.chemistry.fingerprints_and_families import Features
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
@@ -207,9 +212,11 @@ class CampaignWorkbench:
         with self._built.ledger.read() as connection:
             return measured_candidates(connection, self._built)
 
-    def past(self, campaigns: Sequence[str]) -> PastValues:
+    def past(self, campaigns: Sequence[str], law: str | None) -> PastValues:
         with self._built.ledger.read() as connection:
-            return past_values(connection, self._built, campaigns)
+            if law is not None:
+                return values_of_law(connection, self._built, law)
+            return past_values(connection, self._built, campaigns) if campaigns else {}
 
     def charge(self, core_seconds: float) -> None:
         """Adds what the proposer itself has computed to the cost of the turn."""

@@ -6,16 +6,20 @@ processes exchange.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.metadata import entry_points
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from sciagent.chemistry.subjects.base import EditSet, Subject
 from sciagent.domain.answers.candidate_and_value_answers import StructureText
-from sciagent.domain.candidate_and_its_names_in_files import Candidate
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, Candidate
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError, UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    from sciagent.chemistry.molecule_files import StructureRecord
 
 GROUP = "sciagent.subjects"
 
@@ -85,3 +89,21 @@ def record_of(candidate: Candidate) -> Mapping[str, Any]:
 def candidate_from_record(kind: str, record: Mapping[str, Any]) -> Candidate:
     """Returns the candidate of a record. Its identity is not computed again; a caller compares the key afterwards."""
     return subject_of(kind).from_record(record)
+
+
+def structures_of(
+    texts: Iterable[str],
+    file: Path | None = None,
+    column: str | None = None,
+    keep: Sequence[str] | None = None,
+    subject: Subject | None = None,
+) -> Iterator[StructureRecord]:
+    """Yields structures that are given as texts, then the structures of a file.
+
+    column, keep: as in `Subject.records`. subject: None means molecules.
+    """
+    from sciagent.chemistry.molecule_files import StructureRecord
+
+    yield from (StructureRecord(number, text) for number, text in enumerate(texts))
+    if file is not None:
+        yield from (subject or subject_of(MOLECULE_KIND)).records(file, column, keep=keep)

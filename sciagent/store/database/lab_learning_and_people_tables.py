@@ -173,9 +173,9 @@ law_entry = table(
 campaign_law = table(
     "campaign_law",
     references("campaign"),
-    needed(String(64), "name"),
+    needed(String(140), "named"),  # what the campaign file says
     references("law_entry"),
-    UniqueConstraint("campaign_id", "name"),
+    UniqueConstraint("campaign_id", "named"),
     Index("ix_campaign_law_law_entry_id", "law_entry_id"),
 )
 

@@ -111,18 +111,18 @@ def content(connection: Connection, entry_id: int) -> str:
     return stored
 
 
-def pin(connection: Connection, campaign_id: int, row: EntryRow) -> None:
-    """Writes the version that a campaign uses; one that is written already stays."""
-    values = {"campaign_id": campaign_id, "name": row.name, "law_entry_id": row.id}
+def pin(connection: Connection, campaign_id: int, text: str, row: EntryRow) -> None:
+    """Writes the version that a campaign uses; one that is written already stays. text: as the campaign names it."""
+    values = {"campaign_id": campaign_id, "named": text, "law_entry_id": row.id}
     insert_or_ignore(connection, t.campaign_law, [values])
 
 
-def pinned(connection: Connection, campaign_id: int, name: str) -> EntryRow:
-    """Returns the version of a name that a campaign uses. Raises LedgerError if it uses none."""
-    query = sa.select(_U.law_entry_id).where(_U.campaign_id == campaign_id, _U.name == name)
+def pinned(connection: Connection, campaign_id: int, text: str) -> EntryRow:
+    """Returns the version that a campaign uses. text: as it names the law. Raises LedgerError if it uses none."""
+    query = sa.select(_U.law_entry_id).where(_U.campaign_id == campaign_id, _U.named == text)
     id_ = connection.execute(query).scalar()
     if id_ is None:
-        raise LedgerError(f'the campaign has no version of the law "{name}"')
+        raise LedgerError(f'the campaign has no version of the law "{text}"')
     return by_id(connection, id_)
 
 

@@ -8,7 +8,7 @@ from rdkit.Chem import Crippen
 from sciagent.agent.proposers.hit_chances import FEWEST, MOST, MOST_ASKED, HitChances, _best_and_latest, limits_of
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.objectives import Direction, Objective, Window
-from sciagent.domain.proposer_interfaces import MeasuredCandidate
+from sciagent.domain.proposer_interfaces import MeasuredCandidate, PastProperty
 from tests.support.subjects import MOLECULES
 from tests.support.worths import worth
 
@@ -48,7 +48,7 @@ def test_a_past_is_the_prior_also_of_what_is_asked_later() -> None:
     past = {each.text: each.values["logp"] for each in KNOWN}
     texts = ["CCCCCCCCO", "CCCCCO", "CO"]
     chances = HitChances(MOLECULES, [WANTED])
-    chances.remember({"logp": past})
+    chances.remember({"logp": PastProperty(past, None)})
     assert chances.is_informed([]) and chances.is_remembered(KNOWN[0].text) and not chances.is_remembered(texts[0])
     together = chances.log_chances([], texts)
     assert together[0] > together[1] > together[2]

@@ -15,7 +15,7 @@ from sciagent.agent.proposers.law import LawSearch
 from sciagent.chemistry.editing.mutate_and_crossover import EditLimits
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.objectives import Direction, Objective, Window
-from sciagent.domain.proposer_interfaces import MeasuredCandidate, PastValues, Turn
+from sciagent.domain.proposer_interfaces import MeasuredCandidate, PastProperty, PastValues, Turn
 from tests.agent.proposers.test_evolve import SEEDS, Bench, play
 from tests.support.subjects import MOLECULES
 from tests.support.worths import worth
@@ -26,6 +26,10 @@ LIMITS = EditLimits(elements=("H", "C", "N", "O"), max_heavy_atoms=14)
 
 class Measuring(Bench):
     """A bench whose candidates have a logP; its worth falls with the distance from the window."""
+
+    def past(self, campaigns: Sequence[str], law: str | None) -> PastValues:
+        assert not campaigns and law is None
+        return {}
 
     def measured(self) -> list[MeasuredCandidate]:
         found = []
@@ -95,9 +99,9 @@ class Remembering(Measuring):
         super().__init__()
         self.remembered = past
 
-    def past(self, campaigns: Sequence[str]) -> PastValues:
-        assert list(campaigns) == ["earlier"]
-        return {"logp": self.remembered}
+    def past(self, campaigns: Sequence[str], law: str | None) -> PastValues:
+        assert list(campaigns) == ["earlier"] and law is None
+        return {"logp": PastProperty(self.remembered, None)}
 
 
 @pytest.fixture(name="earlier")

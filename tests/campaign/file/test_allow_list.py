@@ -32,7 +32,7 @@ HARMLESS = {
     "DerivedSpec": "formula property unit",
     "EnumerateSpec": "column groups reactants reaction scaffold",  # groups and reactants as lists of SMILES
     "EvolveSpec": "column keep",
-    "LawSearchSpec": "column from keep",
+    "LawSearchSpec": "column from keep law",
     "ExpertReviewSettings": "grades question",
     "ExtraElements": "elements name reason",
     "ExtraElementsSpec": "elements name reason",
@@ -46,7 +46,7 @@ HARMLESS = {
     "LabMeasurementSettings": "conditions method quantities",
     "LabSpec": "units",
     "LawSpec": "from",
-    "FilterSpec": "from",
+    "FilterSpec": "from law",
     "LlmSpec": "column keep model policy",
     "McpServerSpec": "tools",
     "MlffRelaxSettings": "correction functional model second_model",

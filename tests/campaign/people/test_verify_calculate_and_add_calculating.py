@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from sciagent.campaign.people.verify_calculate_and_add import calculate, rungs_for, structures_of
+from sciagent.campaign.people.verify_calculate_and_add import calculate, rungs_for
 from sciagent.chemistry.molecule import parse_molecule
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structures_of
 from sciagent.errors import SciagentError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.results import candidates

@@ -21,7 +21,7 @@ from sciagent.campaign.people.hold_release_veto_and_promote import promote
 from sciagent.campaign.proposing.law_filter import FilterAction, LawFilter
 from sciagent.campaign.proposing.mcp_episode import McpEpisode
 from sciagent.domain.answers.explanation import Explanation, RefusedText
-from sciagent.domain.proposer_interfaces import MeasuredCandidate, PastValues
+from sciagent.domain.proposer_interfaces import MeasuredCandidate, PastProperty, PastValues
 from sciagent.errors import SpecError, UsageError
 from sciagent.report.analysis import proposers_and_prediction_scores
 from sciagent.report.explain_candidate import explain_named
@@ -47,8 +47,9 @@ class Results:
     def measured(self) -> list[MeasuredCandidate]:
         return self._known
 
-    def past(self, campaigns: Sequence[str]) -> PastValues:
-        return {"logp": {each.text: each.values["logp"] for each in self._past}}
+    def past(self, campaigns: Sequence[str], law: str | None) -> PastValues:
+        values = {each.text: each.values["logp"] for each in self._past}
+        return {"logp": PastProperty(values, None)} if values else {}
 
 
 def law_filter(spec: FilterSpec, seed: int = 1, recent: Sequence[float] | None = None) -> LawFilter:

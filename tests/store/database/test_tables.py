@@ -50,7 +50,7 @@ CHANGES = {
     "evaluation_arm": "name = 'x'",
     "policy_role": "why = 'x'",
     "campaign_policy": "named = 'x'",
-    "campaign_law": "name = 'x'",
+    "campaign_law": "named = 'x'",
     "audit_entry": "who = 'x'",
     "submission": "said = '{}'",
 }
@@ -87,7 +87,7 @@ def full(ledger: Ledger) -> Ledger:
         connection.execute(t.artifact_removal.insert().values(removal))
         laws_and_audits.write(connection, row.id, {"price": 0.1})
         entry = law_entries.NewEntry("edits", "d" * 64, "molecule", {}, "", "me")
-        law_entries.pin(connection, row.id, law_entries.enter(connection, entry))
+        law_entries.pin(connection, row.id, "edits", law_entries.enter(connection, entry))
         fit = Fit("homo_lumo_gap", FitKind.LINEAR, "experiment", 1.1, 0.2, 9, 0.1, 0.2, 0.3)
         note_and_take_watermarks.write_fits(connection, row.id, {rung_id: {fit.property: fit}})
         connection.execute(

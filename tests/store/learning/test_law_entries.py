@@ -40,9 +40,9 @@ def test_a_campaign_keeps_its_version_which_cannot_be_removed(ledger: Ledger) ->
     with ledger.begin() as connection:
         campaign = rows.campaign(connection)
         first = law_entries.enter(connection, entry("gaps", "a"))
-        law_entries.pin(connection, campaign.id, first)
+        law_entries.pin(connection, campaign.id, "gaps", first)
         second = law_entries.enter(connection, entry("gaps", "b"))
-        law_entries.pin(connection, campaign.id, second)
+        law_entries.pin(connection, campaign.id, "gaps", second)
         assert law_entries.pinned(connection, campaign.id, "gaps") == first
         assert law_entries.users(connection, first.id) == [campaign.name]
         with pytest.raises(LedgerError, match='no version of the law "dipoles"'):

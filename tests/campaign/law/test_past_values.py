@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import create_or_open
 from sciagent.campaign.driving.driver import Driver
 from sciagent.campaign.file.campaign_spec import parse_spec
-from sciagent.campaign.proposing.measured_and_past_values import measured_candidates, past_values
-from sciagent.errors import UnknownNameError, UsageError
+from sciagent.campaign.law import law_commands
+from sciagent.campaign.law.past_values import past_values, values_of_law
+from sciagent.campaign.proposing.proposal_novelty import measured_candidates
+from sciagent.errors import SpecError, UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts_and_remarks
 
@@ -61,9 +64,9 @@ def test_the_past_is_what_the_same_rung_had_measured_before_the_campaign_was_mad
         with pytest.raises(UnknownNameError):
             past_values(connection, built, ["nowhere"])
         counts = campaign_counts_and_remarks.counts(connection, built.row)
-    assert set(past) == {"qed"} and set(past["qed"]) == set(MOLECULES)
+    assert set(past) == {"qed"} and set(past["qed"].values) == set(MOLECULES) and past["qed"].fitted is None
     for text in MOLECULES[::5]:
-        assert past["qed"][text] == pytest.approx(QED.qed(Chem.MolFromSmiles(text)), abs=1e-6)
+        assert past["qed"].values[text] == pytest.approx(QED.qed(Chem.MolFromSmiles(text)), abs=1e-6)
     children = {each.text for each in measured} - {"CCO", "CCN"}
     assert counts.candidates == 20 and len(children) > 10 and not children & set(MOLECULES)
 
@@ -74,3 +77,36 @@ def test_a_campaign_without_values_of_the_same_level_is_refused(ledger: Ledger, 
         driven(ledger, tmp_path, "other", "{kind: law, seeds: seeds.csv, from: [earlier]}", elements="[H, C, N, O, S]")
     with pytest.raises(UnknownNameError):
         driven(ledger, tmp_path, "other", "{kind: law, seeds: seeds.csv, from: [nowhere]}")
+
+
+def test_a_campaign_remembers_the_version_of_a_law_with_which_it_began(ledger: Ledger, tmp_path: Path) -> None:
+    driven(ledger, tmp_path, "earlier", "{kind: screen, file: molecules.csv}")
+    first = law_commands.fit(ledger, "qeds", ["earlier"], who="anna")
+    law = "{kind: law, seeds: seeds.csv, pool: 32, law: qeds, only_new: true}"
+    built = driven(ledger, tmp_path, "later", law, proposals=20)
+    newer = law_commands.fit(ledger, "qeds", ["earlier", "later"], who="anna")
+    with ledger.read() as connection:
+        past = values_of_law(connection, built, "qeds")
+        measured = measured_candidates(connection, built)
+    quantity = first.quantities[0]
+    assert set(past["qed"].values) == set(MOLECULES) and newer.hash != first.hash
+    transform, log_hyper = past["qed"].fitted or ("", ())
+    assert transform == quantity.transform and math.exp(log_hyper[2]) == pytest.approx(quantity.noise)
+    children = {each.text for each in measured} - {"CCO", "CCN"}
+    assert len(children) > 10 and not children & set(MOLECULES)
+    assert law_commands.show(ledger, first.law).used_by == ("later",)
+    with pytest.raises(UsageError, match="is used by later"):
+        law_commands.delete(ledger, first.law)
+
+
+def test_a_law_of_another_level_property_or_name_is_refused(ledger: Ledger, tmp_path: Path) -> None:
+    driven(ledger, tmp_path, "earlier", "{kind: screen, file: molecules.csv}")
+    law_commands.fit(ledger, "qeds", ["earlier"], who="anna")
+    law = "{kind: law, seeds: seeds.csv, law: qeds}"
+    with pytest.raises(UsageError, match="checks measures with another verifier, version or settings"):
+        driven(ledger, tmp_path, "other", law, elements="[H, C, N, O, S]")
+    with pytest.raises(UnknownNameError, match="qedss"):
+        driven(ledger, tmp_path, "other", "{kind: law, seeds: seeds.csv, law: qedss}")
+    both = "{kind: screen, file: seeds.csv, filter: {from: [earlier], law: qeds}}"
+    with pytest.raises(SpecError, match="either campaigns or a law"):
+        driven(ledger, tmp_path, "other", both)
