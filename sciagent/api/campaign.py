@@ -56,6 +56,7 @@ from sciagent.verification import verifier_registry
 if TYPE_CHECKING:
     from sciagent.api.run_campaign_or_evaluation import Drive
     from sciagent.campaign.driving.driver import SteppedDrive
+    from sciagent.campaign.law.law_commands import ListedLaw, PredictionRow, ShownLaw
     from sciagent.campaign.people.verify_calculate_and_add import AddedCandidate
     from sciagent.domain.answers.candidate_and_value_answers import CalculatedCandidate
     from sciagent.domain.answers.reward_guards import ShownGuards
@@ -140,6 +141,33 @@ class LedgerView:
         from sciagent.training.evaluation.show_and_promote_policies import show
 
         return show(self.store, name)
+
+    def laws(self) -> ResultTable[ListedLaw]:
+        """Returns the laws of structures that the ledger has, oldest first."""
+        from sciagent.campaign.law.law_commands import listed
+
+        return ResultTable(listed(self.store), "Laws")
+
+    def fit_law(self, name: str, campaigns: Sequence[str], quantities: Sequence[str] = ()) -> ShownLaw:
+        """Fits a law of structures to what campaigns measured, as `sciagent law fit`. Raises UsageError as it does."""
+        from sciagent.campaign.law.law_commands import fit
+        from sciagent.inputs.environment_variables import user
+
+        return fit(self.store, name, campaigns, quantities=quantities, who=user())
+
+    def predict(
+        self, structures: str | Iterable[str], *, law: str | None = None, campaign: str | None = None
+    ) -> ResultTable[PredictionRow]:
+        """Returns a row for each structure and quantity that a law foretells, and one for each text that is none.
+
+        law: name of a law; None: one that is fitted to the campaign alone. campaign: its answers count as well, and
+        `p_hit` is the chance to meet its limits. Raises UsageError without both of them.
+        """
+        from sciagent.campaign.law.law_commands import predict, prediction_rows
+
+        texts = [structures] if isinstance(structures, str) else list(structures)
+        found = predict(self.store, texts, law=law, campaign=campaign)
+        return ResultTable(prediction_rows(found), f"Predictions of the law {found.law}")
 
     def guards(self, version: int) -> ShownGuards:
         """Returns whether each policy exploits the rewards of a version. Raises UnknownNameError."""

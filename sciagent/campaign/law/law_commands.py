@@ -278,3 +278,54 @@ def _entry_or_fitted(connection: Connection, law: str | None, own: CampaignValue
     if own is None:
         raise UsageError("name a law or a campaign: a prediction rests on what was measured")
     return fit_law([own]), own.name
+
+
+@dataclass(frozen=True)
+class PredictionRow:
+    """The prediction of one quantity for one structure, or the reason why a text has none."""
+
+    structure: str
+    quantity: str | None = None
+    value: float | None = None
+    """Median of the predicted distribution, in the canonical unit."""
+    uncertainty: float | None = None
+    """Half the width of the interval that holds 68.3 % of it."""
+    low: float | None = None
+    """Lower end of the 90 % interval."""
+    high: float | None = None
+    unit: str | None = None
+    level: str | None = None
+    known: float | None = None
+    """The value that was measured already."""
+    p_hit: float | None = None
+    nearest: str | None = None
+    """The nearest measured structure."""
+    similarity: float | None = None
+    """Its similarity, in [0, 1]."""
+    reason: str | None = None
+    """Why the text is no structure."""
+
+
+def prediction_rows(found: Predictions) -> list[PredictionRow]:
+    """Returns a row for each structure and quantity, then one for each text that is no structure."""
+    rows = []
+    for each in found.structures:
+        for quantity in each.quantities:
+            nearest = quantity.nearest[0] if quantity.nearest else None
+            rows.append(
+                PredictionRow(
+                    structure=each.notation,
+                    quantity=quantity.name,
+                    value=quantity.value,
+                    uncertainty=quantity.uncertainty,
+                    low=quantity.low,
+                    high=quantity.high,
+                    unit=quantity.unit,
+                    level=quantity.level,
+                    known=quantity.known,
+                    p_hit=each.p_hit,
+                    nearest=None if nearest is None else nearest.notation,
+                    similarity=None if nearest is None else nearest.similarity,
+                )
+            )
+    return rows + [PredictionRow(each.text, reason=each.reason) for each in found.unread]

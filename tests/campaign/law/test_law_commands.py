@@ -7,6 +7,7 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import QED
 
+from sciagent.api.campaign import LedgerView
 from sciagent.campaign.law import law_commands
 from sciagent.campaign.law.fit_law import fit_law, read_campaigns
 from sciagent.errors import LedgerError, UsageError
@@ -49,3 +50,13 @@ def test_a_version_that_no_campaign_uses_is_deleted_and_a_changed_one_is_found(t
     with pytest.raises(LedgerError, match="has been changed"):
         law_commands.predict(first, ["CCO"], law="few")
     assert np.isfinite(newer.quantities[0].noise)
+
+
+def test_a_notebook_has_laws_and_predictions_as_tables(two: tuple[Ledger, Ledger]) -> None:
+    with LedgerView(two[1].url.database) as ledger:
+        shown = ledger.fit_law("notebook", ["nitriles"])
+        assert [each.law for each in ledger.laws()] == [shown.law]
+        new, unread = ledger.predict(["CCCCCCCCCCC#N", "nonsense"], law="notebook", campaign="nitriles")
+    assert new.low is not None and new.high is not None and new.value is not None
+    assert new.low < new.value < new.high and new.p_hit is not None and new.nearest == "CCCCCCCCCC#N"
+    assert unread.structure == "nonsense" and unread.reason and unread.value is None
