@@ -131,5 +131,5 @@ def read_candidate(
     except UsageError as error:
         raise HTTPException(404, error.text) from None
     if not isinstance(answer, Explanation):
-        raise HTTPException(404, f"{key} was proposed and refused; it is no candidate")
+        raise HTTPException(404, f"{key} {answer.became}")
     return answer

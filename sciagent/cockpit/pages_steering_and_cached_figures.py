@@ -481,7 +481,7 @@ def _candidate_page(request: Request, key: str, status: int = 200, beside: Refus
     row = campaign_of(request)
     answer = explain_named(site.ledger, key, row, visitor(request).viewer)
     if not isinstance(answer, Explanation):
-        raise UsageError(f"{key[:80]} was proposed and refused; it is no candidate")
+        raise UsageError(f"{key[:80]} {answer.became}")
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
     story = answer.campaigns[0]  # only this campaign was asked for
     shown = {"row": row, "answer": answer, "story": story, "trail": list(paragraphs(answer, VERBOSE))}
@@ -535,7 +535,7 @@ def steer(request: Request, campaign: CampaignName, key: PathText) -> Response:
     built = open_campaign_for_people(site.ledger, campaign)
     with site.ledger.read() as connection:
         register_ledger_properties(connection)
-        named = resolve(connection, built.row, key)
+        named = resolve(connection, built.row, key, with_filtered=said.get("verb") == "promote")
     try:
         act = STEER.get(said.get("verb", ""))
         if act is None:

@@ -137,10 +137,7 @@ def paragraphs(answer: Explanation | RefusedText, shown: Sections = BRIEF) -> It
 def _refused(answer: RefusedText) -> Iterator[Paragraph]:
     """Yields the paragraphs on a proposed text that did not become a candidate."""
     yield Paragraph(answer.text, depth=0)
-    if any(proposal.filtered for proposal in answer.refused):
-        yield Paragraph("It was proposed, and the law of a filter dropped it: sciagent promote lets it go on.")
-    else:
-        yield Paragraph("It was proposed and refused: it did not become a candidate.")
+    yield Paragraph(f"It {answer.became}.")
     for proposal in answer.refused:
         by = "a person" if proposal.turn is None else f"the proposer {proposal.by} in turn {proposal.turn}"
         stated_parts = [part for part in (proposal.reason, proposal.detail) if part]

@@ -17,7 +17,7 @@ from sqlalchemy.engine import Connection
 from sciagent.agent.proposers.list_proposers import SEED
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.file.proposers import LawSearchSpec, LlmSpec, OneProposerSpec
-from sciagent.campaign.proposing.law_filter import filter_of_batches
+from sciagent.campaign.proposing.law_filter import MOST_ASKED, filter_of_batches
 from sciagent.campaign.proposing.record_proposals import CampaignWorkbench
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
@@ -25,6 +25,7 @@ from sciagent.domain.proposer_interfaces import Turn
 from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.campaign_state.campaigns import DriverLease
 from sciagent.store.campaign_state.proposer_trajectories import NewTurn
+from sciagent.store.views import campaign_counts_and_remarks
 from sciagent.verification.sandbox.host import Worker
 
 SEED_DIGITS = 12  # hexadecimal digits of a hash that make a seed
@@ -143,7 +144,7 @@ class ScriptSource:
         most_texts = max(1, limit // built.spec.standardisation.most_forms)
         began = time.thread_time()
         if self._filter is not None and not self._may_be_seeding:
-            most_texts = self._filter.wanted(bench, most_texts)
+            most_texts = max(most_texts, min(self._filter.wanted(bench, most_texts), self._most_texts_left()))
         cursor = self._proposer.turn(bench, Turn(number, seed, self._cursor), most_texts)
         if cursor is None:
             return None
@@ -159,6 +160,15 @@ class ScriptSource:
         self._cursor = cursor
         self._may_be_seeding = any(entry.given.operation == SEED for entry in bench.entries)
         return TurnResult(bench.n_proposals, bench.cost, bench.is_barren, own_core_seconds)
+
+    def _most_texts_left(self) -> int:
+        """Returns the number of texts that fit the budget even if the filter drops none of them."""
+        of_budget = self._built.spec.budget.proposals
+        if of_budget is None:
+            return MOST_ASKED
+        with self._built.ledger.read() as connection:
+            n_made = campaign_counts_and_remarks.proposals(connection, self._built.row.id)
+        return (of_budget - n_made) // self._built.spec.standardisation.most_forms
 
     def close(self) -> None:
         """Does nothing: a script holds no resources."""

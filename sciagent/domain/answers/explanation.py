@@ -449,3 +449,10 @@ class RefusedText(AnswerModel):
     """The text that the question named."""
     refused: tuple[RefusedProposal, ...]
     """Proposals of the text, oldest first."""
+
+    @property
+    def became(self) -> str:
+        """What became of the text, as the end of a sentence."""
+        if any(proposal.filtered for proposal in self.refused):
+            return "was proposed, and the law of a filter dropped it: sciagent promote lets it go on"
+        return "was proposed and refused: it did not become a candidate"

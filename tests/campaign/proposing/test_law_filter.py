@@ -77,7 +77,7 @@ def test_the_propensity_is_the_probability_with_which_a_proposal_goes_on() -> No
     passed = np.zeros(len(texts))
     expected = np.zeros(len(texts))
     actions = Counter[str]()
-    n = 400
+    n = 200
     for trial in range(n):
         decisions = chosen.decide(results, {f"{trial}:{text}": text for text in texts})
         for place, decision in enumerate(decisions.values()):
@@ -128,15 +128,15 @@ ladder:
   - {{rung: checks, verifier: molecule.checks}}
   - {{rung: xtb, verifier: xtb.singlepoint, inline: true, settings: {{geometry: {{method: mmff94, conformers: 1}}}}}}
 goal: {{kind: hits}}
-budget: {{proposals: 100}}
+budget: {{proposals: {proposals}}}
 proposer: {{kind: screen, file: molecules.csv, batch: 4, filter: {{keep: 1, of: 4}}}}
 scheduler: {{kind: exhaustive}}
 """
 
 
-def opened(ledger: Ledger, folder: Path, name: str) -> Built:
+def opened(ledger: Ledger, folder: Path, name: str, proposals: int = 100) -> Built:
     (folder / "molecules.csv").write_text("\n".join(("smiles", *SMALL, "C((", "")), encoding="utf-8")
-    text = TEXT.format(name=name)
+    text = TEXT.format(name=name, proposals=proposals)
     return create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
 
 
@@ -176,6 +176,8 @@ def test_what_is_dropped_is_kept_with_its_chance_and_nothing_is_run_for_it(built
     assert (results.filtered, results.proposals) == (counts.filtered, counts.proposals)
     assert counts.candidates == by_status["new"]
     assert not evidence & {row["candidate_id"] for row in made if row["status"] == "filtered"}
+    tight = driven(opened(built.ledger, tmp_path, "tight", proposals=6))
+    assert sum(row["status"] != "filtered" for row in proposals(tight)) <= 6
     halved = opened(built.ledger, tmp_path, "halved")
     with Driver(halved) as driver:
         while len(proposals(halved)) < 8:
@@ -221,7 +223,7 @@ def test_a_client_is_told_that_a_proposal_is_not_verified(built: Built) -> None:
 
 def test_a_filter_that_drops_nothing_or_has_nothing_to_spare_is_refused(tmp_path: Path) -> None:
     (tmp_path / "molecules.csv").write_text("smiles\nC\n", encoding="utf-8")
-    text = TEXT.format(name="wrong")
+    text = TEXT.format(name="wrong", proposals=10)
     with pytest.raises(SpecError, match="drops nothing"):
         parse_spec(text.replace("keep: 1", "keep: 4"), base=tmp_path)
     without_xtb = "\n".join(line for line in text.splitlines() if "xtb" not in line)
