@@ -119,7 +119,8 @@ def _law_parts(shown: ShownLaw) -> Iterator[Part]:
 
 def _calibration_parts(name: str, unit: str, held: WidthCalibration) -> Iterator[Part]:
     if not held.groups:
-        yield Paragraph(f"{name}: too few values to leave some out; its intervals are not calibrated")
+        why = "fewer than three campaigns, and all candidates of one family, so that nothing can be left out"
+        yield Paragraph(f"{name}: {why}: its intervals are not calibrated")
         return
     tail = "" if unit == "1" else f" {unit}"
     error = "" if held.median_error is None else f", median error {held.median_error:.2g}{tail}"
@@ -220,7 +221,7 @@ def _prediction_table(found: Predictions) -> Part:
     table = plain_table(*columns, title=title, left=("structure", "quantity", "nearest measured"))
     for each in found.structures:
         for place, quantity in enumerate(each.quantities):
-            row = [short(each.notation, MAX_SHOWN) if not place else "", *_quantity_cells(quantity)]
+            row = [short(each.structure, MAX_SHOWN) if not place else "", *_quantity_cells(quantity)]
             if has_chances:
                 row.append(f"{each.p_hit:.2f}" if each.p_hit is not None and not place else "")
             table.add_row(*row)
@@ -237,7 +238,7 @@ def _quantity_cells(quantity: PredictedQuantity) -> Sequence[str]:
     nearest = ""
     if quantity.nearest:
         first = quantity.nearest[0]
-        nearest = f"{short(first.notation, MAX_SHOWN)} ({first.similarity:.2f}): {first.value:.3g}"
+        nearest = f"{short(first.structure, MAX_SHOWN)} ({first.similarity:.2f}): {first.value:.3g}"
     held = "not counted yet"
     if quantity.held is not None and quantity.held.covered is not None:
         held = f"{100 * quantity.held.covered:.0f} % of {quantity.held.n}"

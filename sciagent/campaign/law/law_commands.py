@@ -314,7 +314,7 @@ def prediction_rows(found: Predictions) -> list[PredictionRow]:
             nearest = quantity.nearest[0] if quantity.nearest else None
             rows.append(
                 PredictionRow(
-                    structure=each.notation,
+                    structure=each.structure,
                     quantity=quantity.name,
                     value=quantity.value,
                     uncertainty=quantity.uncertainty,
@@ -324,7 +324,7 @@ def prediction_rows(found: Predictions) -> list[PredictionRow]:
                     level=quantity.level,
                     known=quantity.known,
                     p_hit=each.p_hit,
-                    nearest=None if nearest is None else nearest.notation,
+                    nearest=None if nearest is None else nearest.structure,
                     similarity=None if nearest is None else nearest.similarity,
                 )
             )

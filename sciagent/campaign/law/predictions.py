@@ -38,6 +38,8 @@ class NearestValue:
     """A measured structure like the one that is foretold."""
 
     notation: str
+    structure: str
+    """Text that people read."""
     similarity: float
     """In [0, 1]: half by atom environments (count Tanimoto, radius 2), half by traits of the whole."""
     value: float
@@ -60,7 +62,7 @@ class PredictedQuantity:
     known: float | None
     """The value that was measured already; None if it was not."""
     chance: float | None
-    """Probability that the value meets the objective; None without limits."""
+    """Probability that the value meets the objective, 0 or 1 for a measured one; None without limits."""
     nearest: tuple[NearestValue, ...]
     held: SimilarityBin | None
     """How intervals of structures with such a nearest one held; None if nothing was left out."""
@@ -71,6 +73,8 @@ class PredictedStructure:
     """The predictions for one structure."""
 
     notation: str
+    structure: str
+    """Text that people read: the SMILES of a molecule, formula and prototype of a crystal."""
     quantities: tuple[PredictedQuantity, ...]
     p_hit: float | None
     """Probability to meet all objectives, as if their errors were independent; None without objectives or limits."""
@@ -125,7 +129,7 @@ class LawPredictor:
             quantities = tuple(of_all[place] for of_all in by_quantity)
             chances = [each.chance for each in quantities if each.chance is not None]
             p_hit = float(np.prod(chances)) if is_whole else None
-            predicted.append(PredictedStructure(notation, quantities, p_hit))
+            predicted.append(PredictedStructure(notation, self._subject.shown(notation), quantities, p_hit))
         return predicted
 
     def _foretold(
@@ -143,14 +147,15 @@ class LawPredictor:
         to_memory = memory.compared.similarities(np.arange(len(law.rows)), compared, asked)
         similarity = np.vstack([to_memory, compared.similarities(mine, compared, asked)])
         measured = [*((row.notation, row.value) for row in law.rows), *new]
-        nearest = [_nearest(similarity[:, place], measured, text) for place, text in enumerate(notations)]
+        nearest = [self._nearest(similarity[:, place], measured, text) for place, text in enumerate(notations)]
         mean, sd = process.foretell(asked)
         sd = sd * law.calibration.factors(np.array([_similarity(found) for found in nearest]))
-        chances = [None] * len(notations) if limits is None else _chances(law.calibration, process, mean, sd, limits)
+        values = dict(measured)
+        known = [values.get(text) for text in notations]
+        chances = _chances(law.calibration, process, (mean, sd), limits, known)
         one = law.calibration.one_sigma
         transform = process.prior.transform
         ends = {z: transform.inverse(mean + z * sd) for z in (-NORMAL, -one, 0.0, one, NORMAL)}
-        values = dict(measured)
         return [
             PredictedQuantity(
                 name=law.name,
@@ -160,13 +165,25 @@ class LawPredictor:
                 uncertainty=float(ends[one][place] - ends[-one][place]) / 2,
                 low=float(ends[-NORMAL][place]),
                 high=float(ends[NORMAL][place]),
-                known=values.get(text),
+                known=known[place],
                 chance=chances[place],
                 nearest=nearest[place],
                 held=law.calibration.bin_of(_similarity(nearest[place])),
             )
-            for place, text in enumerate(notations)
+            for place in range(len(notations))
         ]
+
+    def _nearest(
+        self, similarity: Array, measured: Sequence[tuple[str, float]], notation: str
+    ) -> tuple[NearestValue, ...]:
+        """Returns the measured structures that are most similar to one, without itself. similarity: (n,) to each."""
+        order = np.argsort(-np.round(similarity, SIMILARITY_DIGITS), kind="stable")[: NEAREST + 1]
+        found = [(*measured[row], round(float(similarity[row]), 4)) for row in order.tolist()]
+        return tuple(
+            NearestValue(text, self._subject.shown(text), alike, value)
+            for text, value, alike in found
+            if text != notation
+        )[:NEAREST]
 
     def check(self, campaigns: Sequence[tuple[CampaignValues, Sequence[Objective]]]) -> LawCheck:
         """Returns how the predictions hold for what campaigns measured of candidates of which the entry has no value.
@@ -205,27 +222,26 @@ def _unknown_values(law: QuantityLaw, own: CampaignValues | None) -> list[tuple[
 
 
 def _chances(
-    calibration: WidthCalibration, process: StructureProcess, mean: Array, sd: Array, limits: tuple[float, float]
-) -> list[float]:
+    calibration: WidthCalibration,
+    process: StructureProcess,
+    foretold: tuple[Array, Array],
+    limits: tuple[float, float] | None,
+    known: Sequence[float | None],
+) -> list[float | None]:
+    """Returns (n,) probabilities to lie within limits. foretold: means and standard deviations. known: measured values,
+    which lie within the limits or do not."""
+    if limits is None:
+        return [None] * len(known)
+    mean, sd = foretold
     low, high = ((process.limit(each) - mean) / sd for each in limits)
     chances: list[float] = calibration.chance(low, high).tolist()
-    return chances
+    is_inside = [None if value is None else float(limits[0] <= value <= limits[1]) for value in known]
+    return [chance if inside is None else inside for chance, inside in zip(chances, is_inside, strict=True)]
 
 
 def _similarity(nearest: Sequence[NearestValue]) -> float:
     """Returns the similarity to the nearest measured structure; 0 if there is none."""
     return nearest[0].similarity if nearest else 0.0
-
-
-def _nearest(similarity: Array, measured: Sequence[tuple[str, float]], notation: str) -> tuple[NearestValue, ...]:
-    """Returns the measured structures that are most similar to one, without itself. similarity: (n,) to each."""
-    order = np.argsort(-np.round(similarity, SIMILARITY_DIGITS), kind="stable")[: NEAREST + 1]
-    found = [
-        NearestValue(measured[row][0], round(float(similarity[row]), 4), measured[row][1])
-        for row in order.tolist()
-        if measured[row][0] != notation
-    ]
-    return tuple(found[:NEAREST])
 
 
 def _by_candidate(values: CampaignValues) -> dict[str, tuple[str, dict[str, float]]]:
