@@ -145,6 +145,12 @@ def _held(each: SimilarityBin) -> str:
 def check(
     name: str = Name,
     campaigns: list[str] = typer.Argument(metavar="CAMPAIGN...", help="Campaigns to which it was not fitted."),
+    plot: Path | None = typer.Option(
+        None,
+        "--plot",
+        metavar="FILE",
+        help="Draw measured against predicted values, and hits by chances: .png or .svg.",
+    ),
     ledger: options.Ledger = None,
     json: options.Json = False,
 ) -> None:
@@ -153,8 +159,14 @@ def check(
     Candidates of which it has a value are left out. Said chances of hits are compared with the share of hits.
     """
     from sciagent.campaign.law import law_commands
+    from sciagent.report.parts.law_charts import draw_check
+    from sciagent.training.evaluation.arm_figures import check_plot
 
+    if plot is not None:
+        check_plot(plot)
     found = law_commands.check(open_ledger(ledger), name, campaigns)
+    if plot is not None:
+        draw_check(found, plot)
     put_answer(found, json, _check_parts(found))
 
 

@@ -30,7 +30,9 @@ def test_a_law_is_fitted_shown_checked_used_and_deleted(url: str, tmp_path: Path
     shown = json.loads(call("law", "show", "qeds", "--ledger", url, "--json").stdout)
     assert shown["law"].startswith("qeds@") and shown["quantities"][0]["n"] == 32
     assert shown["law"] in told("law", "list", "--ledger", url, width=200)
-    checked = told("law", "check", "qeds", "nitriles", "--ledger", url, width=200)
+    plot = tmp_path / "check.png"
+    checked = told("law", "check", "qeds", "nitriles", "--plot", str(plot), "--ledger", url, width=200)
+    assert plot.read_bytes().startswith(b"\x89PNG")
     assert "Chances to be a hit" in checked and "16 left-out answers" in checked
     table = told("predict", "CCCCCCCCCCO", "CCO", "--law", "qeds", "-c", "acids", "--ledger", url, width=200)
     assert "CCCCCCCCCO (0.9" in table and "chance of a hit" in table and "measured" in table
@@ -44,5 +46,6 @@ def test_a_law_is_fitted_shown_checked_used_and_deleted(url: str, tmp_path: Path
 
 def test_bad_names_and_missing_structures_are_refused(url: str) -> None:
     assert '"Big law" is no name' in refused("law", "fit", "Big law", "acids", "--ledger", url)
+    assert ".png or .svg" in refused("law", "check", "qeds", "acids", "--plot", "x.pdf", "--ledger", url)
     assert "--file" in refused("predict", "--law", "qeds", "--ledger", url)
     assert "name a law or a campaign" in refused("predict", "CCO", "--ledger", url)

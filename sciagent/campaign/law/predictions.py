@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,12 +82,26 @@ class PredictedStructure:
 
 
 @dataclass(frozen=True)
+class CheckedValue:
+    """A measured value beside its prediction, in the canonical unit."""
+
+    structure: str
+    measured: float
+    value: float
+    """The predicted value."""
+    low: float
+    """Lower end of the 90 % interval."""
+    high: float
+
+
+@dataclass(frozen=True)
 class QuantityCheck:
     """The predictions of one quantity beside what other campaigns measured of structures that the law had not."""
 
     name: str
     unit: str
     held: WidthCalibration
+    values: tuple[CheckedValue, ...]
 
 
 @dataclass(frozen=True)
@@ -194,7 +209,7 @@ class LawPredictor:
         n_known = 0
         said = list[float]()
         real = list[bool]()
-        answers: dict[str, list[tuple[float, PredictedQuantity]]] = {law.name: [] for law in self.entry.quantities}
+        answers: dict[str, list[_Answer]] = {law.name: [] for law in self.entry.quantities}
         for values, objectives in campaigns:
             refuse_other_level(self.entry, values.sources)
             measured = _by_candidate(values)
@@ -204,7 +219,8 @@ class LawPredictor:
             for (_, by_name), prediction in zip(new.values(), foretold, strict=True):
                 for quantity in prediction.quantities:
                     if quantity.name in by_name:
-                        answers[quantity.name].append((by_name[quantity.name], quantity))
+                        answer = _Answer(prediction.structure, by_name[quantity.name], quantity)
+                        answers[quantity.name].append(answer)
                 if prediction.p_hit is not None and all(each.property in by_name for each in objectives):
                     said.append(prediction.p_hit)
                     real.append(all(_is_met(each, by_name[each.property]) for each in objectives))
@@ -258,10 +274,18 @@ def _is_met(objective: Objective, value: float) -> bool:
     return low <= value <= high
 
 
-def _quantity_check(law: QuantityLaw, answers: Sequence[tuple[float, PredictedQuantity]]) -> QuantityCheck:
-    values = np.array([value for value, _ in answers])
+class _Answer(NamedTuple):
+    """A measured value beside its prediction."""
+
+    structure: str
+    measured: float
+    predicted: PredictedQuantity
+
+
+def _quantity_check(law: QuantityLaw, answers: Sequence[_Answer]) -> QuantityCheck:
+    values = np.array([each.measured for each in answers])
     low, median, high = (
-        law.transform(np.array([getattr(each, end) for _, each in answers])) for end in ("low", "value", "high")
+        law.transform(np.array([getattr(each.predicted, end) for each in answers])) for end in ("low", "value", "high")
     )
     measured = law.transform(values)
     # the ends are factor * NORMAL standard deviations away, each on its side of the median
@@ -269,14 +293,18 @@ def _quantity_check(law: QuantityLaw, answers: Sequence[tuple[float, PredictedQu
     errors = np.abs(measured - median) / np.maximum(side, 1e-300) * NORMAL
     foretold = ForetoldAnswers(
         values=values,
-        foretold=np.array([each.value for _, each in answers]),
+        foretold=np.array([each.predicted.value for each in answers]),
         errors=errors,
-        nearest=np.array([_similarity(each.nearest) for _, each in answers]),
+        nearest=np.array([_similarity(each.predicted.nearest) for each in answers]),
         groups=_one_group(len(values)),
     )
     by_bin = [each.factor for each in law.calibration.bins] or [1.0] * len(CENTRES)
     held = checked(foretold, np.ones(len(values)), by_bin, 1)
-    return QuantityCheck(law.name, law.unit, held)
+    points = [
+        CheckedValue(each.structure, each.measured, each.predicted.value, each.predicted.low, each.predicted.high)
+        for each in answers
+    ]
+    return QuantityCheck(law.name, law.unit, held, tuple(points))
 
 
 def _one_group(n: int) -> NDArray[np.int64]:
