@@ -264,6 +264,7 @@ def predict(
         except InvalidCandidateError as error:
             refused.append(UnreadText(text, str(error)))
     predictor = LawPredictor(entry, subject)
+    own = own if law is not None else None  # a law that is fitted to the campaign has its answers
     predicted = list[PredictedStructure]()
     for begin in range(0, len(notations), AT_ONCE):
         predicted += predictor.predict(notations[begin : begin + AT_ONCE], objectives, own)

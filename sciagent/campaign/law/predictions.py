@@ -27,8 +27,10 @@ from sciagent.scheduling.law.left_out_calibration import (
     checked,
 )
 from sciagent.scheduling.law.prediction_interval_width import NORMAL
+from sciagent.scheduling.law.similarity import order_of, smallest_hashes
 from sciagent.scheduling.law.structure_process import Answers, ComparedStructures, MemoryPrior, StructureProcess
 
+MOST_OWN = 1000  # answers of a campaign beside those that a law holds; of more, those with the smallest hashes of keys
 NEAREST = 3  # measured structures that are named
 SIMILARITY_DIGITS = 9  # by which they are ranked, so that no rounding decides
 BIN_SIZE = 50  # candidates of a bin of chances
@@ -129,8 +131,8 @@ class LawPredictor:
         """Returns the predictions for structures, in their order.
 
         notations: in the normal form of the subject. objectives: those of the campaign whose hits are asked for. own:
-        the values of that campaign; those that the entry does not hold are added to it. Raises UsageError if they are
-        of another level.
+        the values of that campaign; a thousand of those that the entry does not hold are added to it. Raises UsageError
+        if they are of another level.
         """
         if own is not None:
             refuse_other_level(self.entry, own.sources)
@@ -165,7 +167,7 @@ class LawPredictor:
         nearest = [self._nearest(similarity[:, place], measured, text) for place, text in enumerate(notations)]
         mean, sd = process.foretell(asked)
         sd = sd * law.calibration.factors(np.array([_similarity(found) for found in nearest]))
-        values = dict(measured)
+        values = dict([*own.values.get(law.name, {}).values(), *measured] if own else measured)
         known = [values.get(text) for text in notations]
         chances = _chances(law.calibration, process, (mean, sd), limits, known)
         one = law.calibration.one_sigma
@@ -230,11 +232,13 @@ class LawPredictor:
 
 
 def _unknown_values(law: QuantityLaw, own: CampaignValues | None) -> list[tuple[str, float]]:
-    """Returns (notation, value) of the candidates of a campaign that the law does not hold, by key."""
+    """Returns (notation, value) of at most MOST_OWN candidates of a campaign that the law does not hold, by key."""
     if own is None:
         return []
     known = {row.key for row in law.rows}
-    return [of_one for key, of_one in sorted(own.values.get(law.name, {}).items()) if key not in known]
+    of_campaign = own.values.get(law.name, {})
+    keys = sorted(of_campaign.keys() - known)
+    return [of_campaign[keys[place]] for place in smallest_hashes(order_of(keys), MOST_OWN).tolist()]
 
 
 def _chances(

@@ -6,7 +6,7 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import QED
 
-from sciagent.campaign.law import law_commands
+from sciagent.campaign.law import law_commands, predictions
 from sciagent.campaign.law.fit_law import fit_law, read_campaigns
 from sciagent.campaign.law.predictions import LawPredictor
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
@@ -41,3 +41,18 @@ def test_a_check_leaves_out_what_the_law_knows(two: tuple[Ledger, Ledger]) -> No
     law_commands.fit(second, "some", ["nitriles"], who="anna")
     with pytest.raises(UsageError, match="with other settings, unlike the law"):
         law_commands.check(second, "some", ["others"])
+
+
+def test_few_of_many_own_answers_count_and_all_are_known(
+    two: tuple[Ledger, Ledger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = two
+    past = fit_law(read_campaigns([first], ["alcohols"]))
+    [own] = read_campaigns([first], ["acids"])
+    monkeypatch.setattr(predictions, "MOST_OWN", 2)
+    predictor = LawPredictor(past, subject_of("molecule"))
+    of_acids = own.values["qed"]
+    found = predictor.predict([notation for notation, _ in of_acids.values()], own=own)
+    assert [each.quantities[0].known for each in found] == [value for _, value in of_acids.values()]
+    nearest = {other.notation for each in found for other in each.quantities[0].nearest}
+    assert len(nearest & {notation for notation, _ in of_acids.values()}) == 2
