@@ -39,6 +39,11 @@ class Goal(StrEnum):
     MAX = "max"
 
 
+class TaskDefinition(StrEnum):
+    TDC = "tdc"
+    MOLSCORE = "molscore"
+
+
 @app.command(epilog=f"Example: {EXAMPLE}")
 def scheduling(
     table: Annotated[Path | None, typer.Option("--table", help="A CSV of known answers, also .gz.")] = None,
@@ -167,8 +172,8 @@ def pmo(
     ] = "evolve",
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each proposer on each task.")] = 3,
     definition: Annotated[
-        str, typer.Option(metavar="tdc|molscore", help="Of the tasks: as PMO was published, or as MolScore has them.")
-    ] = "tdc",
+        TaskDefinition, typer.Option(help="Of the tasks: as PMO was published, or as MolScore has them.")
+    ] = TaskDefinition.TDC,
     data: Annotated[
         Path | None,
         typer.Option(help="A wheel of MolScore 1.9.5, or its folder; default: pip downloads it into the user's cache."),
@@ -184,7 +189,6 @@ def pmo(
     """
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded
     from sciagent_bench.pmo.molscore_files import cache_folder, downloaded
-    from sciagent_bench.pmo.scoring_functions import Definition
     from sciagent_bench.pmo.task_runs import TaskRuns, figures, proposer_keys, task_names
 
     known = task_names()
@@ -193,11 +197,9 @@ def pmo(
         if name not in known:
             raise UnknownNameError("task", name, known)
     proposers = dict(proposer_keys(text) for text in _listed(proposer))
-    if definition not in tuple(Definition):
-        raise UnknownNameError("definition", definition, Definition)
     if data is None:
         data = downloaded(cache_folder())
-    all_runs = TaskRuns(folder, data, Definition(definition), calls)
+    all_runs = TaskRuns(folder, data, definition.value, calls)
     done = []
     for seed, task in product(range(1, seeds + 1), chosen):
         for name, keys in proposers.items():
@@ -206,7 +208,7 @@ def pmo(
             say(f"{task} {name} {seed}: best {run.best:.3f}, area {run.auc:.3f} of {len(run.scores)} calls")
     found = figures(done)
     if json:
-        put_json(pmo_answer(found, definition, calls))
+        put_json(pmo_answer(found, definition.value, calls))
     else:
         _print_pmo(found, calls)
 

@@ -9,7 +9,6 @@ import pytest
 from sciagent.errors import UsageError
 from sciagent_bench.pmo import task_runs
 from sciagent_bench.pmo.molscore_files import MolScoreFiles
-from sciagent_bench.pmo.scoring_functions import Definition
 from sciagent_bench.pmo.task_runs import (
     PROPOSERS,
     TaskRun,
@@ -31,7 +30,7 @@ SAMPLE = ["CC1(C)C2CCC1(C)C(=O)C2", *("C" * n + "O" for n in range(1, 80)), *("C
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskRuns:
     monkeypatch.setattr(MolScoreFiles, "sample", lambda self, n, seed: SAMPLE[seed % 2 :])
     monkeypatch.setattr(task_runs, "START", 20)
-    return TaskRuns(tmp_path / "pmo", UNPACKED, Definition.TDC, 40)
+    return TaskRuns(tmp_path / "pmo", UNPACKED, "tdc", 40)
 
 
 def test_the_area_is_taken_by_trapezia_and_goes_on_with_the_last_value() -> None:
@@ -62,7 +61,7 @@ def test_a_run_is_a_campaign_that_is_not_run_again(runs: TaskRuns, monkeypatch: 
 def test_more_calls_go_on_with_the_same_campaign(runs: TaskRuns, tmp_path: Path) -> None:
     law = {"kind": "law", "batch": 10, "pool": 20}
     few = runs.run("QED", "small", law, 2)
-    more = TaskRuns(tmp_path / "pmo", UNPACKED, Definition.TDC, 50).run("QED", "small", law, 2)
+    more = TaskRuns(tmp_path / "pmo", UNPACKED, "tdc", 50).run("QED", "small", law, 2)
     assert len(more.scores) == 50
     assert more.scores[:40] == few.scores
 

@@ -40,15 +40,34 @@ from sciagent.verification.verifier_contract import (
 )
 from sciagent_bench.pmo.molscore_files import VERSION, MolScoreFiles
 from sciagent_bench.pmo.pickled_models import MODEL_CLASSES, ActivityModel
-from sciagent_bench.pmo.scoring_functions import Definition, Term, molecule, scorer
+from sciagent_bench.pmo.scoring_functions import DefinedBy, Term, molecule, scorer
 
 PMO_SCORE = Property("pmo_score", ("1",), "score of a task of Practical Molecular Optimization", low=0, high=1)
 TaskName = Literal[
-    "Albuterol_similarity", "Amlodipine_MPO", "C7H8N2O2", "C9H10N2O2PF2Cl", "Celecoxxib_rediscovery", "DRD2",
-    "Deco_hop", "Fexofenadine_MPO", "GSK3B", "JNK3", "Median_molecules_1", "Median_molecules_2",
-    "Mestranol_similarity", "Osimertinib_MPO", "Perindopril_MPO", "QED", "Ranolazine_MPO", "Scaffold_hop",
-    "Sitagliptin_MPO", "Thiothixene_rediscovery", "Troglitazone_rediscovery", "Valsartan_smarts", "Zaleplon_MPO",
-]  # fmt: skip
+    "Albuterol_similarity",
+    "Amlodipine_MPO",
+    "C7H8N2O2",
+    "C9H10N2O2PF2Cl",
+    "Celecoxxib_rediscovery",
+    "DRD2",
+    "Deco_hop",
+    "Fexofenadine_MPO",
+    "GSK3B",
+    "JNK3",
+    "Median_molecules_1",
+    "Median_molecules_2",
+    "Mestranol_similarity",
+    "Osimertinib_MPO",
+    "Perindopril_MPO",
+    "QED",
+    "Ranolazine_MPO",
+    "Scaffold_hop",
+    "Sitagliptin_MPO",
+    "Thiothixene_rediscovery",
+    "Troglitazone_rediscovery",
+    "Valsartan_smarts",
+    "Zaleplon_MPO",
+]
 """The tasks, as MolScore spells them."""
 PHARMACOPHORE_TASKS = ("Deco_hop", "Scaffold_hop")
 """Tasks whose fingerprint takes ten times as long as all others."""
@@ -88,8 +107,8 @@ class BenchPmoSettings(Settings):
     """The task, and where MolScore's files are."""
 
     task: TaskName = Field(description="Name of a task, as MolScore spells it.")
-    definition: Definition = Field(
-        Definition.TDC,
+    definition: DefinedBy = Field(
+        "tdc",
         description="tdc: with the numbers and patterns of TDC, with which PMO was published; molscore: as MolScore "
         "describes the task.",
     )
@@ -114,7 +133,7 @@ class BenchPmo(Verifier[Molecule]):
 
     @cached_property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
-        origin = "TDC" if self.settings.definition is Definition.TDC else f"MolScore {VERSION}"
+        origin = "TDC" if self.settings.definition == "tdc" else f"MolScore {VERSION}"
         return at(Level(f"{origin} {self.settings.task}"), PMO_SCORE)
 
     def attach(self) -> None:
@@ -146,7 +165,7 @@ class BenchPmo(Verifier[Molecule]):
 
 
 @lru_cache(maxsize=32)
-def opened_task(path: str, task: str, definition: Definition) -> Term:
+def opened_task(path: str, task: str, definition: DefinedBy) -> Term:
     """Returns the score of a task. path: of MolScore's wheel or folder. Raises UsageError."""
     files = MolScoreFiles(Path(path))
 

@@ -17,8 +17,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 from sciagent.chemistry.rdkit_messages import rdkit_messages
 from sciagent_bench.pmo.pickled_models import ActivityModel
@@ -53,36 +52,32 @@ OpenModel = Callable[[str], ActivityModel]
 """Returns the model of activity that a task names."""
 
 
-class Definition(StrEnum):
-    """The package whose definition of a task holds."""
-
-    TDC = "tdc"
-    """The oracles with which PMO was published."""
-    MOLSCORE = "molscore"
-    """The description as MolScore has it."""
-
-    @property
-    def floor(self) -> float:
-        """The least value that enters a mean."""
-        return FLOOR if self is Definition.MOLSCORE else 0.0
+DefinedBy = Literal["tdc", "molscore"]
+"""The package whose definition of a task holds: TDC, with whose oracles PMO was published, or MolScore."""
 
 
-def scorer(described: TaskConfig, definition: Definition, model: OpenModel) -> Term:
+def scorer(described: TaskConfig, definition: DefinedBy, model: OpenModel) -> Term:
     """Returns the score of a task, in [0, 1], as a function of an RDKit molecule.
 
     described: the task as MolScore describes it. model: opens a model of activity.
     """
-    config = as_in_tdc(described) if definition is Definition.TDC else described
+    config = as_in_tdc(described) if definition == "tdc" else described
     terms = [modified(metric, value_of(config, metric.name, definition, model)) for metric in config.scoring.metrics]
     method = config.scoring.method
+    floor = least_value(definition)
 
     def score(mol: Any) -> float:
-        values = [max(term(mol), definition.floor) for term in terms]
+        values = [max(term(mol), floor) for term in terms]
         if method == "gmean":
             return geometric_mean(values)
         return sum(values) / len(values)
 
     return score
+
+
+def least_value(definition: DefinedBy) -> float:
+    """Returns the least value that enters a mean."""
+    return FLOOR if definition == "molscore" else 0.0
 
 
 def geometric_mean(values: Sequence[float]) -> float:
@@ -116,7 +111,7 @@ def bell(distance: float, sigma: float) -> float:
     return math.exp(-0.5 * (distance / sigma) ** 2)
 
 
-def value_of(config: TaskConfig, metric: str, definition: Definition, model: OpenModel) -> Term:
+def value_of(config: TaskConfig, metric: str, definition: DefinedBy, model: OpenModel) -> Term:
     """Returns the value of a metric before its modifier."""
     function = config.function_of(metric)
     if isinstance(function, SimilarityConfig):
@@ -218,7 +213,7 @@ def element_counts(formula: str) -> Counter[str]:
     return counts
 
 
-def isomer_score(wanted: Counter[str], definition: Definition) -> Term:
+def isomer_score(wanted: Counter[str], definition: DefinedBy) -> Term:
     """Returns the geometric mean of Gaussians of each element's count and of the number of atoms.
 
     wanted: the counts of the formula. In MolScore an element that it lacks is wanted 0 times.
@@ -227,10 +222,10 @@ def isomer_score(wanted: Counter[str], definition: Definition) -> Term:
 
     def score(mol: Any) -> float:
         counts = element_counts(rdMolDescriptors.CalcMolFormula(mol))
-        elements = {**wanted, **counts} if definition is Definition.MOLSCORE else wanted
+        elements = {**wanted, **counts} if definition == "molscore" else wanted
         scores = [bell(counts[element] - wanted[element], ELEMENT_SIGMA) for element in elements]
         scores.append(bell(counts.total() - wanted.total(), TOTAL_SIGMA))
-        return geometric_mean([each or definition.floor for each in scores])
+        return geometric_mean([each or least_value(definition) for each in scores])
 
     return score
 

@@ -26,7 +26,7 @@ from sciagent.errors import CampaignError, SpecError, UsageError
 from sciagent.inputs.yaml_document import read, read_text
 from sciagent_bench.pmo.molscore_files import MolScoreFiles
 from sciagent_bench.pmo.score_verifier import PMO_SCORE, BenchPmo
-from sciagent_bench.pmo.scoring_functions import Definition, molecule
+from sciagent_bench.pmo.scoring_functions import DefinedBy, molecule
 
 START = 100
 """Molecules of the sample that a search begins with; they are the first calls."""
@@ -39,11 +39,11 @@ MARGIN = 100
 """Molecules of a screen beyond its calls, in place of those that the safety screen refuses."""
 PROPOSERS: Mapping[str, Mapping[str, Any]] = {
     "evolve": {"kind": "evolve"},
-    "law": {"kind": "law", "batch": 100, "pool": 1600},
+    "law": {"kind": "law", "batch": 100, "pool": 800},
     "random": {"kind": "screen", "batch": 100},
 }
-"""{name: its keys in the campaign file}. `law` is fitted anew for 100 candidates, of 16 times as many children, its
-usual share; `random` screens the sample in the order of the lot."""
+"""{name: its keys in the campaign file}. `law` is fitted anew for 100 candidates, which it chooses among 800 children;
+`random` screens the sample in the order of the lot."""
 DATABASE = "pmo.db"
 
 
@@ -120,7 +120,7 @@ def top_auc(scores: Sequence[float], calls: int) -> float:
 class TaskRuns:
     """The campaigns in a folder, with the same definition of the tasks."""
 
-    def __init__(self, folder: Path, data: Path, definition: Definition, calls: int) -> None:
+    def __init__(self, folder: Path, data: Path, definition: DefinedBy, calls: int) -> None:
         """data: MolScore's wheel or folder. Raises UsageError."""
         self._folder = folder
         self._data = data.resolve()
@@ -165,7 +165,7 @@ class TaskRuns:
         molecules = f"{'lot' if is_screen else 'start'}-{seed}.smi"
         chosen = self._lot(seed, MOST_CALLS + MARGIN if is_screen else START)
         (self._folder / molecules).write_text("\n".join([*chosen, ""]), encoding="utf-8")
-        settings = {"task": task, "definition": str(self._definition), "data": str(self._data)}
+        settings = {"task": task, "definition": self._definition, "data": str(self._data)}
         return yaml_of(
             {
                 "campaign": name,
