@@ -17,6 +17,7 @@ import random
 import subprocess
 import sys
 import zipfile
+import zlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -39,6 +40,8 @@ MODEL_FILES = {
     "molopt_JNK3": "jnk3_current.pkl",
 }
 """{name of a model in a task's description: its file}."""
+MAX_BYTES = 64 << 20
+"""Bytes of a file that are read; the largest one that is pinned has half as many."""
 DOWNLOAD_SECONDS = 600.0
 HOW = f"pip download molscore=={VERSION} --no-deps"
 
@@ -76,12 +79,8 @@ class MolScoreFiles:
         Raises UsageError if it is missing or has another SHA-256."""
         wanted = checksums()[name]
         try:
-            if self._folder is not None:
-                content = (self._folder / name).read_bytes()
-            else:
-                with zipfile.ZipFile(self.path) as wheel:
-                    content = wheel.read(name)
-        except (OSError, KeyError, zipfile.BadZipFile) as error:
+            content = self._content(name)
+        except (OSError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
             raise UsageError(f"{self.path}: {name} cannot be read: {error}; get it by: {HOW}") from error
         digest = hashlib.sha256(content).hexdigest()
         if digest != wanted:
@@ -89,6 +88,14 @@ class MolScoreFiles:
                 f"{self.path}: {name} has the SHA-256 {digest}, not {wanted} as in MolScore {VERSION}; get it by: {HOW}"
             )
         return content
+
+    def _content(self, name: str) -> bytes:
+        """Returns at most MAX_BYTES of a file. Raises OSError, KeyError, RuntimeError, BadZipFile and zlib.error."""
+        if self._folder is not None:
+            with (self._folder / name).open("rb") as stream:
+                return stream.read(MAX_BYTES)
+        with zipfile.ZipFile(self.path) as wheel, wheel.open(name) as member:
+            return member.read(MAX_BYTES)
 
     def task(self, name: str) -> TaskConfig:
         """Returns the description of a task. Raises UsageError."""

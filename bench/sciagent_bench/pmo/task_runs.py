@@ -186,15 +186,16 @@ class TaskRuns:
         """Returns n molecules of the sample in the order of the lot, without the tasks' reference molecules. More of
         the same seed begin with the same ones."""
         if (seed, n) not in self._lots:
+            left_out = {*self._references, None}
             drawn = self._files.sample(MOST_CALLS + MARGIN + len(self._references), seed)
-            kept = (smiles for smiles in drawn if flat(smiles) not in self._references)
+            kept = (smiles for smiles in drawn if flat(smiles) not in left_out)
             self._lots[seed, n] = list(islice(kept, n))
         return self._lots[seed, n]
 
     @cached_property
-    def _references(self) -> frozenset[str]:
+    def _references(self) -> frozenset[str | None]:
         """The reference molecules of all tasks, without stereo."""
-        references = set()
+        references: set[str | None] = set()
         for task in task_names():
             for function in self._files.task(task).scoring_functions:
                 for smiles in getattr(function.parameters, "ref_smiles", ()):
@@ -202,11 +203,15 @@ class TaskRuns:
         return frozenset(references)
 
 
-def flat(smiles: str) -> str:
-    """Returns the canonical SMILES without stereo. Raises ValueError if RDKit cannot read it."""
+def flat(smiles: str) -> str | None:
+    """Returns the canonical SMILES without stereo; None if RDKit cannot read it."""
     from rdkit import Chem
 
-    return str(Chem.MolToSmiles(molecule(smiles), isomericSmiles=False))
+    try:
+        mol = molecule(smiles)
+    except ValueError:
+        return None
+    return str(Chem.MolToSmiles(mol, isomericSmiles=False))
 
 
 def task_names() -> tuple[str, ...]:
