@@ -1,4 +1,5 @@
-"""`sciagent bench scheduling`: schedulers replayed on a table of known answers, or on a synthetic family."""
+"""`sciagent bench scheduling`: schedulers replayed on a table of known answers, or on a synthetic family.
+`sciagent bench pmo`: proposers on the tasks of Practical Molecular Optimization."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from itertools import product
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,8 +24,10 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SIZE = 20_000  # candidates of a family
 TOP = 0.01  # share of the answers that are hits
 EXAMPLE = "sciagent bench scheduling --family informative --size 2000 --seeds 3"
+PMO_EXAMPLE = "sciagent bench pmo --tasks QED,JNK3 --proposer evolve,law --seeds 3"
 
 if TYPE_CHECKING:
+    from sciagent_bench.pmo.task_runs import TaskFigures
     from sciagent_bench.run_trials import Source
 
 
@@ -32,6 +37,11 @@ app = typer.Typer(help="Measure parts of sciagent on known answers.", no_args_is
 class Goal(StrEnum):
     MIN = "min"
     MAX = "max"
+
+
+class TaskDefinition(StrEnum):
+    TDC = "tdc"
+    MOLSCORE = "molscore"
 
 
 @app.command(epilog=f"Example: {EXAMPLE}")
@@ -147,6 +157,93 @@ def scheduling(
     if plot is not None:
         draw(result["schedulers"], plot)
     put_json(result) if json else _print(result["schedulers"])
+
+
+@app.command(epilog=f"Example: {PMO_EXAMPLE}")
+def pmo(
+    tasks: Annotated[str, typer.Option(metavar="all|NAME,...", help="A wrong name lists them.")] = "all",
+    calls: Annotated[int, typer.Option(min=110, max=10_000, help="Molecules that each run may score.")] = 1000,
+    proposer: Annotated[
+        str,
+        typer.Option(
+            metavar="evolve|law|random|FILE.yaml,...",
+            help="Who proposes; a file has the keys of a campaign file's proposer, but no molecules.",
+        ),
+    ] = "evolve",
+    seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each proposer on each task.")] = 3,
+    definition: Annotated[
+        TaskDefinition, typer.Option(help="Of the tasks: as PMO was published, or as MolScore has them.")
+    ] = TaskDefinition.TDC,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="A wheel of MolScore 1.9.5, or its folder; default: pip downloads it into the user's cache."),
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="Where the campaigns and their ledger are kept.")] = Path("pmo"),
+    json: options.Json = False,
+) -> None:
+    """The 23 tasks of Practical Molecular Optimization: best score, and area under the curve of the best ten.
+
+    Each task, proposer and seed is a campaign in the ledger pmo.db of the folder; the same command goes on where it
+    was stopped. A call is a molecule that is scored. The first 100 calls of evolve and law go to molecules by lot from
+    the sample of ChEMBL in MolScore's wheel; random scores nothing else.
+    """
+    os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded
+    from sciagent_bench.pmo.molscore_files import cache_folder, downloaded
+    from sciagent_bench.pmo.task_runs import TaskRuns, figures, proposer_keys, task_names
+
+    known = task_names()
+    chosen = list(known) if tasks == "all" else _listed(tasks)
+    for name in chosen:
+        if name not in known:
+            raise UnknownNameError("task", name, known)
+    proposers = dict(proposer_keys(text) for text in _listed(proposer))
+    if data is None:
+        data = downloaded(cache_folder())
+    all_runs = TaskRuns(folder, data, definition.value, calls)
+    done = []
+    for seed, task in product(range(1, seeds + 1), chosen):
+        for name, keys in proposers.items():
+            run = all_runs.run(task, name, keys, seed)
+            done.append(run)
+            say(f"{task} {name} {seed}: best {run.best:.3f}, area {run.auc:.3f} of {len(run.scores)} calls")
+    found = figures(done)
+    if json:
+        put_json(pmo_answer(found, definition.value, calls))
+    else:
+        _print_pmo(found, calls)
+
+
+def pmo_answer(found: Mapping[str, Sequence[TaskFigures]], definition: str, calls: int) -> Mapping[str, Any]:
+    """Returns the figures as JSON. found: by proposer."""
+    from sciagent_bench.pmo.task_runs import PUBLISHED, seed_sums
+
+    proposers = {}
+    for name, of_tasks in found.items():
+        proposers[name] = {"tasks": of_tasks, "sum": sum(each.auc for each in of_tasks), "sums": seed_sums(of_tasks)}
+    return {"definition": definition, "calls": calls, "proposers": proposers, "published": PUBLISHED}
+
+
+def _print_pmo(found: Mapping[str, Sequence[TaskFigures]], calls: int) -> None:
+    from sciagent_bench.pmo.task_runs import PUBLISHED, seed_sums, task_names
+
+    tables = []
+    for name, of_tasks in found.items():
+        table = plain_table("task", "best", "mean of best 10", "area", "±", title=f"{name}, {calls} calls")
+        for each in of_tasks:
+            spread = "–" if each.auc_spread is None else f"{each.auc_spread:.3f}"
+            table.add_row(each.task, f"{each.best:.3f}", f"{each.top_mean:.3f}", f"{each.auc:.3f}", spread)
+        best = sum(each.best for each in of_tasks)
+        top = sum(each.top_mean for each in of_tasks)
+        sums = seed_sums(of_tasks)
+        spread = "–" if len(sums) < 2 else f"{stdev(sums):.3f}"
+        table.add_row(f"sum of {len(of_tasks)}", f"{best:.3f}", f"{top:.3f}", f"{fmean(sums):.3f}", spread)
+        tables.append(table)
+    if any(len(of_tasks) == len(task_names()) for of_tasks in found.values()):
+        table = plain_table("published, 10000 calls, from ZINC", "sum", "source", left=["source"])
+        for published in PUBLISHED:
+            table.add_row(published.method, f"{published.sum:g}", published.source)
+        tables.append(table)
+    show(*tables)
 
 
 def _check_people(latency: float | None, per_week: int | None, others: Sequence[object], states_weeks: bool) -> None:

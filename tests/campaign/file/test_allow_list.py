@@ -146,7 +146,7 @@ def test_an_empty_list_allows_none_of_the_fields_that_name_something(tmp_path: P
             "LlmSpec.skills",
         ),
         *("EnumerateSpec.groups", "EnumerateSpec.reactants", "JudgeSettings.rubric"),
-        *("StructureFile.path", "CrystalFile.path", "PatternFile.path"),
+        *("StructureFile.path", "CrystalFile.path", "PatternFile.path", "MolScoreData.path"),
     }
 
 
