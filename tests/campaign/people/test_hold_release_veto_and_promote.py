@@ -18,6 +18,7 @@ from sciagent.campaign.people import amend_pause_stop_and_resume, hold_release_v
 from sciagent.campaign.people.find_candidate import FoundCandidate, resolve
 from sciagent.campaign.people.verify_calculate_and_add import add
 from sciagent.campaign.proposing import briefing_and_workbench, proposal_novelty
+from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.answers.status_and_comparison import CampaignCounts, RungCounts
 from sciagent.domain.proposer_interfaces import ProposalIn
 from sciagent.domain.states_and_needs import CampaignState, JobState, Standing, Verb
@@ -26,8 +27,10 @@ from sciagent.report.status_best_trace import best
 from sciagent.store.campaign_state import campaigns, candidate_standings, directives
 from sciagent.store.database import tables as t
 from sciagent.store.database.condition_for_part_of_candidates import WHOLE
+from sciagent.store.database.engine import db_now
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, leases, reservations_and_bookings
+from sciagent.store.results import candidates
 from sciagent.store.views import campaign_counts_and_remarks
 from tests.support.campaigns import write_campaign
 
@@ -368,3 +371,18 @@ def test_what_the_safety_screen_blocks_cannot_be_promoted(built: Built) -> None:
     with built.ledger.read() as connection:
         kinds = connection.execute(sa.select(t.event.c.payload).where(t.event.c.kind == "safety_blocked")).scalars()
         assert "promote" in [payload.get("asked") for payload in kinds]
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_a_candidate_that_a_filter_dropped_is_added_and_goes_to_the_first_paid_rung(built: Built) -> None:
+    with built.ledger.begin() as connection:
+        ids = candidates.enter(connection, [parse_molecule("CC")])
+        values = {"campaign_id": built.row.id, "candidate_id": next(iter(ids.values())), "text": "CC"}
+        connection.execute(sa.insert(t.proposal).values(values | {"status": "filtered", "at": db_now(connection)}))
+    with pytest.raises(UsageError, match="is not in campaign"):
+        named(built, "CC")
+    with built.ledger.read() as connection:
+        dropped = resolve(connection, built.row, "CC", with_filtered=True)
+    result = hold_release_veto_and_promote.promote(built, dropped, "ann", "I trust it more than the law does")
+    assert (result.standing, result.rung) == ("pending", built.paid[0].spec.rung)
+    assert jobs_of(built, "CC") == {built.paid[0].spec.rung: "queued"}
