@@ -21,7 +21,7 @@ from sciagent.api.open_ledger import open_ledger
 from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.law.fit_law import CampaignValues, campaign_values
 from sciagent.campaign.law.past_values import loaded_entry
-from sciagent.campaign.law.predictions import LawPredictor, PredictedStructure
+from sciagent.campaign.law.predictions import AskedStructure, LawPredictor, PredictedStructure
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.objectives import Objective, ends_of
 from sciagent.scheduling.law.left_out_calibration import chance_bins
@@ -61,8 +61,8 @@ def foretold(
         earlier = set(keys[:begin])
         own = {name: {k: v for k, v in of_one.items() if k in earlier} for name, of_one in values.values.items()}
         known = replace(values, values=own) if with_own else None
-        texts = [measured[key][0] for key in batch]
-        for key, prediction in zip(batch, predictor.predict(texts, objectives, known), strict=True):
+        asked = [AskedStructure(measured[key][0], values.charges[key]) for key in batch]
+        for key, prediction in zip(batch, predictor.predict(asked, objectives, known), strict=True):
             yield prediction, measured[key][1]
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -219,9 +219,28 @@ def predict(
         raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
     opened = open_ledger(ledger)
     found = law_commands.predict(opened, structures(texts), file=file, column=column, law=law, campaign=campaign)
-    refused = [f"{short(each.text, 80)}: {each.reason}" for each in found.unread]
-    put_answer(found, json, [_prediction_table(found)] if found.structures else [], *refused)
-    raise typer.Exit(1 if refused else 0)
+    notes = [f"{_called(each.names, each.text)}: {each.reason}" for each in found.unread]
+    if not (found.structures or found.unread):
+        notes = [f"{file} holds no structures"]
+    put_answer(found, json, [_prediction_table(found), *_caveat_lines(found)] if found.structures else [], *notes)
+    raise typer.Exit(1 if notes else 0)
+
+
+def _called(names: Mapping[str, str], text: str) -> str:
+    """Returns the first of the names before a text; the text alone without one."""
+    name = next(iter(names.values()), None)
+    return short(text, 80) if name is None else f"{name} {short(text, 80)}"
+
+
+def _caveat_lines(found: Predictions) -> Iterator[Part]:
+    """Yields why structures are no hits whatever their values, and why intervals may not hold."""
+    for each in found.structures:
+        name = _called(each.names, each.structure)
+        if each.missed is not None:
+            yield Paragraph(f"{name}: {found.campaign} would refuse it: {each.missed}")
+        for quantity in each.quantities:
+            if quantity.caveat is not None:
+                yield Paragraph(f"{name}: {quantity.name}: {quantity.caveat}: its interval may not hold")
 
 
 def _prediction_table(found: Predictions) -> Part:
@@ -233,7 +252,8 @@ def _prediction_table(found: Predictions) -> Part:
     table = plain_table(*columns, title=title, left=("structure", "quantity", "nearest measured"))
     for each in found.structures:
         for place, quantity in enumerate(each.quantities):
-            row = [short(each.structure, MAX_SHOWN) if not place else "", *_quantity_cells(quantity)]
+            row = [short(_called(each.names, each.structure), MAX_SHOWN) if not place else ""]
+            row += _quantity_cells(quantity)
             if has_chances:
                 row.append(f"{each.p_hit:.2f}" if each.p_hit is not None and not place else "")
             table.add_row(*row)
@@ -251,7 +271,7 @@ def _quantity_cells(quantity: PredictedQuantity) -> Sequence[str]:
     if quantity.nearest:
         first = quantity.nearest[0]
         nearest = f"{short(first.structure, MAX_SHOWN)} ({first.similarity:.2f}): {first.value:.3g}"
-    held = "not counted yet"
+    held = "not counted yet" if quantity.caveat is None else "may not hold"
     if quantity.held is not None and quantity.held.covered is not None:
         held = f"{100 * quantity.held.covered:.0f} % of {quantity.held.n}"
     return [quantity.name, predicted, interval, nearest, held]

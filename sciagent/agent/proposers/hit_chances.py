@@ -5,9 +5,12 @@ over the objectives, as if their errors were independent, is the chance to be a 
 children by it, and the filter of other proposers decides by it, so that the rule is written once.
 
 With a past, what other campaigns measured at the same level is the prior of the process. It is left aside, for an
-objective, as soon as the own answers are foretold better without it.
+objective, where it misleads: where own answers that are left out have clearly larger errors with it than without it.
+Their densities are not compared: the own answers were chosen for values within the limits, so that a law of them alone
+foretells the chosen ones closely, and the others not at all.
 
-Without limits an objective counts as met by what is better than the BEST best values so far.
+Without limits an objective counts as met by what is better than the BEST best own values so far; before there are some,
+it plays no part.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ FEWEST = 3  # answers from which a law is fitted
 FEWEST_PAST = 20  # values of the past from which they are remembered
 MOST = 1000  # answers to which it is fitted: half of them the best, half of them the latest
 BEST = 8  # values, of which the least is the limit of an objective that has none
+MISLEADS = 1.25  # ratio of errors with and without a past above which the past is left aside
 LEAST_CHANCE = 1e-300  # smaller chances are equal
 DIGITS = 6  # of the logarithm of a chance by which candidates are ranked, so that no rounding decides
 MOST_ASKED = 512  # structures that are compared beside the measured ones before they are forgotten
@@ -132,6 +136,8 @@ class HitChances:
         aims = []
         for objective in self._objectives:
             values = np.array([each.values.get(objective.property, np.nan) for each in measured])
+            if objective.accept is None and np.count_nonzero(~np.isnan(values)) < FEWEST:
+                continue
             process = self._process(objective.property, compared, measured, values)
             if process is not None:
                 aims.append(_Aim(process, *limits_of(objective, values[~np.isnan(values)])))
@@ -141,8 +147,11 @@ class HitChances:
     def _process(
         self, name: str, compared: ComparedStructures, measured: Sequence[MeasuredCandidate], values: Array
     ) -> StructureProcess | None:
-        """Returns the process of a property: that of the own answers, or of the past and them if it foretells them
-        better; None while too little is known. values: (n,) of the measured candidates, NaN where there is none."""
+        """Returns the process of a property; None while too little is known.
+
+        It is that of the past and the own answers, or of these alone if there is no past, or if it misleads. values:
+        (n,) of the measured candidates, NaN where there is none.
+        """
         memory = (self._memories or {}).get(name)
         rows = np.flatnonzero(~np.isnan(values))
         if memory is None:
@@ -151,7 +160,7 @@ class HitChances:
         new = np.array([row for row in rows.tolist() if measured[row].text not in remembered], dtype=np.int64)
         answers = Answers(new, values[new])
         with_past = StructureProcess(MemoryPrior(memory, compared), answers)
-        if len(new) < FEWEST or with_past.log_score() >= fitted(compared, answers).log_score():
+        if len(new) < FEWEST or with_past.mean_error() <= MISLEADS * fitted(compared, answers).mean_error():
             return with_past
         return fitted(compared, Answers(rows, values[rows]))
 

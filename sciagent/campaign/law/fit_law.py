@@ -55,6 +55,8 @@ class CampaignValues:
     """{property: (canonical unit, level)}"""
     values: Mapping[str, Mapping[str, tuple[str, float]]]
     """{property: {key of a candidate: (notation, value in the canonical unit)}}; limits such as `<3` are left out."""
+    charges: Mapping[str, int]
+    """{key of a candidate: net charge in elementary charges}"""
 
 
 def campaign_values(connection: Connection, built: Built) -> CampaignValues:
@@ -73,7 +75,8 @@ def campaign_values(connection: Connection, built: Built) -> CampaignValues:
         notation = built.subject.notation(candidate)
         for name in sources.keys() & of_candidate.keys():
             values[name][candidate.key] = (notation, of_candidate[name])
-    return CampaignValues(built.row.name, built.subject.name, built.row.created_at, sources, levels, values)
+    charges = {candidate.key: candidate.charge for candidate in known.values()}
+    return CampaignValues(built.row.name, built.subject.name, built.row.created_at, sources, levels, values, charges)
 
 
 def _level_of(rung: BuiltRung, name: str) -> tuple[str, str]:
@@ -165,7 +168,9 @@ def _rows(having: Sequence[tuple[int, CampaignValues]], name: str) -> list[LawRo
     having: campaigns with their places among all.
     """
     measured: dict[str, list[tuple[int, str, float]]] = {}
+    charges: dict[str, int] = {}
     for place, each in having:
+        charges.update(each.charges)
         for key, (notation, value) in each.values[name].items():
             measured.setdefault(key, []).append((place, notation, value))
     keys = sorted(measured)
@@ -175,7 +180,8 @@ def _rows(having: Sequence[tuple[int, CampaignValues]], name: str) -> list[LawRo
         of_key = measured[key]
         notation = min(notation for _, notation, _ in of_key)
         distinct = sorted({value for _, _, value in of_key})
-        rows.append(LawRowOfCandidate(key, notation, math.fsum(distinct) / len(distinct), min(of_key)[0]))
+        value = math.fsum(distinct) / len(distinct)
+        rows.append(LawRowOfCandidate(key, notation, charges[key], value, min(of_key)[0]))
     return rows
 
 

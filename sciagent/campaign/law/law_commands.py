@@ -5,8 +5,8 @@ The functions are the commands `sciagent law` and `sciagent predict`, and their 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -16,9 +16,12 @@ from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.law.fit_law import CampaignValues, campaign_values, fit_law, read_campaigns
 from sciagent.campaign.law.law_entries import LawEntry, QuantityLaw
 from sciagent.campaign.law.past_values import loaded_entry
-from sciagent.campaign.law.predictions import LawCheck, LawPredictor, PredictedStructure
+from sciagent.campaign.law.predictions import AskedStructure, LawCheck, LawPredictor, PredictedStructure
+from sciagent.chemistry.molecule_files import StructureRecord
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structures_of, subject_of
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.objectives import Objective
+from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import InvalidCandidateError, UsageError
 from sciagent.scheduling.law.left_out_calibration import WidthCalibration
 from sciagent.store.database.ledger import Ledger
@@ -221,6 +224,8 @@ class UnreadText:
 
     text: str
     reason: str
+    names: Mapping[str, str]
+    """Texts of the columns with names in the file."""
 
 
 @dataclass(frozen=True)
@@ -252,23 +257,32 @@ def predict(
     the chance of a hit is that of its objectives. Raises UsageError without both of them.
     """
     with ledger.read() as connection:
-        own, objectives = (None, ()) if campaign is None else _with_objectives(connection, ledger, campaign)
+        built = None if campaign is None else open_within(connection, ledger, campaign)
+        own = None if built is None else campaign_values(connection, built)
         entry, name = _entry_or_fitted(connection, law, own)
     subject = subject_of(entry.kind)
-    reading = subject.reading()
-    notations = []
-    refused = []
-    for text in (record.text for record in structures_of(texts, file, column, subject=subject)):
+    reading = subject.reading() if built is None else built.spec.standardisation
+    asked = list[tuple[Candidate, StructureRecord]]()
+    unread = []
+    for record in structures_of(texts, file, column, subject=subject):
         try:
-            notations.append(subject.notation(reading.apply(text).candidate))
+            if record.fault:
+                raise InvalidCandidateError(Reason.UNPARSABLE, record.fault)
+            asked.append((reading.apply(record.text).candidate, record))
         except InvalidCandidateError as error:
-            refused.append(UnreadText(text, str(error)))
+            unread.append(UnreadText(record.text, str(error), record.names))
     predictor = LawPredictor(entry, subject)
     own = own if law is not None else None  # a law that is fitted to the campaign has its answers
     predicted = list[PredictedStructure]()
-    for begin in range(0, len(notations), AT_ONCE):
-        predicted += predictor.predict(notations[begin : begin + AT_ONCE], objectives, own)
-    return Predictions(name, campaign, tuple(predicted), tuple(refused))
+    for begin in range(0, len(asked), AT_ONCE):
+        some = asked[begin : begin + AT_ONCE]
+        structures = [AskedStructure(subject.notation(candidate), candidate.charge) for candidate, _ in some]
+        found = predictor.predict(structures, () if built is None else built.objectives, own)
+        for each, (candidate, record) in zip(found, some, strict=True):
+            missed = None if built is None else built.free_gates.missed(candidate)
+            p_hit = 0.0 if missed and each.p_hit is not None else each.p_hit
+            predicted.append(replace(each, p_hit=p_hit, missed=missed, names=record.names))
+    return Predictions(name, campaign, tuple(predicted), tuple(unread))
 
 
 def _entry_or_fitted(connection: Connection, law: str | None, own: CampaignValues | None) -> tuple[LawEntry, str]:
@@ -304,7 +318,9 @@ class PredictionRow:
     similarity: float | None = None
     """Its similarity, in [0, 1]."""
     reason: str | None = None
-    """Why the text is no structure."""
+    """Why the text is no structure, why the campaign would refuse it, or why the interval may not hold."""
+    name: str | None = None
+    """The first of its names in the file."""
 
 
 def prediction_rows(found: Predictions) -> list[PredictionRow]:
@@ -327,6 +343,10 @@ def prediction_rows(found: Predictions) -> list[PredictionRow]:
                     p_hit=each.p_hit,
                     nearest=None if nearest is None else nearest.structure,
                     similarity=None if nearest is None else nearest.similarity,
+                    reason=each.missed or quantity.caveat,
+                    name=next(iter(each.names.values()), None),
                 )
             )
-    return rows + [PredictionRow(each.text, reason=each.reason) for each in found.unread]
+    for unread in found.unread:
+        rows.append(PredictionRow(unread.text, reason=unread.reason, name=next(iter(unread.names.values()), None)))
+    return rows

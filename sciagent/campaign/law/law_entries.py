@@ -63,6 +63,8 @@ class LawRowOfCandidate:
 
     key: str
     notation: str
+    charge: int
+    """Net charge, in elementary charges."""
     value: float
     group: int
     """Place of its campaign among those of the entry; of several campaigns, the first."""

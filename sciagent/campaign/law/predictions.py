@@ -4,8 +4,8 @@ structures, and how often such intervals held.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from sciagent.domain.objectives import Objective, ends_of
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.left_out_calibration import (
     CENTRES,
+    FAR,
     ChanceBin,
     ForetoldAnswers,
     SimilarityBin,
@@ -32,8 +33,18 @@ from sciagent.scheduling.law.structure_process import Answers, ComparedStructure
 
 MOST_OWN = 1000  # answers of a campaign beside those that a law holds; of more, those with the smallest hashes of keys
 NEAREST = 3  # measured structures that are named
+SAME = 0.9999  # similarity from which two structures are the same to the law
 SIMILARITY_DIGITS = 9  # by which they are ranked, so that no rounding decides
 BIN_SIZE = 50  # candidates of a bin of chances
+
+
+class AskedStructure(NamedTuple):
+    """A structure that is asked about."""
+
+    notation: str
+    """In the normal form of the subject."""
+    charge: int
+    """Net charge, in elementary charges."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +79,9 @@ class PredictedQuantity:
     """Probability that the value meets the objective, 0 or 1 for a measured one; None without limits."""
     nearest: tuple[NearestValue, ...]
     held: SimilarityBin | None
-    """How intervals of structures with such a nearest one held; None if nothing was left out."""
+    """How intervals of structures with such a nearest one held; None if nothing was left out, or with a caveat."""
+    caveat: str | None
+    """Why the interval may not hold for this structure; None if there is no such reason."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +94,10 @@ class PredictedStructure:
     quantities: tuple[PredictedQuantity, ...]
     p_hit: float | None
     """Probability to meet all objectives, as if their errors were independent; None without objectives or limits."""
+    missed: str | None = None
+    """Which gate of the campaign it misses, or why a fast rung refuses it; it is then no hit."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Texts of the columns with names in the file from which it was read."""
 
 
 @dataclass(frozen=True)
@@ -126,23 +143,22 @@ class LawPredictor:
         self._memories = {law.name: law.memory(subject) for law in entry.quantities}
 
     def predict(
-        self, notations: Sequence[str], objectives: Sequence[Objective] = (), own: CampaignValues | None = None
+        self, asked: Sequence[AskedStructure], objectives: Sequence[Objective] = (), own: CampaignValues | None = None
     ) -> list[PredictedStructure]:
         """Returns the predictions for structures, in their order.
 
-        notations: in the normal form of the subject. objectives: those of the campaign whose hits are asked for. own:
-        the values of that campaign; a thousand of those that the entry does not hold are added to it. Raises UsageError
-        if they are of another level.
+        objectives: those of the campaign whose hits are asked for. own: the values of that campaign; a thousand of
+        those that the entry does not hold are added to it. Raises UsageError if they are of another level.
         """
         if own is not None:
             refuse_other_level(self.entry, own.sources)
-        if not notations:
+        if not asked:
             return []
         limits = {each.property: ends_of(each.accept) for each in objectives if each.accept is not None}
-        by_quantity = [self._foretold(law, notations, limits.get(law.name), own) for law in self.entry.quantities]
+        by_quantity = [self._foretold(law, asked, limits.get(law.name), own) for law in self.entry.quantities]
         is_whole = bool(limits) and all(self.entry.quantity(each.property) for each in objectives)
         predicted = []
-        for place, notation in enumerate(notations):
+        for place, (notation, _) in enumerate(asked):
             quantities = tuple(of_all[place] for of_all in by_quantity)
             chances = [each.chance for each in quantities if each.chance is not None]
             p_hit = float(np.prod(chances)) if is_whole else None
@@ -150,23 +166,30 @@ class LawPredictor:
         return predicted
 
     def _foretold(
-        self, law: QuantityLaw, notations: Sequence[str], limits: tuple[float, float] | None, own: CampaignValues | None
+        self,
+        law: QuantityLaw,
+        asked: Sequence[AskedStructure],
+        limits: tuple[float, float] | None,
+        own: CampaignValues | None,
     ) -> list[PredictedQuantity]:
         """Returns the prediction of a quantity for each structure. limits: of the objective; None without one."""
+        notations = [each.notation for each in asked]
         new = _unknown_values(law, own)
         compared = ComparedStructures()
         compared.add([self._subject.structure(text) for text in (*(text for text, _ in new), *notations)])
         mine = np.arange(len(new))
-        asked = np.arange(len(new), len(compared))
+        rows = np.arange(len(new), len(compared))
         memory = self._memories[law.name]
         answers = Answers(mine, np.array([value for _, value in new]))
         process = StructureProcess(MemoryPrior(memory, compared), answers)
-        to_memory = memory.compared.similarities(np.arange(len(law.rows)), compared, asked)
-        similarity = np.vstack([to_memory, compared.similarities(mine, compared, asked)])
+        to_memory = memory.compared.similarities(np.arange(len(law.rows)), compared, rows)
+        similarity = np.vstack([to_memory, compared.similarities(mine, compared, rows)])
         measured = [*((row.notation, row.value) for row in law.rows), *new]
         nearest = [self._nearest(similarity[:, place], measured, text) for place, text in enumerate(notations)]
-        mean, sd = process.foretell(asked)
+        mean, sd = process.foretell(rows)
+        caveats = _caveats(law, asked, nearest, own)
         sd = sd * law.calibration.factors(np.array([_similarity(found) for found in nearest]))
+        sd[[caveat is not None for caveat in caveats]] *= FAR
         values = dict([*own.values.get(law.name, {}).values(), *measured] if own else measured)
         known = [values.get(text) for text in notations]
         chances = _chances(law.calibration, process, (mean, sd), limits, known)
@@ -185,7 +208,8 @@ class LawPredictor:
                 known=known[place],
                 chance=chances[place],
                 nearest=nearest[place],
-                held=law.calibration.bin_of(_similarity(nearest[place])),
+                held=None if caveats[place] else law.calibration.bin_of(_similarity(nearest[place])),
+                caveat=caveats[place],
             )
             for place in range(len(notations))
         ]
@@ -217,7 +241,8 @@ class LawPredictor:
             measured = _by_candidate(values)
             new = {key: of_one for key, of_one in measured.items() if key not in held}
             n_known += len(measured) - len(new)
-            foretold = self.predict([notation for notation, _ in new.values()], objectives)
+            asked = [AskedStructure(notation, values.charges[key]) for key, (notation, _) in new.items()]
+            foretold = self.predict(asked, objectives)
             for (_, by_name), prediction in zip(new.values(), foretold, strict=True):
                 for quantity in prediction.quantities:
                     if quantity.name in by_name:
@@ -239,6 +264,26 @@ def _unknown_values(law: QuantityLaw, own: CampaignValues | None) -> list[tuple[
     of_campaign = own.values.get(law.name, {})
     keys = sorted(of_campaign.keys() - known)
     return [of_campaign[keys[place]] for place in smallest_hashes(order_of(keys), MOST_OWN).tolist()]
+
+
+def _caveats(
+    law: QuantityLaw,
+    asked: Sequence[AskedStructure],
+    nearest: Sequence[Sequence[NearestValue]],
+    own: CampaignValues | None,
+) -> list[str | None]:
+    """Returns for each structure why its interval may not hold: a charge that no answer has, or a measured structure
+    from which the law cannot tell it, such as its stereoisomer; None if there is no such reason."""
+    charges = {row.charge for row in law.rows} | (set(own.charges.values()) if own else set())
+    caveats = list[str | None]()
+    for each, found in zip(asked, nearest, strict=True):
+        caveat = None
+        if each.charge not in charges:
+            caveat = f"no measured structure has the charge {each.charge:+d}"
+        elif _similarity(found) >= SAME:
+            caveat = f"the law cannot tell it from {found[0].structure}, as it sees no stereo"
+        caveats.append(caveat)
+    return caveats
 
 
 def _chances(

@@ -52,6 +52,7 @@ class FilterAction(StrEnum):
     KEEP = "keep"  # it goes on for its chance
     AUDIT = "audit"  # it was not judged, and goes on by lot
     DROP = "drop"
+    DROP_BY_LOT = "drop by lot"  # it was not judged, and does not go on by lot
     REMEMBERED = "remembered"  # dropped, since only what the remembered campaigns have not measured goes on
 
 
@@ -77,7 +78,7 @@ class FilterDecision:
     @property
     def drops(self) -> bool:
         """Whether the proposal does not go on."""
-        return self.action in (FilterAction.DROP, FilterAction.REMEMBERED)
+        return self.action in (FilterAction.DROP, FilterAction.DROP_BY_LOT, FilterAction.REMEMBERED)
 
     def as_json(self) -> Mapping[str, object]:
         """Returns the decision as the ledger keeps it."""
@@ -87,6 +88,8 @@ class FilterDecision:
         """Returns why the proposal was dropped. share: proposals that go on, such as `1 of 16`."""
         if self.action is FilterAction.REMEMBERED:
             return "a campaign that the filter remembers has measured it, and only new ones go on"
+        if self.action is FilterAction.DROP_BY_LOT:
+            return f"it was drawn for the audit of the filter, and {share} go on by lot, whatever their chance"
         return f"the law gives it a chance of {self.chance:.2g} to be a hit, below the best {share}"
 
 
@@ -195,14 +198,17 @@ class LawFilter:
         order = np.lexsort((places, -scores))
         passes_by_lot = audited & (places < share)
         n_by_lot = int(passes_by_lot.sum())
+        is_judged = ~audited
         decisions: dict[int, FilterDecision] = {}
-        n_judged = 0  # judged proposals with a larger chance
+        n_judged = 0  # judged proposals with a larger chance, or an equal one and a smaller lot
         for rank, row in enumerate(order.tolist(), start=1):
             # of the others: a proposal leaves its own lot out, so that the propensity is the same whatever it is
             n_left = n_places - n_by_lot + int(passes_by_lot[row])
-            p = float(n_judged < n_left)
-            passes = bool(passes_by_lot[row]) if audited[row] else p == 1
-            n_judged += not audited[row]
+            n_better = np.count_nonzero(is_judged & (scores > scores[row]))
+            n_equal = np.count_nonzero(is_judged & (scores == scores[row])) + int(audited[row])
+            p = min(max((n_left - n_better) / n_equal, 0.0), 1.0)
+            passes = bool(passes_by_lot[row]) if audited[row] else n_judged < n_left
+            n_judged += int(is_judged[row])
             decisions[row] = self._decision(float(scores[row]), rank, n, bool(audited[row]), passes=passes, p=p)
         return [decisions[row] for row in range(n)]
 
@@ -211,9 +217,10 @@ class LawFilter:
     ) -> FilterDecision:
         audit = self._spec.audit
         share = self._spec.share
-        action = FilterAction.DROP
-        if passes:
-            action = FilterAction.AUDIT if is_audited else FilterAction.KEEP
+        if is_audited:
+            action = FilterAction.AUDIT if passes else FilterAction.DROP_BY_LOT
+        else:
+            action = FilterAction.KEEP if passes else FilterAction.DROP
         return FilterDecision(action, score, rank, compared, (1 - audit) * p + audit * share)
 
 

@@ -36,6 +36,7 @@ from sciagent.scheduling.law.structure_process import StructureMemory
 BIN_EDGES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Edges of the bins of similarity to the nearest answer by which errors are counted."""
 FEWEST_COUNTED = 20  # answers of a bin below which its share within the intervals is not told
+FAR = 2.0
 FEWEST_GROUPS = 2
 UNSEEN = 0.5  # weight of the unseen group among those that are known
 LARGEST_LEVEL = 0.97  # quantile that few groups ask for
@@ -222,7 +223,8 @@ def _interpolated(by_bin: Sequence[float], nearest: Array) -> Array:
 
 
 def _factors_by_bin(errors: Array, nearest: Array, groups: int) -> list[float]:
-    """Returns the factor for each bin; a less similar structure never has a smaller one.
+    """Returns the factor for each bin; a less similar structure never has a smaller one, and one that is less similar
+    than all that were counted has FAR times the factor of the least similar of these.
 
     errors: (n,), in standard deviations. nearest: (n,) similarities to the nearest answer. groups: number of groups.
     """
@@ -231,6 +233,9 @@ def _factors_by_bin(errors: Array, nearest: Array, groups: int) -> list[float]:
     of_bins = [_factor(errors[places == place], level) for place in range(len(CENTRES))]
     weights = np.bincount(places, minlength=len(CENTRES)) + NORMAL_ROWS
     descending = isotonic_regression(of_bins, weights=weights, increasing=False).x
+    counted = np.flatnonzero(np.bincount(places, minlength=len(CENTRES)) >= FEWEST_COUNTED)
+    if len(counted):
+        descending[: counted[0]] = np.maximum(descending[: counted[0]], FAR * descending[counted[0]])
     return [round(float(each), 6) for each in descending]
 
 

@@ -290,6 +290,11 @@ class StructureProcess:
         mean = self._target - self._weights * variance + self.prior.mean(self._answers.rows)
         return self._restored(mean), np.sqrt(variance) * self.prior.scale
 
+    def mean_error(self) -> float:
+        """Returns the mean absolute error of the answers, each without itself, in the unit of the quantity."""
+        mean, _ = self.left_out()
+        return float(np.abs(self.prior.transform.inverse(mean) - self._answers.values).mean())
+
     def log_score(self) -> float:
         """Returns the log density of the answers, each without itself, in the unit of the quantity."""
         mean, sd = self.left_out()

@@ -56,6 +56,25 @@ def test_a_past_is_the_prior_also_of_what_is_asked_later() -> None:
     assert np.allclose(apart, together, atol=2e-6)
 
 
+def test_a_past_stays_although_chosen_answers_alone_foretell_each_other_closely() -> None:
+    chosen = [each for each in KNOWN if abs(each.values["logp"] - 2.0) < 0.5]
+    others = ["C" * n + end for n in (6, 7, 8) for end in ENDS]
+    past = PastProperty({each.text: each.values["logp"] for each in KNOWN if each not in chosen}, None)
+    wanted = Objective("logp", Direction.WINDOW, Window(1.5, 2.5))
+    alone, both = HitChances(MOLECULES, [wanted]), HitChances(MOLECULES, [wanted])
+    both.remember({"logp": past})
+    said = [np.exp(chances.log_chances(chosen, others)).mean() for chances in (alone, both)]
+    real = np.mean([1.5 <= measured(text).values["logp"] <= 2.5 for text in others])
+    assert len(chosen) >= 8 and abs(said[1] - real) < 0.2 and said[0] - real > 0.4
+
+
+def test_an_objective_without_limits_plays_no_part_before_there_are_own_answers() -> None:
+    chances = HitChances(MOLECULES, [Objective("logp", Direction.MAXIMISE)])
+    chances.remember({"logp": PastProperty({each.text: each.values["logp"] for each in KNOWN}, None)})
+    assert not chances.is_informed([]) and not chances.log_chances([], ["CCO"]).any()
+    assert chances.is_informed(KNOWN[:FEWEST])
+
+
 def test_an_objective_without_limits_wants_what_is_better_than_the_best() -> None:
     values = np.arange(20.0)
     assert limits_of(Objective("logp", Direction.MAXIMISE), values) == (12.0, np.inf)
