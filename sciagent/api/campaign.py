@@ -163,10 +163,10 @@ class LedgerView:
         law: name of a law; None: one that is fitted to the campaign alone. campaign: its answers count as well, and
         `p_hit` is the chance to meet its limits. Raises UsageError without both of them.
         """
-        from sciagent.campaign.law.law_commands import predict, prediction_rows
+        from sciagent.campaign.law.law_commands import predict, prediction_rows, records_of
 
-        texts = [structures] if isinstance(structures, str) else list(structures)
-        found = predict(self.store, texts, law=law, campaign=campaign)
+        given = records_of([structures] if isinstance(structures, str) else structures)
+        found = predict(self.store, given, law=law, campaign=campaign)
         return ResultTable(prediction_rows(found), f"Predictions of the law {found.law}")
 
     def guards(self, version: int) -> ShownGuards:

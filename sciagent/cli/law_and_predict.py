@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,13 +14,14 @@ import typer
 
 from sciagent.api.terminal_tables_and_signals import Line, Part, plain_table
 from sciagent.cli import options
-from sciagent.cli.output_logging_and_given_structures import open_ledger, plural, put_answer, structures
+from sciagent.cli.output_logging_and_given_structures import open_ledger, plural, put_answer, structure
 from sciagent.domain.safe_text_and_durations import Paragraph, short
 from sciagent.errors import UsageError
 
 if TYPE_CHECKING:
     from sciagent.campaign.law.law_commands import ListedLaw, Predictions, ShownLaw
     from sciagent.campaign.law.predictions import LawCheck, PredictedQuantity
+    from sciagent.chemistry.molecule_files import StructureRecord
     from sciagent.scheduling.law.left_out_calibration import SimilarityBin, WidthCalibration
 
 MAX_SHOWN = 48  # characters of a structure in a table
@@ -218,7 +220,7 @@ def predict(
     if not texts and file is None:
         raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
     opened = open_ledger(ledger)
-    found = law_commands.predict(opened, structures(texts), file=file, column=column, law=law, campaign=campaign)
+    found = law_commands.predict(opened, _given(texts or []), file=file, column=column, law=law, campaign=campaign)
     notes = [f"{_called(each.names, each.text)}: {each.reason}" for each in found.unread]
     if not (found.structures or found.unread):
         notes = [f"{file} holds no structures"]
@@ -226,10 +228,25 @@ def predict(
     raise typer.Exit(1 if notes else 0)
 
 
+def _given(texts: Sequence[str]) -> list[StructureRecord]:
+    """Returns the structures that texts are, or that the files hold which they name, with the names of the files; of a
+    file that cannot be read, the reason."""
+    from sciagent.chemistry.molecule_files import StructureRecord
+
+    given = []
+    for number, text in enumerate(texts):
+        names = {"file": Path(text).name} if Path(text).suffix and Path(text).is_file() else {}
+        try:
+            given.append(StructureRecord(number, structure(text), names))
+        except UsageError as error:
+            given.append(StructureRecord(number, "", {"file": Path(text).name}, str(error)))
+    return given
+
+
 def _called(names: Mapping[str, str], text: str) -> str:
     """Returns the first of the names before a text; the text alone without one."""
     name = next(iter(names.values()), None)
-    return short(text, 80) if name is None else f"{name} {short(text, 80)}"
+    return short(text, 80) if name is None else f"{name} {short(text, 80)}".rstrip()
 
 
 def _caveat_lines(found: Predictions) -> Iterator[Part]:
@@ -263,15 +280,20 @@ def _prediction_table(found: Predictions) -> Part:
 def _quantity_cells(quantity: PredictedQuantity) -> Sequence[str]:
     from sciagent.domain.quantities import value_text
 
+    tail = "" if quantity.unit == "1" else f" {quantity.unit}"
     if quantity.known is not None:
         return [quantity.name, f"{value_text(quantity.known, None, quantity.unit)} measured", "", "", ""]
-    predicted = value_text(quantity.value, quantity.uncertainty, quantity.unit)
+    # two digits: the error of a prediction is large, and the interval beside it has more
+    places = max(1 - math.floor(math.log10(quantity.uncertainty)), 0) if quantity.uncertainty > 0 else 2
+    predicted = f"{quantity.value:.{places}f} ± {quantity.uncertainty:.{places}f}{tail}"
     interval = f"{quantity.low:.3g} to {quantity.high:.3g}"
     nearest = ""
     if quantity.nearest:
         first = quantity.nearest[0]
         nearest = f"{short(first.structure, MAX_SHOWN)} ({first.similarity:.2f}): {first.value:.3g}"
-    held = "not counted yet" if quantity.caveat is None else "may not hold"
+    held = "not calibrated" if quantity.caveat is None else "may not hold"
+    if quantity.held is not None:
+        held = "not counted yet"
     if quantity.held is not None and quantity.held.covered is not None:
         held = f"{100 * quantity.held.covered:.0f} % of {quantity.held.n}"
     return [quantity.name, predicted, interval, nearest, held]

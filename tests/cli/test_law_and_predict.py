@@ -40,6 +40,9 @@ def test_a_law_is_fitted_shown_checked_used_and_deleted(url: str, tmp_path: Path
     found = call("predict", "--file", str(tmp_path / "more.csv"), "--law", "qeds", "--ledger", url, "--json")
     assert found.exit_code == 1 and len(json.loads(found.stdout)["structures"]) == 1
     assert json.loads(found.stdout)["unread"][0]["text"] == "nonsense"
+    (tmp_path / "broken.mol").write_text("nothing", encoding="utf-8")
+    broken = call("predict", str(tmp_path / "broken.mol"), "CCCCCCCCCCN", "--law", "qeds", "--ledger", url)
+    assert broken.exit_code == 1 and "broken.mol" in broken.stderr and "CCCCCCCCCCN" in broken.stdout
     assert "is deleted" in told("law", "delete", shown["law"], "--ledger", url)
     assert "qeds" in refused("law", "show", "qeds", "--ledger", url)
 

@@ -109,8 +109,8 @@ def fit_law(read: Sequence[CampaignValues], properties: Sequence[str] = ()) -> L
     """Returns the law of properties, by default of all that decide an objective in one of the campaigns.
 
     read: sorted as `read_campaigns` does. Raises UsageError for campaigns of different kinds, for values that come from
-    different computations, and for a property with fewer than eight values; UnknownNameError for a property that none
-    of them measures.
+    different computations, for a campaign without values, and for fewer than eight values; UnknownNameError for a
+    property that none of them measures.
     """
     kinds = sorted({each.kind for each in read})
     if len(kinds) > 1:
@@ -119,8 +119,12 @@ def fit_law(read: Sequence[CampaignValues], properties: Sequence[str] = ()) -> L
     for name in properties:
         if name not in offered:
             raise UnknownNameError("quantity", name, offered)
+    chosen = properties or offered
+    for each in read:
+        if not any(each.values.get(name) for name in chosen):
+            raise UsageError(f'"{each.name}" has no values of {" or ".join(chosen)}: leave it out')
     subject = subject_of(kinds[0])
-    laws = [_fit_quantity(read, name, subject) for name in properties or offered]
+    laws = [_fit_quantity(read, name, subject) for name in chosen]
     return LawEntry(kinds[0], tuple(each.name for each in read), tuple(laws))
 
 

@@ -5,9 +5,10 @@ The functions are the commands `sciagent law` and `sciagent predict`, and their 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 
 from sqlalchemy.engine import Connection
@@ -18,7 +19,8 @@ from sciagent.campaign.law.law_entries import LawEntry, QuantityLaw
 from sciagent.campaign.law.past_values import loaded_entry
 from sciagent.campaign.law.predictions import AskedStructure, LawCheck, LawPredictor, PredictedStructure
 from sciagent.chemistry.molecule_files import StructureRecord
-from sciagent.chemistry.subjects.registry_and_candidate_dispatch import structures_of, subject_of
+from sciagent.chemistry.subjects.base import Reading
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.objectives import Objective
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
@@ -243,7 +245,7 @@ class Predictions:
 
 def predict(
     ledger: Ledger,
-    texts: Sequence[str],
+    given: Sequence[StructureRecord],
     *,
     file: Path | None = None,
     column: str | None = None,
@@ -252,9 +254,9 @@ def predict(
 ) -> Predictions:
     """Returns predictions for structures, in their order.
 
-    file: further structures. column: of a csv, the column with the structures. law: `NAME` or `NAME@HASH`; None: one
-    that is fitted to the campaign alone. campaign: its answers count as well, and
-    the chance of a hit is that of its objectives. Raises UsageError without both of them.
+    given: structures with their names, or why one cannot be read. file: further structures. column: of a csv, the
+    column with the structures. law: `NAME` or `NAME@HASH`; None: one that is fitted to the campaign alone. campaign:
+    its answers count as well, and its objectives are those of a hit. Raises UsageError without both of them.
     """
     with ledger.read() as connection:
         built = None if campaign is None else open_within(connection, ledger, campaign)
@@ -262,15 +264,8 @@ def predict(
         entry, name = _entry_or_fitted(connection, law, own)
     subject = subject_of(entry.kind)
     reading = subject.reading() if built is None else built.spec.standardisation
-    asked = list[tuple[Candidate, StructureRecord]]()
-    unread = []
-    for record in structures_of(texts, file, column, subject=subject):
-        try:
-            if record.fault:
-                raise InvalidCandidateError(Reason.UNPARSABLE, record.fault)
-            asked.append((reading.apply(record.text).candidate, record))
-        except InvalidCandidateError as error:
-            unread.append(UnreadText(record.text, str(error), record.names))
+    of_file = () if file is None else subject.records(file, column)
+    asked, unread = _read_structures(chain(given, of_file), reading)
     predictor = LawPredictor(entry, subject)
     own = own if law is not None else None  # a law that is fitted to the campaign has its answers
     predicted = list[PredictedStructure]()
@@ -283,6 +278,27 @@ def predict(
             p_hit = 0.0 if missed and each.p_hit is not None else each.p_hit
             predicted.append(replace(each, p_hit=p_hit, missed=missed, names=record.names))
     return Predictions(name, campaign, tuple(predicted), tuple(unread))
+
+
+def _read_structures(
+    records: Iterable[StructureRecord], reading: Reading
+) -> tuple[list[tuple[Candidate, StructureRecord]], list[UnreadText]]:
+    """Returns the candidates with their records, and the texts that are no structures."""
+    asked = list[tuple[Candidate, StructureRecord]]()
+    unread = list[UnreadText]()
+    for record in records:
+        try:
+            if record.fault:
+                raise InvalidCandidateError(Reason.UNPARSABLE, record.fault)
+            asked.append((reading.apply(record.text).candidate, record))
+        except InvalidCandidateError as error:
+            unread.append(UnreadText(record.text, str(error), record.names))
+    return asked, unread
+
+
+def records_of(texts: Iterable[str]) -> list[StructureRecord]:
+    """Returns texts as structures without names."""
+    return [StructureRecord(number, text) for number, text in enumerate(texts)]
 
 
 def _entry_or_fitted(connection: Connection, law: str | None, own: CampaignValues | None) -> tuple[LawEntry, str]:

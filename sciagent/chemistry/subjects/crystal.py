@@ -90,9 +90,7 @@ class CrystalSubject(Subject):
 
     def notation(self, candidate: Candidate) -> str:
         assert isinstance(candidate, Crystal)
-        text = self.notation_of(candidate.text, candidate.payload())
-        _remember(text, candidate)
-        return text
+        return self.notation_of(candidate.text, candidate.payload())
 
     def shown(self, notation: str) -> str:
         crystal = _read(notation)

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.subjects import crystal
 from sciagent.chemistry.subjects.base import CandidateColumns
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.errors import InvalidCandidateError
@@ -52,3 +53,11 @@ def test_a_crystal_is_drawn_and_has_a_cell() -> None:
     assert form == "cif" and "_cell_length_a" in text
     assert CRYSTALS.atoms(made.payload()).get_chemical_formula() == "CaF2"
     assert CRYSTALS.drawing("</svg>") == ""
+
+
+def test_a_notation_reads_alike_in_the_process_that_wrote_it_and_in_another() -> None:
+    for text in ("zincblende: Zn S", "CdCl2: Mg Cl", "wurtzite: Zn O"):
+        notation = CRYSTALS.notation(CRYSTALS.read(text))
+        here = CRYSTALS.read(notation)
+        crystal._KNOWN.clear()
+        assert CRYSTALS.read(notation).payload() == here.payload() and here.key == CRYSTALS.read(text).key
