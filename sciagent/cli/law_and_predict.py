@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -221,7 +221,7 @@ def predict(
         raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
     opened = open_ledger(ledger)
     found = law_commands.predict(opened, _given(texts or []), file=file, column=column, law=law, campaign=campaign)
-    notes = [f"{_called(each.names, each.text)}: {each.reason}" for each in found.unread]
+    notes = [f"{_called(each.name, each.text)}: {each.reason}" for each in found.unread]
     if not (found.structures or found.unread):
         notes = [f"{file} holds no structures"]
     put_answer(found, json, [_prediction_table(found), *_caveat_lines(found)] if found.structures else [], *notes)
@@ -243,21 +243,20 @@ def _given(texts: Sequence[str]) -> list[StructureRecord]:
     return given
 
 
-def _called(names: Mapping[str, str], text: str) -> str:
-    """Returns the first of the names before a text; the text alone without one."""
-    name = next(iter(names.values()), None)
-    return short(text, 80) if name is None else f"{name} {short(text, 80)}".rstrip()
+def _called(name: str, text: str) -> str:
+    """Returns a name before a text; the text alone without one."""
+    return f"{name} {short(text, 80)}".strip()
 
 
 def _caveat_lines(found: Predictions) -> Iterator[Part]:
     """Yields why structures are no hits whatever their values, and why intervals may not hold."""
     for each in found.structures:
-        name = _called(each.names, each.structure)
+        called = _called(each.name, each.structure)
         if each.missed is not None:
-            yield Paragraph(f"{name}: {found.campaign} would refuse it: {each.missed}")
+            yield Paragraph(f"{called}: {found.campaign} would refuse it: {each.missed}")
         for quantity in each.quantities:
             if quantity.caveat is not None:
-                yield Paragraph(f"{name}: {quantity.name}: {quantity.caveat}: its interval may not hold")
+                yield Paragraph(f"{called}: {quantity.name}: {quantity.caveat}: its interval may not hold")
 
 
 def _prediction_table(found: Predictions) -> Part:
@@ -269,7 +268,7 @@ def _prediction_table(found: Predictions) -> Part:
     table = plain_table(*columns, title=title, left=("structure", "quantity", "nearest measured"))
     for each in found.structures:
         for place, quantity in enumerate(each.quantities):
-            row = [short(_called(each.names, each.structure), MAX_SHOWN) if not place else ""]
+            row = [short(_called(each.name, each.structure), MAX_SHOWN) if not place else ""]
             row += _quantity_cells(quantity)
             if has_chances:
                 row.append(f"{each.p_hit:.2f}" if each.p_hit is not None and not place else "")

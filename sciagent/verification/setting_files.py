@@ -34,12 +34,26 @@ WITH_PATHS = {"paths": True}  # serialisation context that includes paths
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-class ReferenceFile(BaseModel):
-    """A file by content. path: absolute, or as given where no folder is known. name: what people call it."""
+class FileByContent(BaseModel):
+    """A file or folder that is known by its content: the path enters no hash. path: absolute, or as given where no
+    folder is known."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: Annotated[str, Outside.FILE] = Field(min_length=1, description="Relative to the campaign file.")
+
+    @model_serializer(mode="wrap")
+    def _without_path(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> Mapping[str, Any]:
+        whole: dict[str, Any] = write(self)
+        with_path = (info.context or {}).get("paths")
+        if not with_path:
+            whole.pop("path", None)
+        return whole
+
+
+class ReferenceFile(FileByContent):
+    """A file with the hash of its content. name: as people call it."""
+
     name: str = Field("", max_length=200, description="What results call it; default: the file's name.")
     sha256: str = Field("", description="SHA-256 of the content; refused if the file has another one.")
 
@@ -60,14 +74,6 @@ class ReferenceFile(BaseModel):
         if wanted and wanted != digest:
             raise ValueError(f'"{given["path"]}" has the SHA-256 {digest}, not {wanted}')
         return {**named, "path": str(path.resolve()), "sha256": digest}
-
-    @model_serializer(mode="wrap")
-    def _without_path(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> Mapping[str, Any]:
-        whole: dict[str, Any] = write(self)
-        with_path = (info.context or {}).get("paths")
-        if not with_path:
-            whole.pop("path", None)
-        return whole
 
     def changed(self) -> SimulatorError:
         """Returns the error for a file that is missing or has changed since it was hashed."""

@@ -58,7 +58,7 @@ def test_a_turn_with_a_candidate_that_waits_has_not_failed_yet(made: Conversing,
 
 
 def test_a_turn_of_which_a_filter_dropped_a_proposal_has_not_failed(made: Conversing, tmp_path: Path) -> None:
-    """What a law says of a candidate that was never verified makes no row, and no answer better than this one."""
+    """A chance that a law says makes no row of a candidate that was never verified, and no answer better than it."""
     made.talk(1, ["CCO", "CCN"])
     made.verify("CCO", 12.0)
     made.verify("CCN", 12.0)

@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializationInfo,
-    SerializerFunctionWrapHandler,
-    ValidationInfo,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, ValidationInfo, model_validator
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.errors import UsageError
+from sciagent.verification.setting_files import FileByContent
 from sciagent.verification.verifier_contract import (
     Context,
     Cost,
@@ -27,7 +19,6 @@ from sciagent.verification.verifier_contract import (
     Level,
     Measured,
     Outcome,
-    Outside,
     Property,
     PropertyAtLevel,
     Quantity,
@@ -73,12 +64,9 @@ PHARMACOPHORE_TASKS = ("Deco_hop", "Scaffold_hop")
 """Tasks whose fingerprint takes ten times as long as all others."""
 
 
-class MolScoreData(BaseModel):
+class MolScoreData(FileByContent):
     """A wheel of MolScore, or a folder into which one was unpacked; its files are checked by their SHA-256."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    path: Annotated[str, Outside.FILE] = Field(min_length=1, description="Relative to the campaign file.")
     version: Literal["1.9.5"] = Field("1.9.5", description="Of MolScore.")
 
     @model_validator(mode="before")
@@ -94,13 +82,6 @@ class MolScoreData(BaseModel):
         except UsageError as error:
             raise ValueError(str(error)) from error
         return {**given, "path": str(path)}
-
-    @model_serializer(mode="wrap")
-    def _without_path(self, write: SerializerFunctionWrapHandler, info: SerializationInfo) -> Mapping[str, Any]:
-        whole: dict[str, Any] = write(self)
-        if not (info.context or {}).get("paths"):
-            whole.pop("path", None)  # the content is the same wherever it lies
-        return whole
 
 
 class BenchPmoSettings(Settings):

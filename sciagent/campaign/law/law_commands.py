@@ -5,11 +5,12 @@ The functions are the commands `sciagent law` and `sciagent predict`, and their 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
@@ -226,8 +227,8 @@ class UnreadText:
 
     text: str
     reason: str
-    names: Mapping[str, str]
-    """Texts of the columns with names in the file."""
+    name: str
+    """The first of its names in the file; empty without one."""
 
 
 @dataclass(frozen=True)
@@ -265,35 +266,39 @@ def predict(
     subject = subject_of(entry.kind)
     reading = subject.reading() if built is None else built.spec.standardisation
     of_file = () if file is None else subject.records(file, column)
-    asked, unread = _read_structures(chain(given, of_file), reading)
+    read = _read_structures(chain(given, of_file), reading)
     predictor = LawPredictor(entry, subject)
     own = own if law is not None else None  # a law that is fitted to the campaign has its answers
     predicted = list[PredictedStructure]()
-    for begin in range(0, len(asked), AT_ONCE):
-        some = asked[begin : begin + AT_ONCE]
+    for begin in range(0, len(read.asked), AT_ONCE):
+        some = read.asked[begin : begin + AT_ONCE]
         structures = [AskedStructure(subject.notation(candidate), candidate.charge) for candidate, _ in some]
         found = predictor.predict(structures, () if built is None else built.objectives, own)
         for each, (candidate, record) in zip(found, some, strict=True):
             missed = None if built is None else built.free_gates.missed(candidate)
             p_hit = 0.0 if missed and each.p_hit is not None else each.p_hit
-            predicted.append(replace(each, p_hit=p_hit, missed=missed, names=record.names))
-    return Predictions(name, campaign, tuple(predicted), tuple(unread))
+            predicted.append(replace(each, p_hit=p_hit, missed=missed, name=record.name))
+    return Predictions(name, campaign, tuple(predicted), tuple(read.unread))
 
 
-def _read_structures(
-    records: Iterable[StructureRecord], reading: Reading
-) -> tuple[list[tuple[Candidate, StructureRecord]], list[UnreadText]]:
+class _ReadStructures(NamedTuple):
+    """Structures that were read, and texts that were not."""
+
+    asked: list[tuple[Candidate, StructureRecord]]
+    unread: list[UnreadText]
+
+
+def _read_structures(records: Iterable[StructureRecord], reading: Reading) -> _ReadStructures:
     """Returns the candidates with their records, and the texts that are no structures."""
-    asked = list[tuple[Candidate, StructureRecord]]()
-    unread = list[UnreadText]()
+    read = _ReadStructures([], [])
     for record in records:
         try:
             if record.fault:
                 raise InvalidCandidateError(Reason.UNPARSABLE, record.fault)
-            asked.append((reading.apply(record.text).candidate, record))
+            read.asked.append((reading.apply(record.text).candidate, record))
         except InvalidCandidateError as error:
-            unread.append(UnreadText(record.text, str(error), record.names))
-    return asked, unread
+            read.unread.append(UnreadText(record.text, str(error), record.name))
+    return read
 
 
 def records_of(texts: Iterable[str]) -> list[StructureRecord]:
@@ -335,8 +340,8 @@ class PredictionRow:
     """Its similarity, in [0, 1]."""
     reason: str | None = None
     """Why the text is no structure, why the campaign would refuse it, or why the interval may not hold."""
-    name: str | None = None
-    """The first of its names in the file."""
+    name: str = ""
+    """The first of its names in the file; empty without one."""
 
 
 def prediction_rows(found: Predictions) -> list[PredictionRow]:
@@ -360,9 +365,9 @@ def prediction_rows(found: Predictions) -> list[PredictionRow]:
                     nearest=None if nearest is None else nearest.structure,
                     similarity=None if nearest is None else nearest.similarity,
                     reason=each.missed or quantity.caveat,
-                    name=next(iter(each.names.values()), None),
+                    name=each.name,
                 )
             )
     for unread in found.unread:
-        rows.append(PredictionRow(unread.text, reason=unread.reason, name=next(iter(unread.names.values()), None)))
+        rows.append(PredictionRow(unread.text, reason=unread.reason, name=unread.name))
     return rows

@@ -4,8 +4,8 @@ structures, and how often such intervals held.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -96,8 +96,8 @@ class PredictedStructure:
     """Probability to meet all objectives, as if their errors were independent; None without objectives or limits."""
     missed: str | None = None
     """Which gate of the campaign it misses, or why a fast rung refuses it; it is then no hit."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """Texts of the columns with names in the file from which it was read."""
+    name: str = ""
+    """The first of its names in the file from which it was read; empty without one."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ PLACED = "place"
 
 
 class FilterAction(StrEnum):
-    """What the filter did with a proposal."""
+    """The action of the filter on a proposal."""
 
     KEEP = "keep"  # it goes on for its chance
     AUDIT = "audit"  # it was not judged, and goes on by lot

@@ -452,7 +452,7 @@ class RefusedText(AnswerModel):
 
     @property
     def became(self) -> str:
-        """What became of the text, as the end of a sentence."""
+        """The fate of the text, as the end of a sentence."""
         if any(proposal.filtered for proposal in self.refused):
             return "was proposed, and the law of a filter dropped it: sciagent promote lets it go on"
         return "was proposed and refused: it did not become a candidate"
