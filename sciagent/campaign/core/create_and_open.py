@@ -20,10 +20,10 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built, Buil
 from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits, fit_lines, fits_of
 from sciagent.campaign.core.lines_to_deciding_rungs import deciding_phases, deciding_positions
 from sciagent.campaign.core.product_libraries import unused_reactants
+from sciagent.campaign.core.value_sources import ValueSource, refuse_other_level, sources_of
 from sciagent.campaign.file.allow_list import AllowList
 from sciagent.campaign.file.campaign_spec import CampaignSpec, parse_spec
 from sciagent.campaign.file.proposers import ScreenSpec
-from sciagent.campaign.file.rungs import RungSpec
 from sciagent.campaign.file.spec_differences import Change, changes
 from sciagent.campaign.file.subject_and_safety import stated_column
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
@@ -260,7 +260,6 @@ def create_or_open(
             identity = spec.identity_hash
             rungs = _rung_rows(spec)
             row = campaigns.create(connection, name=spec.campaign, identity_hash=identity, rungs=rungs, **stated)
-            _pin_laws(connection, spec, row)
         elif row.identity_hash != spec.identity_hash:
             address = ledger.url.render_as_string(hide_password=True)
             raise UsageError(
@@ -279,6 +278,8 @@ def create_or_open(
             _retry_limited(connection, row, new)
             row = campaigns.get(connection, spec.campaign)
         ladder = _stored_rungs(connection, row, spec)
+        if entry is EntryKind.CREATED:
+            _pin_laws(connection, spec, row, ladder)
     return Entered(Built(ledger, row, spec, ladder), entry, tuple(amendments), kept, fits)
 
 
@@ -322,7 +323,10 @@ def _require_campaign(connection: Connection, name: str) -> None:
 def _require_past(connection: Connection, spec: CampaignSpec) -> None:
     """Raises UsageError if a campaign that a proposer's law is to remember has no values at the level of this one."""
     terminal = spec.ladder[spec.terminal_position]
-    rungs = {terminal.rung: terminal} | {rung.rung: rung for rung in _deciding_rungs(spec).values()}
+    deciding = deciding_positions(spec.ladder[: spec.terminal_position + 1], spec.domain_objectives())
+    rungs = {terminal.rung: terminal} | {
+        spec.ladder[position].rung: spec.ladder[position] for position in deciding.values()
+    }
     for remembering in spec.remembering:
         for name in remembering.past:
             earlier = campaigns.get(connection, name)
@@ -335,34 +339,18 @@ def _require_past(connection: Connection, spec: CampaignSpec) -> None:
                 )
 
 
-def _deciding_rungs(spec: CampaignSpec) -> dict[str, RungSpec]:
-    """Returns the rung that decides each property of an objective."""
-    deciding = deciding_positions(spec.ladder[: spec.terminal_position + 1], spec.domain_objectives())
-    return {name: spec.ladder[position] for name, position in deciding.items()}
-
-
-def _pin_laws(connection: Connection, spec: CampaignSpec, row: CampaignRow) -> None:
+def _pin_laws(connection: Connection, spec: CampaignSpec, row: CampaignRow, rungs: Sequence[BuiltRung]) -> None:
     """Writes the versions of the laws that a new campaign's proposers remember.
 
     Raises UnknownNameError; UsageError for a law of another kind of candidates, of other properties, or of values from
-    another verifier, version or settings.
+    another computation.
     """
-    deciding = _deciding_rungs(spec)
     for text in dict.fromkeys(each.law for each in spec.remembering if each.law is not None):
         entry = law_entries.find(connection, text)
         if entry.kind != spec.subject:
             raise UsageError(f"{entry.version} is a law of {entry.kind}s, and the campaign is about {spec.subject}s")
-        shared = [each for each in entry.summary["quantities"] if each["name"] in deciding]
-        if not shared:
-            names = ", ".join(each["name"] for each in entry.summary["quantities"])
-            raise UsageError(f"{entry.version} is a law of {names}: none of them decides an objective of the campaign")
-        for each in shared:
-            rung = deciding[each["name"]]
-            if (each["verifier"], each["version"], each["settings_hash"]) != tuple(rung.configured.computation):
-                raise UsageError(
-                    f"{entry.version} remembers {each['name']} at {each['level']} by {each['verifier']} in version "
-                    f"{each['version']}, and {rung.rung} measures with another verifier, version or settings"
-                )
+        remembered = {each["name"]: ValueSource(**each["source"]) for each in entry.summary["quantities"]}
+        refuse_other_level(entry.version, remembered, sources_of(rungs))
         law_entries.pin(connection, row.id, text, entry)
 
 

@@ -18,8 +18,9 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
 from sciagent.campaign.core.create_and_open import open_within
-from sciagent.campaign.law.law_entries import DIGITS, LawEntry, LawRowOfCandidate, QuantityLaw, ValueSource
-from sciagent.campaign.law.past_values import MAX_PAST, deciding_values, source_of
+from sciagent.campaign.core.value_sources import ValueSource, sources_of
+from sciagent.campaign.law.law_entries import DIGITS, LawEntry, LawRowOfCandidate, QuantityLaw
+from sciagent.campaign.law.past_values import MAX_PAST, deciding_values
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.errors import UnknownNameError, UsageError
@@ -61,12 +62,9 @@ class CampaignValues:
 
 def campaign_values(connection: Connection, built: Built) -> CampaignValues:
     """Returns what the rungs that decide a campaign's objectives have measured so far."""
-    sources = {}
-    levels = {}
-    for rung in built.rungs[: built.terminal + 1]:
-        for name in rung.rules.decides:
-            sources[name] = source_of(rung, name)
-            levels[name] = _level_of(rung, name)
+    deciding = built.rungs[: built.terminal + 1]
+    sources = sources_of(deciding)
+    levels = {name: _level_of(rung, name) for rung in deciding for name in rung.rules.decides}
     ids = candidate_standings.ids_with_answers(connection, built.row.id, MAX_READ)
     known = candidates.load(connection, ids)
     values: dict[str, dict[str, tuple[str, float]]] = {name: {} for name in sources}

@@ -6,15 +6,16 @@ The functions are the commands `sciagent law` and `sciagent predict`, and their 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.create_and_open import open_within
+from sciagent.campaign.core.value_sources import ValueSource
 from sciagent.campaign.law.fit_law import CampaignValues, campaign_values, fit_law, read_campaigns
 from sciagent.campaign.law.law_entries import LawEntry, QuantityLaw
 from sciagent.campaign.law.past_values import loaded_entry
@@ -40,9 +41,7 @@ class ListedQuantity:
     name: str
     unit: str
     level: str
-    verifier: str
-    version: str
-    settings_hash: str
+    source: ValueSource
     n: int
     """Number of candidates with a value."""
 
@@ -118,15 +117,7 @@ def fit(
     summary = {
         "campaigns": list(entry.campaigns),
         "quantities": [
-            {
-                "name": law.name,
-                "unit": law.unit,
-                "level": law.level,
-                "verifier": law.source.verifier,
-                "version": law.source.version,
-                "settings_hash": law.source.settings_hash,
-                "n": len(law.rows),
-            }
+            {"name": law.name, "unit": law.unit, "level": law.level, "source": asdict(law.source), "n": len(law.rows)}
             for law in entry.quantities
         ],
     }
@@ -144,13 +135,17 @@ def listed(ledger: Ledger) -> list[ListedLaw]:
         ListedLaw(
             law=row.version,
             kind=row.kind,
-            quantities=tuple(ListedQuantity(**each) for each in row.summary["quantities"]),
+            quantities=tuple(_listed_quantity(**each) for each in row.summary["quantities"]),
             n_campaigns=len(row.summary["campaigns"]),
             at=row.at,
             who=row.who,
         )
         for row in rows
     ]
+
+
+def _listed_quantity(source: Any, **more: Any) -> ListedQuantity:
+    return ListedQuantity(source=ValueSource(**source), **more)
 
 
 def show(ledger: Ledger, name: str) -> ShownLaw:

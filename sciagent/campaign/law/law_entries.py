@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from sciagent.campaign.core.value_sources import ValueSource
 from sciagent.chemistry.subjects.base import Subject
-from sciagent.domain.evidence_keys_and_pooled_replicates import Computation, content_hash
+from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.left_out_calibration import WidthCalibration
 from sciagent.scheduling.law.structure_process import ComparedStructures, StructureMemory, Transform
@@ -25,36 +26,6 @@ from sciagent.scheduling.law.structure_process import ComparedStructures, Struct
 KERNEL = "structure-process-1"
 """Version of the kernel; a change of the process's arithmetic changes it, and with it the hashes of all new entries."""
 DIGITS = 6  # decimal places of the logarithms of hyper-parameters
-
-
-@dataclass(frozen=True)
-class ValueSource:
-    """The computation behind the values of a quantity; values of different sources never share a law."""
-
-    verifier: str
-    version: str
-    settings_hash: str
-    derived: str | None = None
-    """Settings hash of the derived property; None for a property that the verifier reports."""
-    calibration: str | None = None
-    """The calibration on measured values that was applied, in words; None without one."""
-
-    @property
-    def computation(self) -> Computation:
-        """The verifier, its version and the hash of its settings."""
-        return Computation(self.verifier, self.version, self.settings_hash)
-
-    def difference(self, other: ValueSource) -> str:
-        """Returns in words how another source differs; empty if it does not."""
-        if self.verifier != other.verifier:
-            return f"by {self.verifier}, not {other.verifier}"
-        if self.version != other.version:
-            return f"by {self.verifier} in version {self.version}, not {other.version}"
-        if self.settings_hash != other.settings_hash:
-            return f"by {self.verifier} with other settings"
-        if self.derived != other.derived:
-            return "by another formula"
-        return "with another calibration on measured values" if self != other else ""
 
 
 @dataclass(frozen=True)
@@ -125,6 +96,11 @@ class LawEntry:
         for law in plain["quantities"]:
             del law["calibration"]  # it follows from the rest
         return content_hash({"kernel": KERNEL, **plain})
+
+    @property
+    def sources(self) -> dict[str, ValueSource]:
+        """The computation behind the values of each quantity, by name."""
+        return {law.name: law.source for law in self.quantities}
 
     @property
     def keys(self) -> frozenset[str]:

@@ -4,16 +4,16 @@ entry that a campaign remembers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy.engine import Connection
 
-from sciagent.campaign.core.built_campaign_and_derived_values import Built, BuiltRung
-from sciagent.campaign.law.law_entries import LawEntry, ValueSource
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
+from sciagent.campaign.core.value_sources import sources_of
+from sciagent.campaign.law.law_entries import LawEntry
 from sciagent.domain.proposer_interfaces import PastProperty, PastValues
 from sciagent.domain.quantities import Censoring
-from sciagent.errors import UsageError
 from sciagent.scheduling.law.similarity import order_of, smallest_hashes
 from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.learning import law_entries
@@ -80,35 +80,12 @@ def loaded_entry(connection: Connection, row: law_entries.EntryRow) -> LawEntry:
 def values_of_law(connection: Connection, built: Built, text: str) -> PastValues:
     """Returns what the law entry holds that a campaign uses, of the properties of its objectives.
 
-    text: the law as the campaign file names it. Raises UsageError if a value is of another level than the campaign's.
+    text: the law as the campaign file names it; its levels were compared when the campaign was made.
     """
     entry = loaded_entry(connection, law_entries.pinned(connection, built.row.id, text))
-    sources = {name: source_of(rung, name) for rung in built.rungs for name in rung.rules.decides}
-    refuse_other_level(entry, sources)
+    deciding = sources_of(built.rungs)
     return {
         law.name: PastProperty({row.notation: row.value for row in law.rows}, (str(law.transform), law.log_hyper))
         for law in entry.quantities
-        if law.name in sources
+        if law.name in deciding
     }
-
-
-def source_of(rung: BuiltRung, name: str) -> ValueSource:
-    """Returns the computation behind the values that a rung gives of a property."""
-    derived = next((prop.settings_hash for prop in rung.spec.derived if prop.definition.name == name), None)
-    fit = rung.fits.get(name)
-    calibration = None if fit is None else repr(fit)
-    return ValueSource(*rung.verifier.computation, derived, calibration)
-
-
-def refuse_other_level(entry: LawEntry, sources: Mapping[str, ValueSource]) -> None:
-    """Raises UsageError if the entry shares no quantity with these sources, or one from another computation."""
-    shared = [law for law in entry.quantities if law.name in sources]
-    if not shared:
-        names = ", ".join(law.name for law in entry.quantities)
-        raise UsageError(f"the law is one of {names}, none of which decides an objective of the campaign")
-    for law in shared:
-        difference = sources[law.name].difference(law.source)
-        if difference:
-            raise UsageError(
-                f"the campaign has its {law.name} {difference}, unlike the law: values of different levels share no law"
-            )

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sciagent.campaign.core.value_sources import refuse_other_level
 from sciagent.campaign.law.fit_law import CampaignValues
 from sciagent.campaign.law.law_entries import LawEntry, QuantityLaw
-from sciagent.campaign.law.past_values import refuse_other_level
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.domain.objectives import Objective, ends_of
 from sciagent.scheduling.array_types import Array
@@ -151,7 +151,7 @@ class LawPredictor:
         those that the entry does not hold are added to it. Raises UsageError if they are of another level.
         """
         if own is not None:
-            refuse_other_level(self.entry, own.sources)
+            refuse_other_level("the law", self.entry.sources, own.sources)
         if not asked:
             return []
         limits = {each.property: ends_of(each.accept) for each in objectives if each.accept is not None}
@@ -237,7 +237,7 @@ class LawPredictor:
         real = list[bool]()
         answers: dict[str, list[_Answer]] = {law.name: [] for law in self.entry.quantities}
         for values, objectives in campaigns:
-            refuse_other_level(self.entry, values.sources)
+            refuse_other_level("the law", self.entry.sources, values.sources)
             measured = _by_candidate(values)
             new = {key: of_one for key, of_one in measured.items() if key not in held}
             n_known += len(measured) - len(new)

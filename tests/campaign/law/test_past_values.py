@@ -9,45 +9,23 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import QED
 
-from sciagent.campaign.core.built_campaign_and_derived_values import Built
-from sciagent.campaign.core.create_and_open import create_or_open
-from sciagent.campaign.driving.driver import Driver
-from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.law import law_commands
 from sciagent.campaign.law.past_values import past_values, values_of_law
 from sciagent.campaign.proposing.proposal_novelty import measured_candidates
 from sciagent.errors import SpecError, UnknownNameError, UsageError
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts_and_remarks
+from tests.campaign.law.conftest import driven
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 MOLECULES = tuple(f"{'C' * n}{end}" for n in range(2, 10) for end in ("O", "N", "C(=O)O", "c1ccccc1"))
-TEXT = """
-campaign: {name}
-subject: molecule
-seed: 1
-objectives:
-  - {{property: qed, min: 0.6}}
-ladder:
-  - {{rung: checks, verifier: molecule.checks, settings: {{elements: {elements}}}}}
-goal: {{kind: hits}}
-budget: {{proposals: {proposals}}}
-proposer: {proposer}
-scheduler: {{kind: exhaustive}}
-workers: 1
-"""
 
 
-def driven(
-    ledger: Ledger, folder: Path, name: str, proposer: str, proposals: int = 60, elements: str = "[H, C, N, O]"
-) -> Built:
-    (folder / "molecules.csv").write_text("\n".join(("smiles", *MOLECULES, "")), encoding="utf-8")
-    (folder / "seeds.csv").write_text("smiles\nCCO\nCCN\n", encoding="utf-8")
-    text = TEXT.format(name=name, proposer=proposer, proposals=proposals, elements=elements)
-    built = create_or_open(ledger, parse_spec(text, base=folder), text, "test").built
-    with Driver(built) as driver:
-        driver.run()
-    return built
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path) -> None:
+    """Files of the proposers."""
+    (tmp_path / "molecules.csv").write_text("\n".join(("smiles", *MOLECULES, "")), encoding="utf-8")
+    (tmp_path / "seeds.csv").write_text("smiles\nCCO\nCCN\n", encoding="utf-8")
 
 
 def test_the_past_is_what_the_same_rung_had_measured_before_the_campaign_was_made(
@@ -103,7 +81,7 @@ def test_a_law_of_another_level_property_or_name_is_refused(ledger: Ledger, tmp_
     driven(ledger, tmp_path, "earlier", "{kind: screen, file: molecules.csv}")
     law_commands.fit(ledger, "qeds", ["earlier"], who="anna")
     law = "{kind: law, seeds: seeds.csv, law: qeds}"
-    with pytest.raises(UsageError, match="checks measures with another verifier, version or settings"):
+    with pytest.raises(UsageError, match=r"has its qed by molecule\.checks with other settings, unlike qeds@"):
         driven(ledger, tmp_path, "other", law, elements="[H, C, N, O, S]")
     with pytest.raises(UnknownNameError, match="qedss"):
         driven(ledger, tmp_path, "other", "{kind: law, seeds: seeds.csv, law: qedss}")
