@@ -52,7 +52,7 @@ class FileByContent(BaseModel):
 
 
 class ReferenceFile(FileByContent):
-    """A file with the hash of its content. name: as people call it."""
+    """A file by content. path: absolute, or as given where no folder is known. name: as people call it."""
 
     name: str = Field("", max_length=200, description="What results call it; default: the file's name.")
     sha256: str = Field("", description="SHA-256 of the content; refused if the file has another one.")
