@@ -124,13 +124,23 @@ class MeasuredCandidate:
     """Key of the candidate, which proposals made from it state among their `parents`."""
 
 
+class PastFit(NamedTuple):
+    """The part of a law entry that is learnt from its values."""
+
+    transform: str
+    log_hyper: Sequence[float]
+    """Natural logarithms of the hyper-parameters."""
+    calibration: Mapping[str, object]
+    """How wide its predictions are, as `WidthCalibration.as_json` gives it."""
+
+
 class PastProperty(NamedTuple):
     """The values of a property that are remembered."""
 
     values: Mapping[str, float]
     """{notation of a candidate: value in the canonical unit}"""
-    fitted: tuple[str, Sequence[float]] | None
-    """Transform and logarithms of the hyper-parameters that a law entry holds; None if they are to be fitted."""
+    fitted: PastFit | None
+    """What a law entry holds besides the values; None if it is to be fitted, without any calibration."""
 
 
 PastValues = Mapping[str, PastProperty]

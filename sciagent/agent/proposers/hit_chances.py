@@ -9,7 +9,8 @@ objective, where it misleads: where own answers that are left out have clearly l
 Their densities are not compared: the own answers were chosen for values within the limits, so that a law of them alone
 foretells the chosen ones closely, and the others not at all.
 
-Without limits an objective counts as met by what is better than the BEST best own values so far; before there are some,
+Without limits an objective counts as met by what is as good as the BEST best own values so far, or the best quarter of
+fewer than 32; before there are some,
 it plays no part.
 """
 
@@ -25,6 +26,7 @@ from sciagent.chemistry.subjects.base import Subject
 from sciagent.domain.objectives import Direction, Objective, ends_of
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, PastValues
 from sciagent.scheduling.array_types import Array
+from sciagent.scheduling.law.left_out_calibration import CalibratedProcess, WidthCalibration, calibration_from
 from sciagent.scheduling.law.structure_process import (
     Answers,
     ComparedStructures,
@@ -40,6 +42,7 @@ FEWEST = 3  # answers from which a law is fitted
 FEWEST_PAST = 20  # values of the past from which they are remembered
 MOST = 1000  # answers to which it is fitted: half of them the best, half of them the latest
 BEST = 8  # values, of which the least is the limit of an objective that has none
+BEST_SHARE = 0.25  # of the values, if that is less
 MISLEADS = 1.25  # ratio of errors with and without a past above which the past is left aside
 LEAST_CHANCE = 1e-300  # smaller chances are equal
 DIGITS = 6  # of the logarithm of a chance by which candidates are ranked, so that no rounding decides
@@ -49,9 +52,17 @@ MOST_ASKED = 512  # structures that are compared beside the measured ones before
 class _Aim(NamedTuple):
     """The process of an objective, with the limits of the quantity that meet it."""
 
-    process: StructureProcess
+    process: StructureProcess | CalibratedProcess
     low: float
     high: float
+
+
+class _Memory(NamedTuple):
+    """The past of a property."""
+
+    process: StructureMemory
+    calibration: WidthCalibration | None
+    """The widths that a law entry has learnt; None without one."""
 
 
 class _Fit(NamedTuple):
@@ -72,7 +83,7 @@ class HitChances:
     def __init__(self, subject: Subject, objectives: Sequence[Objective]) -> None:
         self._subject = subject
         self._objectives = objectives
-        self._memories: dict[str, StructureMemory] | None = None  # by property; None until the past is read
+        self._memories: dict[str, _Memory] | None = None  # by property; None until the past is read
         self._remembered_texts: dict[str, frozenset[str]] = {}
         self._fit: _Fit | None = None
 
@@ -93,10 +104,11 @@ class HitChances:
             compared.add([self._subject.structure(text) for text in texts])
             of_texts = np.array([values[text] for text in texts])
             if from_entry is None:
-                self._memories[name] = fitted_memory(compared, of_texts)
-            else:
-                transform, log_hyper = from_entry
-                self._memories[name] = StructureMemory(compared, of_texts, Transform(transform), np.array(log_hyper))
+                self._memories[name] = _Memory(fitted_memory(compared, of_texts), None)
+                continue
+            log_hyper = np.array(from_entry.log_hyper)
+            process = StructureMemory(compared, of_texts, Transform(from_entry.transform), log_hyper)
+            self._memories[name] = _Memory(process, calibration_from(from_entry.calibration))
 
     def is_remembered(self, text: str) -> bool:
         """Returns whether the past has a value of a candidate. text: its notation."""
@@ -146,7 +158,7 @@ class HitChances:
 
     def _process(
         self, name: str, compared: ComparedStructures, measured: Sequence[MeasuredCandidate], values: Array
-    ) -> StructureProcess | None:
+    ) -> StructureProcess | CalibratedProcess | None:
         """Returns the process of a property; None while too little is known.
 
         It is that of the past and the own answers, or of these alone if there is no past, or if it misleads. values:
@@ -157,11 +169,17 @@ class HitChances:
         if memory is None:
             return fitted(compared, Answers(rows, values[rows])) if len(rows) >= FEWEST else None
         remembered = self._remembered_texts[name]
-        new = np.array([row for row in rows.tolist() if measured[row].text not in remembered], dtype=np.int64)
+        by_arrival = sorted(rows.tolist(), key=lambda row: measured[row].seq)
+        new = np.array([row for row in by_arrival if measured[row].text not in remembered], dtype=np.int64)
         answers = Answers(new, values[new])
-        with_past = StructureProcess(MemoryPrior(memory, compared), answers)
+        if memory.calibration is None:
+            with_past = StructureProcess(MemoryPrior(memory.process, compared), answers)
+            chosen: StructureProcess | CalibratedProcess = with_past
+        else:
+            chosen = CalibratedProcess(memory.process, memory.calibration, compared, answers)
+            with_past = chosen.process
         if len(new) < FEWEST or with_past.mean_error() <= MISLEADS * fitted(compared, answers).mean_error():
-            return with_past
+            return chosen
         return fitted(compared, Answers(rows, values[rows]))
 
 
@@ -171,10 +189,11 @@ def limits_of(objective: Objective, values: Array) -> tuple[float, float]:
     if objective.accept is not None or not len(values):
         return ends_of(objective.accept)
     ascending = np.sort(values)
+    n_better = min(BEST, math.ceil(len(values) * BEST_SHARE))
     if objective.direction is Direction.MAXIMISE:
-        return float(ascending[-min(BEST, len(values))]), math.inf
+        return float(ascending[-n_better]), math.inf
     if objective.direction is Direction.MINIMISE:
-        return -math.inf, float(ascending[min(BEST, len(values)) - 1])
+        return -math.inf, float(ascending[n_better - 1])
     return ends_of(None)
 
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
+from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.core.value_sources import ValueSource
 from sciagent.campaign.law.fit_law import CampaignValues, campaign_values, fit_law, read_campaigns
@@ -270,10 +271,21 @@ def predict(
         structures = [AskedStructure(subject.notation(candidate), candidate.charge) for candidate, _ in some]
         found = predictor.predict(structures, () if built is None else built.objectives, own)
         for each, (candidate, record) in zip(found, some, strict=True):
-            missed = None if built is None else built.free_gates.missed(candidate)
+            missed = None if built is None else _missed(built, candidate)
             p_hit = 0.0 if missed and each.p_hit is not None else each.p_hit
             predicted.append(replace(each, p_hit=p_hit, missed=missed, name=record.name))
     return Predictions(name, campaign, tuple(predicted), tuple(read.unread))
+
+
+def _missed(built: Built, candidate: Candidate) -> str | None:
+    """Returns in one line why the safety screen refuses a candidate, or which gate that needs no engine it misses; None
+    if nothing does."""
+    first = built.fast[0] if built.fast else None
+    if first is not None and first.verifier.name == built.subject.screen:
+        refusal = first.verifier.accepts(candidate)
+        if refusal is not None:
+            return f"{refusal.reason}: {refusal.detail}"
+    return built.free_gates.missed(candidate)
 
 
 class _ReadStructures(NamedTuple):

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.value_sources import sources_of
 from sciagent.campaign.law.law_entries import LawEntry
-from sciagent.domain.proposer_interfaces import PastProperty, PastValues
+from sciagent.domain.proposer_interfaces import PastFit, PastProperty, PastValues
 from sciagent.domain.quantities import Censoring
 from sciagent.scheduling.law.similarity import order_of, smallest_hashes
 from sciagent.store.campaign_state import campaigns, candidate_standings
@@ -84,8 +84,9 @@ def values_of_law(connection: Connection, built: Built, text: str) -> PastValues
     """
     entry = loaded_entry(connection, law_entries.pinned(connection, built.row.id, text))
     deciding = sources_of(built.rungs)
-    return {
-        law.name: PastProperty({row.notation: row.value for row in law.rows}, (str(law.transform), law.log_hyper))
-        for law in entry.quantities
-        if law.name in deciding
-    }
+    past = {}
+    for law in entry.quantities:
+        if law.name in deciding:
+            values = {row.notation: row.value for row in law.rows}
+            past[law.name] = PastProperty(values, PastFit(str(law.transform), law.log_hyper, law.calibration.as_json()))
+    return past

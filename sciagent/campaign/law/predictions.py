@@ -20,6 +20,7 @@ from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.left_out_calibration import (
     CENTRES,
     FAR,
+    CalibratedProcess,
     ChanceBin,
     ForetoldAnswers,
     SimilarityBin,
@@ -29,7 +30,7 @@ from sciagent.scheduling.law.left_out_calibration import (
 )
 from sciagent.scheduling.law.prediction_interval_width import NORMAL
 from sciagent.scheduling.law.similarity import order_of, smallest_hashes
-from sciagent.scheduling.law.structure_process import Answers, ComparedStructures, MemoryPrior, StructureProcess
+from sciagent.scheduling.law.structure_process import Answers, ComparedStructures
 
 MOST_OWN = 1000  # answers of a campaign beside those that a law holds; of more, those with the smallest hashes of keys
 NEAREST = 3  # measured structures that are named
@@ -181,20 +182,18 @@ class LawPredictor:
         rows = np.arange(len(new), len(compared))
         memory = self._memories[law.name]
         answers = Answers(mine, np.array([value for _, value in new]))
-        process = StructureProcess(MemoryPrior(memory, compared), answers)
-        to_memory = memory.compared.similarities(np.arange(len(law.rows)), compared, rows)
-        similarity = np.vstack([to_memory, compared.similarities(mine, compared, rows)])
+        process = CalibratedProcess(memory, law.calibration, compared, answers)
+        similarity = process.similarities(rows)
         measured = [*((row.notation, row.value) for row in law.rows), *new]
         nearest = [self._nearest(similarity[:, place], measured, text) for place, text in enumerate(notations)]
-        mean, sd = process.foretell(rows)
+        mean, sd = process.foretell(rows, np.array([_similarity(found) for found in nearest]))
         caveats = _caveats(law, asked, nearest, own)
-        sd = sd * law.calibration.factors(np.array([_similarity(found) for found in nearest]))
         sd[[caveat is not None for caveat in caveats]] *= FAR
         values = dict([*own.values.get(law.name, {}).values(), *measured] if own else measured)
         known = [values.get(text) for text in notations]
-        chances = _chances(law.calibration, process, (mean, sd), limits, known)
+        chances = _chances(process, (mean, sd), limits, known)
         one = law.calibration.one_sigma
-        transform = process.prior.transform
+        transform = law.transform
         ends = {z: transform.inverse(mean + z * sd) for z in (-NORMAL, -one, 0.0, one, NORMAL)}
         return [
             PredictedQuantity(
@@ -287,8 +286,7 @@ def _caveats(
 
 
 def _chances(
-    calibration: WidthCalibration,
-    process: StructureProcess,
+    process: CalibratedProcess,
     foretold: tuple[Array, Array],
     limits: tuple[float, float] | None,
     known: Sequence[float | None],
@@ -297,9 +295,7 @@ def _chances(
     which lie within the limits or do not."""
     if limits is None:
         return [None] * len(known)
-    mean, sd = foretold
-    low, high = ((process.limit(each) - mean) / sd for each in limits)
-    chances: list[float] = calibration.chance(low, high).tolist()
+    chances: list[float] = process.chances(*foretold, *limits).tolist()
     is_inside = [None if value is None else float(limits[0] <= value <= limits[1]) for value in known]
     return [chance if inside is None else inside for chance, inside in zip(chances, is_inside, strict=True)]
 

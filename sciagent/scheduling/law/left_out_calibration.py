@@ -7,6 +7,11 @@ too modest near what it knows and too bold far from it, so the factor depends on
 Most errors are smaller than a normal distribution with these 90 % has them, and some are much larger: chances come from
 Student's t distribution with the degrees of freedom that foretell the left-out answers best.
 
+A campaign whose own answers are known tells its own factor. Candidates that a law has chosen stand among measured ones,
+and it errs less there than on those from which its factors were learnt. Each own answer is foretold by the past and by
+the own ones before it, and the factor under which these errors are most probable is taken; its logarithm has a normal
+prior about 0, so that few answers hardly move it.
+
 A new campaign is one more group. Its errors may be larger than those of all groups that are known, so the quantile is
 taken above 90 %, the less so the more groups there are.
 
@@ -19,19 +24,26 @@ counts half.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 from scipy.linalg import cho_solve
 from scipy.optimize import isotonic_regression
 from scipy.special import gammaln, ndtr, stdtr, stdtrit
 
 from sciagent.scheduling.array_types import Array, RowIndices
 from sciagent.scheduling.law.prediction_interval_width import INSIDE, NORMAL, NORMAL_ROWS
-from sciagent.scheduling.law.structure_process import StructureMemory
+from sciagent.scheduling.law.structure_process import (
+    Answers,
+    ComparedStructures,
+    MemoryPrior,
+    StructureMemory,
+    StructureProcess,
+)
 
 BIN_EDGES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Edges of the bins of similarity to the nearest answer by which errors are counted."""
@@ -40,8 +52,10 @@ FAR = 2.0
 FEWEST_GROUPS = 2
 UNSEEN = 0.5  # weight of the unseen group among those that are known
 LARGEST_LEVEL = 0.97  # quantile that few groups ask for
-FREEDOMS = (2.5, 3.0, 4.0, 6.0, 10.0, 30.0, math.inf)  # degrees of freedom that are tried; infinite: normal
+FREEDOMS = (2.5, 3.0, 4.0, 6.0, 10.0, 30.0, None)  # degrees of freedom that are tried; None: normal
 FACTOR_LIMITS = (0.3, 3.0)  # of a factor: beyond them the law is wrong in another way than its width
+OWN_WIDTH = 0.5  # standard deviation of the prior of the own factor, in logarithms
+OWN_FACTORS = np.linspace(-1.2, 1.2, 49)  # logarithms of own factors that are tried
 CENTRES = np.array([(low + high) / 2 for low, high in pairwise(BIN_EDGES)])
 
 
@@ -113,6 +127,22 @@ class WidthCalibration:
             return 1.0
         return float(stdtrit(self.freedom, ndtr(1.0))) * NORMAL / _end_of_interval(self.freedom)
 
+    def own_factor(self, errors: Array) -> float:
+        """Returns the factor on standard deviations that a campaign's own errors ask for; 1 without any.
+
+        errors: (n,), in standard deviations with their factors.
+        """
+        scores = []
+        for log_factor in OWN_FACTORS:
+            density = _log_density(errors / math.exp(log_factor), self.freedom) - len(errors) * log_factor
+            scores.append(density - (log_factor / OWN_WIDTH) ** 2 / 2)
+        return math.exp(OWN_FACTORS[int(np.argmax(np.round(scores, 6)))])
+
+    def as_json(self) -> Mapping[str, object]:
+        """Returns what `calibration_from` reads."""
+        plain: Mapping[str, object] = _CALIBRATION.dump_python(self, mode="json")
+        return plain
+
     def factors(self, nearest: Array) -> Array:
         """Returns (n,) factors for structures. nearest: (n,) similarities to their nearest answers."""
         return _interpolated([each.factor for each in self.bins], nearest)
@@ -122,7 +152,68 @@ class WidthCalibration:
         return next((each for each in reversed(self.bins) if nearest >= each.low), None)
 
 
+_CALIBRATION = TypeAdapter(WidthCalibration)
 NOT_CALIBRATED = WidthCalibration(0, 0, None, None, None, ())
+
+
+def calibration_from(plain: Mapping[str, object]) -> WidthCalibration:
+    """Returns the calibration that `as_json` gave. Raises ValueError for other content."""
+    return _CALIBRATION.validate_python(plain)
+
+
+class CalibratedProcess:
+    """The process of a campaign with a past, whose standard deviations have the factors of a calibration and the one
+    that the campaign's own errors ask for.
+
+    compared: structures of the campaign; more may be added to it later. answers: own answers that the past has not.
+    """
+
+    def __init__(
+        self, memory: StructureMemory, calibration: WidthCalibration, compared: ComparedStructures, answers: Answers
+    ) -> None:
+        self.process = StructureProcess(MemoryPrior(memory, compared), answers)
+        self._memory = memory
+        self._calibration = calibration
+        self._compared = compared
+        self._own = answers.rows
+        similarity = self.similarities(answers.rows)
+        n_past = len(similarity) - len(answers.rows)
+        similarity[n_past:] = np.triu(similarity[n_past:], 1)  # to those that came before
+        errors = self.process.errors_in_order() / calibration.factors(_largest(similarity))
+        self.own_factor = calibration.own_factor(errors)
+
+    def similarities(self, rows: RowIndices) -> Array:
+        """Returns (n, m) similarities of all answers, first of the past and then of the campaign, to structures."""
+        past = self._memory.compared
+        of_past = past.similarities(np.arange(len(past)), self._compared, rows)
+        return np.vstack([of_past, self._compared.similarities(self._own, self._compared, rows)])
+
+    def foretell(self, rows: RowIndices, nearest: Array | None = None) -> tuple[Array, Array]:
+        """Returns (n,) means and standard deviations of answers on structures, transformed.
+
+        nearest: (n,) similarities to the nearest answer; None: they are computed.
+        """
+        if nearest is None:
+            nearest = _largest(self.similarities(rows))
+        mean, sd = self.process.foretell(rows)
+        return mean, sd * self._calibration.factors(nearest) * self.own_factor
+
+    def chances(self, mean: Array, sd: Array, low: float, high: float) -> Array:
+        """Returns (n,) probabilities that answers lie between two values of the quantity; either may be infinite.
+
+        mean, sd: (n,) of what was foretold.
+        """
+        return self._calibration.chance((self.process.limit(low) - mean) / sd, (self.process.limit(high) - mean) / sd)
+
+    def chance(self, rows: RowIndices, low: float, high: float) -> Array:
+        """Returns (n,) probabilities that answers on structures lie between two values of the quantity."""
+        return self.chances(*self.foretell(rows), low, high)
+
+
+def _largest(similarity: Array) -> Array:
+    """Returns (m,) largest similarities of (n, m); 0 without answers."""
+    largest: Array = similarity.max(0, initial=0.0)
+    return largest
 
 
 def _end_of_interval(freedom: float) -> float:
@@ -184,17 +275,20 @@ def calibrated(answers: ForetoldAnswers) -> WidthCalibration:
 def _freedom(errors: Array) -> float | None:
     """Returns the degrees of freedom under which errors (n,), in standard deviations with their factors, are most
     probable; None for the normal distribution."""
-    scores = []
-    for freedom in FREEDOMS:
-        if math.isinf(freedom):
-            scores.append(float(-(errors**2).sum() / 2 - len(errors) * math.log(2 * math.pi) / 2))
-            continue
-        scale = NORMAL / _end_of_interval(freedom)
-        constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - math.log(freedom * math.pi) / 2 - math.log(scale)
-        logs = np.log1p((errors / scale) ** 2 / freedom)
-        scores.append(float(len(errors) * constant - (freedom + 1) / 2 * logs.sum()))
-    best = FREEDOMS[int(np.argmax(np.round(scores, 6)))]
-    return None if math.isinf(best) else best
+    scores = [_log_density(errors, freedom) for freedom in FREEDOMS]
+    return FREEDOMS[int(np.argmax(np.round(scores, 6)))]
+
+
+def _log_density(errors: Array, freedom: float | None) -> float:
+    """Returns the log density of errors (n,), in standard deviations with their factors. freedom: degrees of freedom of
+    their distribution; None: it is normal."""
+    n = len(errors)
+    if freedom is None:
+        return float(-(errors**2).sum() / 2 - n * math.log(2 * math.pi) / 2)
+    scale = NORMAL / _end_of_interval(freedom)
+    constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - math.log(freedom * math.pi) / 2 - math.log(scale)
+    logs = np.log1p((errors / scale) ** 2 / freedom)
+    return float(n * constant - (freedom + 1) / 2 * logs.sum())
 
 
 def checked(

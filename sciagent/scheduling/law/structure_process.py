@@ -295,6 +295,12 @@ class StructureProcess:
         mean, _ = self.left_out()
         return float(np.abs(self.prior.transform.inverse(mean) - self._answers.values).mean())
 
+    def errors_in_order(self) -> Array:
+        """Returns (n,) absolute errors of the answers in standard deviations, each foretold by the prior and by the
+        answers before it."""
+        errors: Array = np.abs(solve_triangular(self._factor, self._target, lower=True))
+        return errors
+
     def log_score(self) -> float:
         """Returns the log density of the answers, each without itself, in the unit of the quantity."""
         mean, sd = self.left_out()

@@ -8,7 +8,9 @@ from rdkit.Chem import Crippen
 from sciagent.agent.proposers.hit_chances import FEWEST, MOST, MOST_ASKED, HitChances, _best_and_latest, limits_of
 from sciagent.chemistry.molecule import parse_molecule
 from sciagent.domain.objectives import Direction, Objective, Window
-from sciagent.domain.proposer_interfaces import MeasuredCandidate, PastProperty
+from sciagent.domain.proposer_interfaces import MeasuredCandidate, PastFit, PastProperty
+from sciagent.scheduling.law.left_out_calibration import CENTRES, SimilarityBin, WidthCalibration
+from sciagent.scheduling.law.structure_process import ComparedStructures, StructureMemory, fitted_memory
 from tests.support.subjects import MOLECULES
 from tests.support.worths import worth
 
@@ -23,6 +25,13 @@ def measured(smiles: str, seq: int = 0) -> MeasuredCandidate:
 
 
 KNOWN = [measured("C" * n + end, n) for n in range(1, 6) for end in ENDS]
+
+
+def fitted_memory_of(past: dict[str, float]) -> StructureMemory:
+    """Returns the memory of values by SMILES."""
+    compared = ComparedStructures()
+    compared.add([MOLECULES.structure(text) for text in sorted(past)])
+    return fitted_memory(compared, np.array([past[text] for text in sorted(past)]))
 
 
 def test_the_chance_falls_with_the_distance_from_the_window() -> None:
@@ -68,6 +77,20 @@ def test_a_past_stays_although_chosen_answers_alone_foretell_each_other_closely(
     assert len(chosen) >= 8 and abs(said[1] - real) < 0.2 and said[0] - real > 0.4
 
 
+def test_the_widths_that_a_law_entry_has_learnt_make_the_chance() -> None:
+    past = {each.text: each.values["logp"] for each in KNOWN}
+    memory = fitted_memory_of(past)
+    said = {}
+    around = Window(past["CCCO"] - 0.05, past["CCCO"] + 0.05)
+    for factor in (0.5, 1.0, 2.0):
+        widths = WidthCalibration(2, 40, 0.9, 0.1, 4.0, (SimilarityBin(0.0, 1.0, 40, factor, 0.9, 0.1),) * len(CENTRES))
+        fit = PastFit(str(memory.fresh.transform), memory.fresh.log_hyper.tolist(), widths.as_json())
+        chances = HitChances(MOLECULES, [Objective("logp", Direction.WINDOW, around)])
+        chances.remember({"logp": PastProperty(past, fit)})
+        said[factor] = float(np.exp(chances.log_chances([], ["CCCO"])[0]))
+    assert said[0.5] > said[1.0] > said[2.0] > 0
+
+
 def test_an_objective_without_limits_plays_no_part_before_there_are_own_answers() -> None:
     chances = HitChances(MOLECULES, [Objective("logp", Direction.MAXIMISE)])
     chances.remember({"logp": PastProperty({each.text: each.values["logp"] for each in KNOWN}, None)})
@@ -76,9 +99,10 @@ def test_an_objective_without_limits_plays_no_part_before_there_are_own_answers(
 
 
 def test_an_objective_without_limits_wants_what_is_better_than_the_best() -> None:
-    values = np.arange(20.0)
-    assert limits_of(Objective("logp", Direction.MAXIMISE), values) == (12.0, np.inf)
+    values = np.arange(40.0)
+    assert limits_of(Objective("logp", Direction.MAXIMISE), values) == (32.0, np.inf)
     assert limits_of(Objective("logp", Direction.MINIMISE), values) == (-np.inf, 7.0)
+    assert limits_of(Objective("logp", Direction.MAXIMISE), values[:9]) == (6.0, np.inf), "the best quarter of few"
     assert limits_of(Objective("logp", Direction.LIMIT, Window(None, 2.0)), values) == (-np.inf, 2.0)
 
 

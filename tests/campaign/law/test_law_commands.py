@@ -35,6 +35,11 @@ def test_predictions_have_an_error_an_interval_a_chance_and_the_nearest_measured
     assert known.known == pytest.approx(QED.qed(Chem.MolFromSmiles("CCCO")), abs=1e-6)
     assert found.structures[0].p_hit == pytest.approx(new.chance) and 0 <= (new.chance or 0) <= 1
     assert law_commands.predict(first, given("CCCO"), law="qeds").structures[0].p_hit is None, "no objective was named"
+    nitroglycerin, thiol = law_commands.predict(
+        first, given("O=[N+]([O-])OCC(CO[N+](=O)[O-])O[N+](=O)[O-]", "CCCCS"), law="qeds", campaign="acids"
+    ).structures
+    assert nitroglycerin.p_hit == 0 and (nitroglycerin.missed or "").startswith("explosive: ")
+    assert thiol.p_hit == 0 and (thiol.missed or "").startswith("element: ")
     alone = law_commands.predict(first, given("CCCCCCCCCC(=O)O"), campaign="acids")
     assert alone.law == "acids" and alone.structures[0].quantities[0].nearest[0].notation == "CCCCCCCCC(=O)O"
     with pytest.raises(UsageError, match="name a law or a campaign"):

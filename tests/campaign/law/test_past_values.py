@@ -68,8 +68,9 @@ def test_a_campaign_remembers_the_version_of_a_law_with_which_it_began(ledger: L
         measured = measured_candidates(connection, built)
     quantity = first.quantities[0]
     assert set(past["qed"].values) == set(MOLECULES) and newer.hash != first.hash
-    transform, log_hyper = past["qed"].fitted or ("", ())
-    assert transform == quantity.transform and math.exp(log_hyper[2]) == pytest.approx(quantity.noise)
+    held = past["qed"].fitted
+    assert held is not None and held.transform == quantity.transform
+    assert math.exp(held.log_hyper[2]) == pytest.approx(quantity.noise)
     children = {each.text for each in measured} - {"CCO", "CCN"}
     assert len(children) > 10 and not children & set(MOLECULES)
     assert law_commands.show(ledger, first.law).used_by == ("later",)

@@ -9,13 +9,22 @@ from sciagent.chemistry.fingerprints_and_families import structure_of
 from sciagent.scheduling.law.left_out_calibration import (
     BIN_EDGES,
     NOT_CALIBRATED,
+    CalibratedProcess,
     ForetoldAnswers,
     calibrated,
+    calibration_from,
     chance_bins,
     left_out,
 )
 from sciagent.scheduling.law.prediction_interval_width import NORMAL
-from sciagent.scheduling.law.structure_process import ComparedStructures, StructureMemory, Transform
+from sciagent.scheduling.law.structure_process import (
+    Answers,
+    ComparedStructures,
+    MemoryPrior,
+    StructureMemory,
+    StructureProcess,
+    Transform,
+)
 
 TEXTS = [alkyl + end for alkyl in ("C", "CC", "CCC", "CC(C)C", "C1CCCC1") for end in ("O", "N", "F", "C#N", "C(=O)O")]
 VALUES = np.array([0.5 + 0.3 * (n // 5) + 0.8 * (n % 5) + 0.05 * (n % 4) for n in range(25)])
@@ -78,6 +87,36 @@ def test_heavy_tails_are_found_and_chances_have_them() -> None:
         one = np.array([each.one_sigma])
         assert each.chance(-one, one)[0] == pytest.approx(0.6827, abs=1e-4)
     assert heavy.one_sigma < normal.one_sigma
+
+
+def test_own_errors_tell_the_factor_of_a_campaign() -> None:
+    rng = np.random.default_rng(7)
+    law = calibrated(drawn((1.0, 1.0)))
+    wide = law.own_factor(np.abs(rng.normal(size=400)))
+    assert law.own_factor(0.5 * np.abs(rng.normal(size=400))) == pytest.approx(wide / 2, rel=0.1)
+    assert law.own_factor(np.zeros(0)) == 1.0
+    assert 0.6 < law.own_factor(np.full(2, 0.1)) < 1.0, "two small errors move it little"
+    assert calibration_from(law.as_json()) == law
+    with pytest.raises(ValueError, match="groups"):
+        calibration_from({"n": 3})
+
+
+def test_own_answers_are_foretold_in_their_order_by_what_came_before(memory: StructureMemory) -> None:
+    compared = ComparedStructures()
+    compared.add([structure_of(smiles) for smiles in ("CCCCCCO", "CCCCCCCO", "CCCCCCCCO")])
+    values = np.array([3.0, 4.0, 5.0])
+    whole = StructureProcess(MemoryPrior(memory, compared), Answers(np.arange(3), values))
+    for n in range(3):
+        before = StructureProcess(MemoryPrior(memory, compared), Answers(np.arange(n), values[:n]))
+        mean, sd = before.foretell(np.array([n]))
+        error = abs(before.prior.transform(values[n : n + 1]) - mean) / sd
+        assert whole.errors_in_order()[n] == pytest.approx(error[0], rel=1e-5)
+    both = CalibratedProcess(memory, NOT_CALIBRATED, compared, Answers(np.arange(2), values[:2]))
+    assert both.similarities(np.array([2])).shape == (25 + 2, 1)
+    mean, sd = both.foretell(np.array([2]))
+    _, plain = both.process.foretell(np.array([2]))
+    assert sd == pytest.approx(plain * both.own_factor)
+    assert both.chance(np.array([2]), -np.inf, np.inf)[0] == pytest.approx(1.0)
 
 
 def test_intervals_of_a_group_are_counted_with_the_factor_of_the_others() -> None:
