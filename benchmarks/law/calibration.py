@@ -24,6 +24,7 @@ from sciagent.campaign.law.past_values import loaded_entry
 from sciagent.campaign.law.predictions import AskedStructure, LawPredictor, PredictedStructure
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.objectives import Objective, ends_of
+from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.left_out_calibration import chance_bins
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
@@ -32,6 +33,8 @@ from sciagent.store.learning import law_entries
 
 BATCH = 8
 BIN = 50
+NEAR = 0.1  # a bin is right if the share of hits is as near to the mean of its chances
+DRAWS = 2000
 Order = dict[str, int]
 
 
@@ -90,11 +93,27 @@ def compare(predictor: LawPredictor, ledger: Ledger, prefix: str, with_own: bool
     bins = chance_bins(np.array(said), np.array(real, dtype=bool), BIN)
     gaps = [each.said - each.real for each in bins]
     print(f"  said chances minus hits in {len(bins)} bins: {min(gaps):.2f} to {max(gaps):.2f}")
-    print(
-        f"  within .10: {sum(abs(gap) <= 0.1 for gap in gaps)}; all: said {np.mean(said):.3f}, hits {np.mean(real):.3f}"
-    )
+    n_within = sum(abs(gap) <= NEAR for gap in gaps)
+    print(f"  within .10: {n_within}; all: said {np.mean(said):.3f}, hits {np.mean(real):.3f}")
+    print(f"  {exact_law(np.array(said))}")
     for each in bins:
         print(f"    {each.low:.3f} to {each.high:.3f}: {each.n}, said {each.said:.3f}, hits {each.real:.3f}")
+
+
+def exact_law(said: Array) -> str:
+    """Returns a line on how many bins exactly right chances would have within .10. said: (n,) chances."""
+    rng = np.random.default_rng(1)
+    within = []
+    largest = []
+    for _ in range(DRAWS):
+        gaps = [abs(each.said - each.real) for each in chance_bins(said, rng.random(len(said)) < said, BIN)]
+        within.append(sum(gap <= NEAR for gap in gaps))
+        largest.append(max(gaps))
+    low, median, high = np.quantile(within, (0.05, 0.5, 0.95))
+    return (
+        f"chances that are exactly right: within .10 {median:.0f} ({low:.0f} to {high:.0f}), "
+        f"largest {np.median(largest):.2f} ({np.quantile(largest, 0.95):.2f} in one of twenty)"
+    )
 
 
 def main() -> None:
