@@ -205,7 +205,9 @@ def predict(
         "-c",
         help="A campaign whose own answers count, and whose hits are asked for; without --law a law is fitted to it.",
     ),
-    file: Path | None = typer.Option(None, "--file", "-f", help="More: csv, smi or sdf; cif and others for crystals."),
+    files: list[Path] | None = typer.Option(
+        None, "--file", "-f", metavar="FILE", help="More: csv, smi or sdf; cif and others for crystals. Repeatable."
+    ),
     column: str | None = typer.Option(None, help="The column of a csv with the structures; default: smiles."),
     ledger: options.Ledger = None,
     json: options.Json = False,
@@ -217,13 +219,14 @@ def predict(
     """
     from sciagent.campaign.law import law_commands
 
-    if not texts and file is None:
+    if not texts and not files:
         raise UsageError("give molecules as SMILES or crystals as files or prototypes, or a table of them with --file")
     opened = open_ledger(ledger)
-    found = law_commands.predict(opened, _given(texts or []), file=file, column=column, law=law, campaign=campaign)
+    given = _given(texts or [])
+    found = law_commands.predict(opened, given, files=files or (), column=column, law=law, campaign=campaign)
     notes = [f"{_called(each.name, each.text)}: {each.reason}" for each in found.unread]
     if not (found.structures or found.unread):
-        notes = [f"{file} holds no structures"]
+        notes = [f"no structures in {', '.join(map(str, files or ()))}"]
     put_answer(found, json, [_prediction_table(found), *_caveat_lines(found)] if found.structures else [], *notes)
     raise typer.Exit(1 if notes else 0)
 

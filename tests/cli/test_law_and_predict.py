@@ -37,8 +37,10 @@ def test_a_law_is_fitted_shown_checked_used_and_deleted(url: str, tmp_path: Path
     table = told("predict", "CCCCCCCCCCO", "CCO", "--law", "qeds", "-c", "acids", "--ledger", url, width=200)
     assert "CCCCCCCCCO (0.9" in table and "chance of a hit" in table and "measured" in table
     (tmp_path / "more.csv").write_text("smiles\nCCCCCCCCCCN\nnonsense\n", encoding="utf-8")
-    found = call("predict", "--file", str(tmp_path / "more.csv"), "--law", "qeds", "--ledger", url, "--json")
-    assert found.exit_code == 1 and len(json.loads(found.stdout)["structures"]) == 1
+    (tmp_path / "one.smi").write_text("CCCCCCCCCCF\n", encoding="utf-8")
+    both = ("--file", str(tmp_path / "more.csv"), "-f", str(tmp_path / "one.smi"))
+    found = call("predict", *both, "--law", "qeds", "--ledger", url, "--json")
+    assert found.exit_code == 1 and len(json.loads(found.stdout)["structures"]) == 2
     assert json.loads(found.stdout)["unread"][0]["text"] == "nonsense"
     (tmp_path / "broken.mol").write_text("nothing", encoding="utf-8")
     broken = call("predict", str(tmp_path / "broken.mol"), "CCCCCCCCCCN", "--law", "qeds", "--ledger", url)

@@ -244,16 +244,16 @@ def predict(
     ledger: Ledger,
     given: Sequence[StructureRecord],
     *,
-    file: Path | None = None,
+    files: Sequence[Path] = (),
     column: str | None = None,
     law: str | None = None,
     campaign: str | None = None,
 ) -> Predictions:
     """Returns predictions for structures, in their order.
 
-    given: structures with their names, or why one cannot be read. file: further structures. column: of a csv, the
-    column with the structures. law: `NAME` or `NAME@HASH`; None: one that is fitted to the campaign alone. campaign:
-    its answers count as well, and its objectives are those of a hit. Raises UsageError without both of them.
+    given: structures with their names, or why one cannot be read. files: with further structures. column: of a
+    csv, the column with the structures. law: `NAME` or `NAME@HASH`; None: one that is fitted to the campaign alone.
+    campaign: its answers count as well, and its objectives are those of a hit. Raises UsageError without both of them.
     """
     with ledger.read() as connection:
         built = None if campaign is None else open_within(connection, ledger, campaign)
@@ -261,8 +261,8 @@ def predict(
         entry, name = _entry_or_fitted(connection, law, own)
     subject = subject_of(entry.kind)
     reading = subject.reading() if built is None else built.spec.standardisation
-    of_file = () if file is None else subject.records(file, column)
-    read = _read_structures(chain(given, of_file), reading)
+    of_files = (record for file in files for record in subject.records(file, column))
+    read = _read_structures(chain(given, of_files), reading)
     predictor = LawPredictor(entry, subject)
     own = own if law is not None else None  # a law that is fitted to the campaign has its answers
     predicted = list[PredictedStructure]()
