@@ -203,7 +203,7 @@ def pmo(
     from sciagent_bench.pmo.task_runs import PROPOSERS, TaskRuns, figures, task_names
 
     chosen = _chosen(tasks, "task", task_names())
-    proposers = dict(proposer_keys(text, PROPOSERS) for text in _listed(proposer))
+    proposers = dict(proposer_keys(text, PROPOSERS) for text in _some(proposer, "proposer"))
     if data is None:
         data = downloaded(cache_folder())
     all_runs = TaskRuns(folder, data, definition.value, calls)
@@ -290,7 +290,7 @@ def leads(
     known_leads = lead_runs.leads()
     chosen_leads = _chosen(leads, "lead", known_leads)
     chosen_oracles = _chosen(oracles, "oracle", lead_runs.ORACLES)
-    proposers = dict(proposer_keys(text, lead_runs.PROPOSERS) for text in _listed(proposer))
+    proposers = dict(proposer_keys(text, lead_runs.PROPOSERS) for text in _some(proposer, "proposer"))
     if data is None and set(ACTIVITY_ORACLES) & set(chosen_oracles):
         data = downloaded(cache_folder())
     all_runs = lead_runs.LeadRuns(folder, data, similarity, calls)
@@ -465,13 +465,22 @@ def _listed(text: str) -> list[str]:
 
 
 def _chosen(text: str, kind: str, known: Iterable[Name]) -> list[Name]:
-    """Returns the names in a text with commas, or all known ones for `all`. Raises UnknownNameError."""
+    """Returns the names in a text with commas, or all known ones for `all`. Raises UsageError without one, and for a
+    name that is not known."""
     by_text: dict[str, Name] = {name: name for name in known}
-    names = list(by_text) if text == "all" else _listed(text)
+    names = list(by_text) if text == "all" else _some(text, kind)
     for name in names:
         if name not in by_text:
             raise UnknownNameError(kind, name, by_text)
     return [by_text[name] for name in names]
+
+
+def _some(text: str, kind: str) -> list[str]:
+    """Returns the names in a text with commas. Raises UsageError if there is none."""
+    names = _listed(text)
+    if not names:
+        raise UsageError(f'"{text}" names no {kind}')
+    return names
 
 
 def _shares(text: str) -> list[float]:

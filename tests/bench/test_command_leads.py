@@ -52,4 +52,8 @@ def test_wrong_names_are_refused_before_anything_runs(tmp_path: Path) -> None:
         call("--oracles", "qed", *folder)
     with pytest.raises(UsageError, match="takes evolve, law or a YAML file"):
         call("--proposer", "random", *folder)
+    with pytest.raises(UsageError, match='"," names no lead'):
+        call("--leads", ",", *folder)
+    with pytest.raises(UsageError, match='"" names no proposer'):
+        call("--proposer", "", *folder)
     assert not (tmp_path / "leads").exists()
