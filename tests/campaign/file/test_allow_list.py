@@ -21,6 +21,7 @@ WORD = "w"  # a text in place of each field that takes one
 # fields that take any text and name nothing beyond the file; a field that is missing here needs a mark or a line
 HARMLESS = {
     "BandsSettings": "semicore",
+    "BenchLeadSettings": "lead",  # a SMILES
     "BestRungSpec": "rung",
     "BudgetSpec": "until",
     "CalibrateSpec": "level",
