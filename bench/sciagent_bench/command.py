@@ -1,5 +1,6 @@
 """`sciagent bench scheduling`: schedulers replayed on a table of known answers, or on a synthetic family.
-`sciagent bench pmo`: proposers on the tasks of Practical Molecular Optimization."""
+`sciagent bench pmo`: proposers on the tasks of Practical Molecular Optimization.
+`sciagent bench made`: proposers that look for stable crystals of a chemical system."""
 
 from __future__ import annotations
 
@@ -25,13 +26,18 @@ SIZE = 20_000  # candidates of a family
 TOP = 0.01  # share of the answers that are hits
 EXAMPLE = "sciagent bench scheduling --family informative --size 2000 --seeds 3"
 PMO_EXAMPLE = "sciagent bench pmo --tasks QED,JNK3 --proposer evolve,law --seeds 3"
+MADE_EXAMPLE = "sciagent bench made --systems Al-Li-V,Hf-Ni-Zr --proposer random,law --seeds 3"
 
 if TYPE_CHECKING:
+    from sciagent_bench.made.discovery_figures import SystemFigures
     from sciagent_bench.pmo.task_runs import TaskFigures
     from sciagent_bench.run_trials import Source
 
 
 app = typer.Typer(help="Measure parts of sciagent on known answers.", no_args_is_help=True)
+
+
+FolderOption = Annotated[Path, typer.Option("--folder", help="Where the campaigns and their ledger are kept.")]
 
 
 class Goal(StrEnum):
@@ -178,7 +184,7 @@ def pmo(
         Path | None,
         typer.Option(help="A wheel of MolScore 1.9.5, or its folder; default: pip downloads it into the user's cache."),
     ] = None,
-    folder: Annotated[Path, typer.Option(help="Where the campaigns and their ledger are kept.")] = Path("pmo"),
+    folder: FolderOption = Path("pmo"),
     json: options.Json = False,
 ) -> None:
     """The 23 tasks of Practical Molecular Optimization: best score, and area under the curve of the best ten.
@@ -188,15 +194,16 @@ def pmo(
     the sample of ChEMBL in MolScore's wheel; random scores nothing else.
     """
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded
+    from sciagent_bench.campaigns_of_a_benchmark import proposer_keys
     from sciagent_bench.pmo.molscore_files import cache_folder, downloaded
-    from sciagent_bench.pmo.task_runs import TaskRuns, figures, proposer_keys, task_names
+    from sciagent_bench.pmo.task_runs import PROPOSERS, TaskRuns, figures, task_names
 
     known = task_names()
     chosen = list(known) if tasks == "all" else _listed(tasks)
     for name in chosen:
         if name not in known:
             raise UnknownNameError("task", name, known)
-    proposers = dict(proposer_keys(text) for text in _listed(proposer))
+    proposers = dict(proposer_keys(text, PROPOSERS) for text in _listed(proposer))
     if data is None:
         data = downloaded(cache_folder())
     all_runs = TaskRuns(folder, data, definition.value, calls)
@@ -242,6 +249,78 @@ def _print_pmo(found: Mapping[str, Sequence[TaskFigures]], calls: int) -> None:
         table = plain_table("published, 10000 calls, from ZINC", "sum", "source", left=["source"])
         for published in PUBLISHED:
             table.add_row(published.method, f"{published.sum:g}", published.source)
+        tables.append(table)
+    show(*tables)
+
+
+@app.command(epilog=f"Example: {MADE_EXAMPLE}")
+def made(
+    systems: Annotated[str, typer.Option(metavar="A-B-C,...", help="Each with two to five elements.")] = "Al-Li-V",
+    calls: Annotated[int, typer.Option(min=20, max=200, help="Structures that each run may relax.")] = 50,
+    proposer: Annotated[
+        str,
+        typer.Option(
+            metavar="random|evolve|law|FILE.yaml,...",
+            help="Who proposes; a file has the keys of a campaign file's proposer, but no structures.",
+        ),
+    ] = "random,evolve,law",
+    seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each proposer on each system.")] = 3,
+    model: Annotated[str, typer.Option(metavar="NAME", help="The force field; a wrong name lists them.")] = (
+        "chgnet-0.3.0"
+    ),
+    folder: FolderOption = Path("made"),
+    json: options.Json = False,
+) -> None:
+    """Search for stable crystals by MADE's protocol: discoveries for each call of a force field.
+
+    A discovery is a relaxed structure unlike those that were known or found before, at most
+    0.1 eV/atom above the hull of all answers. mSUN: discoveries for each call; AUDC: area under
+    their curve; EF: discoveries over those of random; AF: calls of random over own calls until
+    there are as many as random has in the end.
+    Each system, proposer and seed is a campaign in the ledger made.db of the folder; the same
+    command goes on where it was stopped. The first 10 calls of all go to prototypes by lot.
+    """
+    os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded
+    from rich.progress import track
+
+    from sciagent_bench.campaigns_of_a_benchmark import proposer_keys
+    from sciagent_bench.made.discovery_figures import figures
+    from sciagent_bench.made.system_runs import PROPOSERS, ChemicalSystem, SystemRuns
+
+    chosen = list(dict.fromkeys(map(ChemicalSystem.of, _listed(systems))))
+    proposers = dict(proposer_keys(text, PROPOSERS) for text in _listed(proposer))
+    all_runs = SystemRuns(folder, model, calls)
+    done = []
+    wanted = list(product(range(1, seeds + 1), chosen, proposers))
+    for seed, system, name in track(wanted, "runs", console=Console(stderr=True), transient=True):
+        run = all_runs.run(system, name, proposers[name], seed)
+        done.append(run)
+        found = len(run.curve.discoveries)
+        n = len(run.curve.counts)
+        say(f"{system.name} {name} {seed}: {found} discoveries in {n} calls, {run.failures} without an answer")
+    result = figures(done, calls)
+    if json:
+        put_json({"model": model, "calls": calls, "proposers": result})
+    else:
+        _print_made(result, calls)
+
+
+def _print_made(found: Mapping[str, Sequence[SystemFigures]], calls: int) -> None:
+    from sciagent_bench.replay_score import summarised
+
+    tables = []
+    for system in dict.fromkeys(each.system for of_systems in found.values() for each in of_systems):
+        table = plain_table("proposer", "discoveries", "mSUN", "AUDC", "EF", "AF", title=f"{system}, {calls} calls")
+        for name, of_systems in found.items():
+            [of_system] = [each for each in of_systems if each.system == system]
+            table.add_row(
+                name,
+                _cell(summarised(of_system.discovered), 1, digits=1),
+                _cell(summarised(of_system.msun), 1),
+                _cell(summarised(of_system.audc), 1),
+                _cell(summarised(of_system.enhancement or ()), 1, digits=2),
+                _cell(summarised(of_system.acceleration or ()), 1, digits=2),
+            )
         tables.append(table)
     show(*tables)
 
@@ -407,11 +486,13 @@ def _print(schedulers: Mapping[str, Any]) -> None:
     show(*tables)
 
 
-def _cell(interval: tuple[float, float | None, float | None] | None, factor: float) -> str:
+def _cell(interval: tuple[float, float | None, float | None] | None, factor: float, digits: int | None = None) -> str:
+    """Returns mean and half the interval. digits: after the point; default: 2 for percentages, else 3."""
     if interval is None:
         return "–"
     mean, low, _ = interval
-    digits = 2 if factor > 1 else 3
+    if digits is None:
+        digits = 2 if factor > 1 else 3
     half = "" if low is None else f" ± {factor * (mean - low):.{digits}f}"
     return f"{factor * mean:.{digits}f}{half}"
 

@@ -6,20 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sciagent.errors import UsageError
 from sciagent_bench.pmo import task_runs
 from sciagent_bench.pmo.molscore_files import MolScoreFiles
-from sciagent_bench.pmo.task_runs import (
-    PROPOSERS,
-    TaskRun,
-    TaskRuns,
-    figures,
-    flat,
-    proposer_keys,
-    seed_sums,
-    top_auc,
-    top_mean,
-)
+from sciagent_bench.pmo.task_runs import PROPOSERS, TaskRun, TaskRuns, figures, flat, seed_sums, top_auc, top_mean
 
 UNPACKED = Path(__file__).parent / "molscore"
 # small molecules, and the reference of a task (camphor), which no run begins with
@@ -87,31 +76,3 @@ def test_figures_are_means_over_seeds_and_sums_over_tasks() -> None:
     assert found["law"][0].auc_spread == pytest.approx(0.0)
     assert found["evolve"][0].auc_spread is None
     assert seed_sums(found["law"]) == pytest.approx([0.3, 0.3])
-
-
-def test_a_file_gives_the_keys_of_a_proposer(tmp_path: Path) -> None:
-    file = tmp_path / "My law.yaml"
-    file.write_text("kind: law\nbatch: 50\n", encoding="utf-8")
-    assert proposer_keys(str(file)) == ("my-law", {"kind": "law", "batch": 50})
-    assert proposer_keys("random")[1]["kind"] == "screen"
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("batch: 50\n", "needs the keys of a proposer"),
-        ("kind: law\nseeds: mine.csv\n", "neither seeds nor file"),
-        ("kind: [law\n", r"file\.yaml:1:7: the \[ that opens here"),
-        ("- law\n", "mapping"),
-    ],
-)
-def test_a_file_that_gives_none_is_refused(tmp_path: Path, text: str, fault: str) -> None:
-    file = tmp_path / "file.yaml"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=fault):
-        proposer_keys(str(file))
-
-
-def test_a_name_that_is_no_proposer_is_refused() -> None:
-    with pytest.raises(UsageError, match="takes evolve, law, random or a YAML file"):
-        proposer_keys("genetic")

@@ -12,7 +12,6 @@ github.com/wenhao-gao/mol_opt.
 from __future__ import annotations
 
 import heapq
-import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +20,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
-from sciagent.api.campaign import Campaign, LedgerView, yaml_of
-from sciagent.errors import CampaignError, SpecError, UsageError
-from sciagent.inputs.yaml_document import read, read_text
+from sciagent.api.campaign import Campaign
+from sciagent_bench.campaigns_of_a_benchmark import BenchmarkFolder, spec_of
 from sciagent_bench.pmo.molscore_files import MolScoreFiles
 from sciagent_bench.pmo.score_verifier import PMO_SCORE, BenchPmo
 from sciagent_bench.pmo.scoring_functions import DefinedBy, molecule
@@ -122,7 +120,7 @@ class TaskRuns:
 
     def __init__(self, folder: Path, data: Path, definition: DefinedBy, calls: int) -> None:
         """data: MolScore's wheel or folder. Raises UsageError."""
-        self._folder = folder
+        self._folder = BenchmarkFolder(folder, DATABASE)
         self._data = data.resolve()
         self._files = MolScoreFiles(self._data)
         self._definition = definition
@@ -135,51 +133,23 @@ class TaskRuns:
         Raises KeyboardInterrupt if the campaign was stopped, UsageError, SpecError and CampaignError.
         """
         name = f"{self._definition}-{task}-{proposer}-{seed}".lower()
-        file = self._folder / f"{name}.yaml"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(self._text(name, task, keys, seed), encoding="utf-8")
-        with LedgerView(self._folder / DATABASE, create=True) as ledger:
-            campaign = Campaign.from_yaml(file, ledger)
-            scores = self._scores(campaign)
-            if len(scores) < self._calls:  # new, stopped, or ended with fewer calls than are allowed now
-                status = campaign.run(workers=1, progress=False)
-                if status.state == "interrupted":
-                    raise KeyboardInterrupt
-                if status.state not in ("finished", "budget_spent"):
-                    raise CampaignError(f"{name} is {status.state}: {status.stop_reason}; see: sciagent status {name}")
-                scores = self._scores(campaign)
-        return TaskRun(task, proposer, seed, name, self._calls, scores[: self._calls])
+        scores = self._folder.calls(self._spec(name, task, keys, seed), self._calls, scores_of)
+        return TaskRun(task, proposer, seed, name, self._calls, scores)
 
-    def _scores(self, campaign: Campaign) -> tuple[float, ...]:
-        """Returns the scores of a campaign, in the order of the calls."""
-        scores = []
-        for row in campaign.candidates():
-            value = row.value(PMO_SCORE.name)
-            if value is not None:
-                scores.append(value.value)
-        return tuple(scores)
-
-    def _text(self, name: str, task: str, keys: Mapping[str, Any], seed: int) -> str:
+    def _spec(self, name: str, task: str, keys: Mapping[str, Any], seed: int) -> Mapping[str, Any]:
         """Returns the campaign file. Its molecules are written beside it."""
         is_screen = keys.get("kind") == "screen"
         molecules = f"{'lot' if is_screen else 'start'}-{seed}.smi"
-        chosen = self._lot(seed, MOST_CALLS + MARGIN if is_screen else START)
-        (self._folder / molecules).write_text("\n".join([*chosen, ""]), encoding="utf-8")
+        self._folder.put_molecules(molecules, self._lot(seed, MOST_CALLS + MARGIN if is_screen else START))
         settings = {"task": task, "definition": self._definition, "data": str(self._data)}
-        return yaml_of(
-            {
-                "campaign": name,
-                "subject": "molecule",
-                "seed": seed,
-                "objectives": [{"property": PMO_SCORE.name, "maximise": [0.0, 1.0]}],
-                "ladder": [{"rung": "score", "verifier": BenchPmo.name, "settings": settings}],
-                "goal": {"kind": "best", "count": TOP},
-                # molecules of `seeds` do not count as verifications
-                "budget": {"verifications": self._calls if is_screen else max(1, self._calls - START)},
-                "proposer": {**keys, "file" if is_screen else "seeds": molecules},
-                "scheduler": {"kind": "exhaustive"},
-                "workers": 1,
-            }
+        return spec_of(
+            name,
+            seed,
+            objective={"property": PMO_SCORE.name, "maximise": [0.0, 1.0]},
+            rung={"verifier": BenchPmo.name, "settings": settings},
+            best=TOP,
+            verifications=self._calls if is_screen else max(1, self._calls - START),
+            proposer={**keys, "file" if is_screen else "seeds": molecules},
         )
 
     def _lot(self, seed: int, n: int) -> list[str]:
@@ -203,6 +173,16 @@ class TaskRuns:
         return frozenset(references)
 
 
+def scores_of(campaign: Campaign) -> list[float]:
+    """Returns the scores of a campaign, in the order of the calls."""
+    scores = []
+    for row in campaign.candidates():
+        value = row.value(PMO_SCORE.name)
+        if value is not None:
+            scores.append(value.value)
+    return scores
+
+
 def flat(smiles: str) -> str | None:
     """Returns the canonical SMILES without stereo; None if RDKit cannot read it."""
     from rdkit import Chem
@@ -218,28 +198,6 @@ def task_names() -> tuple[str, ...]:
     """Returns the names of the tasks."""
     names: tuple[str, ...] = get_args(BenchPmo.Settings.model_fields["task"].annotation)
     return names
-
-
-def proposer_keys(text: str) -> tuple[str, Mapping[str, Any]]:
-    """Returns the name of a proposer and its keys in the campaign file.
-
-    text: a name of PROPOSERS, or a YAML file with the keys of a proposer but for its molecules. Raises UsageError.
-    """
-    if text in PROPOSERS:
-        return text, PROPOSERS[text]
-    path = Path(text)
-    if path.suffix not in (".yaml", ".yml"):
-        raise UsageError(
-            f'--proposer "{text}": takes {", ".join(PROPOSERS)} or a YAML file with the keys of a proposer'
-        )
-    document = read(read_text(path), "a proposer", "kind: law")
-    if document.faults:
-        raise SpecError("\n".join(f"{path}:{fault.line}:{fault.column}: {fault.message}" for fault in document.faults))
-    keys = document.data
-    name = re.sub(r"[^a-z0-9_-]", "-", path.stem.lower())[:20]
-    if not isinstance(keys, Mapping) or "kind" not in keys or {"seeds", "file"} & set(keys):
-        raise UsageError(f"{path}: needs the keys of a proposer, such as kind: law, but neither seeds nor file")
-    return name, keys
 
 
 @dataclass(frozen=True)
