@@ -310,16 +310,19 @@ def _print_made(found: Mapping[str, Sequence[SystemFigures]], calls: int) -> Non
 
     tables = []
     for system in dict.fromkeys(each.system for of_systems in found.values() for each in of_systems):
-        table = plain_table("proposer", "discoveries", "mSUN", "AUDC", "EF", "AF", title=f"{system}, {calls} calls")
+        columns = ("proposer", "novel", "discoveries", "mSUN", "AUDC", "EF", "AF", "core-seconds")
+        table = plain_table(*columns, title=f"{system}, {calls} calls")
         for name, of_systems in found.items():
             [of_system] = [each for each in of_systems if each.system == system]
             table.add_row(
                 name,
+                _cell(summarised(of_system.novel), 1, digits=1),
                 _cell(summarised(of_system.discovered), 1, digits=1),
                 _cell(summarised(of_system.msun), 1),
                 _cell(summarised(of_system.audc), 1),
                 _cell(summarised(of_system.enhancement or ()), 1, digits=2),
                 _cell(summarised(of_system.acceleration or ()), 1, digits=2),
+                f"{fmean(of_system.core_seconds):.0f}",
             )
         tables.append(table)
     show(*tables)

@@ -35,8 +35,8 @@ def call(*arguments: str) -> tuple[str, str]:
 def ended(self: SystemRuns, system: ChemicalSystem, proposer: str, keys: Mapping[str, Any], seed: int) -> DiscoveryRun:
     """A run that has ended, with as many discoveries as its seed says; the law has twice as many."""
     found = seed * (2 if proposer == "law" else 1)
-    curve = DiscoveryCurve((*[0] * 19, found), (Discovery("LiAl Pm-3m", 20, 0.01),) * found)
-    return DiscoveryRun(system.name, proposer, seed, "name", 3, curve)
+    curve = DiscoveryCurve((*[0] * 19, found), 7, (Discovery("LiAl Pm-3m", 20, 0.01),) * found)
+    return DiscoveryRun(system.name, proposer, seed, "name", 3, 12.4, curve)
 
 
 def test_it_prints_the_figures_of_each_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,10 +44,10 @@ def test_it_prints_the_figures_of_each_system(tmp_path: Path, monkeypatch: pytes
     given = ("--systems", "Li-Al,Al-V", "--proposer", "random,law", "--calls", "20", "--seeds", "2")
     table, lines = call(*given, "--folder", str(tmp_path / "made"))
     assert "Al-Li law 2: 4 discoveries in 20 calls, 3 without an answer" in lines
-    assert "proposer\tdiscoveries\tmSUN\tAUDC\tEF\tAF" in table
+    assert "proposer\tnovel\tdiscoveries\tmSUN\tAUDC\tEF\tAF\tcore-seconds" in table
     law = [line.split("\t") for line in table.splitlines() if line.startswith("law")]
     assert len(law) == 2
-    assert [cell.split(" ")[0] for cell in law[0][1:]] == ["3.0", "0.150", "0.007", "2.00", "1.00"]
+    assert [cell.split(" ")[0] for cell in law[0][1:]] == ["7.0", "3.0", "0.150", "0.007", "2.00", "1.00", "12"]
     answer = json.loads(call(*given, "--folder", str(tmp_path / "made"), "--json")[0])
     assert (answer["model"], answer["calls"]) == ("chgnet-0.3.0", 20)
     of_law = answer["proposers"]["law"][0]

@@ -66,6 +66,7 @@ def test_a_discovery_is_novel_and_metastable_and_may_be_lost_again() -> None:
     curve = discovery_curve(["Al", "Li"], given, calls)
     # the hull of Li3Al is at -0.2 for LiAl: "novel" is then 0.15 above it
     assert curve.counts == (0, 0, 1, 1, 1, 1, 2)
+    assert curve.novel == 4
     assert curve.discoveries == (
         Discovery("novel and deep", 6, pytest.approx(0)),
         Discovery("deeper", 7, pytest.approx(0)),
@@ -95,7 +96,7 @@ def test_a_run_that_ended_early_goes_on_with_its_last_count() -> None:
 
 
 def run_of(proposer: str, seed: int, counts: tuple[int, ...]) -> DiscoveryRun:
-    return DiscoveryRun("Al-Li", proposer, seed, f"al-li-{proposer}-{seed}", 1, DiscoveryCurve(counts, ()))
+    return DiscoveryRun("Al-Li", proposer, seed, f"al-li-{proposer}-{seed}", 1, 9.5, DiscoveryCurve(counts, 5, ()))
 
 
 def test_figures_are_by_seed_and_count_from_the_mean_of_random_proposals() -> None:
@@ -103,6 +104,7 @@ def test_figures_are_by_seed_and_count_from_the_mean_of_random_proposals() -> No
     found = figures(runs, 5)
     [law] = found["law"]
     assert (law.discovered, law.msun, law.failures, law.calls) == ((4, 0), (0.8, 0.0), (1, 1), (5, 5))
+    assert (law.core_seconds, law.novel) == ((9.5, 9.5), (5, 5))
     assert law.enhancement == pytest.approx((4 / 2.5, 0))
     assert law.acceleration == pytest.approx((1.0, 0.0))
     [without] = figures(runs[2:], 5)["law"]

@@ -71,6 +71,8 @@ class DiscoveryCurve:
 
     counts: tuple[int, ...]
     """Number of discoveries after each call."""
+    novel: int
+    """Number of structures that match neither a given phase nor an earlier one, metastable or not."""
     discoveries: tuple[Discovery, ...]
     """Those after the last call, in the order of their calls."""
 
@@ -127,7 +129,7 @@ def discovery_curve(
         above = hull.above(answer)
         if is_metastable(above):
             discoveries.append(Discovery(answer.text, number, max(0.0, above)))
-    return DiscoveryCurve(tuple(counts), tuple(discoveries))
+    return DiscoveryCurve(tuple(counts), len(novel), tuple(discoveries))
 
 
 def is_metastable(above_hull: float) -> bool:
@@ -197,6 +199,8 @@ class DiscoveryRun:
     """Name of the campaign."""
     failures: int
     """Calls without an answer."""
+    core_seconds: float
+    """Of its verifications and its proposer. Answers that another campaign of the ledger has paid cost nothing."""
     curve: DiscoveryCurve
 
 
@@ -209,6 +213,10 @@ class SystemFigures:
     """Calls of each run."""
     failures: tuple[int, ...]
     """Calls without an answer."""
+    core_seconds: tuple[float, ...]
+    """Of the verifications and the proposer."""
+    novel: tuple[int, ...]
+    """Structures unlike all that were known, metastable or not."""
     discovered: tuple[int, ...]
     """Discoveries after the last call."""
     msun: tuple[float, ...]
@@ -250,6 +258,8 @@ def _of_system(runs: Sequence[DiscoveryRun], baseline: Sequence[float] | None, c
         system=runs[0].system,
         calls=tuple(map(len, counts)),
         failures=tuple(run.failures for run in runs),
+        core_seconds=tuple(run.core_seconds for run in runs),
+        novel=tuple(curve.novel for curve in curves),
         discovered=discovered,
         msun=tuple(n / calls for n in discovered),
         audc=tuple(area(each, calls) for each in counts),

@@ -22,7 +22,7 @@ from itertools import combinations, islice, permutations
 from pathlib import Path
 from typing import Any
 
-from sciagent.api.campaign import Campaign
+from sciagent.api.campaign import Campaign, LedgerView
 from sciagent.api.open_ledger import pick_campaign
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.bonds import electronegativity
@@ -186,7 +186,13 @@ class SystemRuns:
         read_calls: Callable[[Campaign], Sequence[OracleAnswer]] = partial(answers_of, left_out=given_keys)
         calls = self._folder.calls(spec, self._calls, read_calls)
         failures = sum(answer.structure is None for answer in calls)
-        return DiscoveryRun(system.name, proposer, seed, name, failures, discovery_curve(system.elements, given, calls))
+        curve = discovery_curve(system.elements, given, calls)
+        return DiscoveryRun(system.name, proposer, seed, name, failures, self._core_seconds(name), curve)
+
+    def _core_seconds(self, name: str) -> float:
+        """Returns what the verifications and the proposer of a campaign have cost."""
+        with LedgerView(self._files / DATABASE) as ledger:
+            return Campaign.open(name, ledger).status().spent.get("core_seconds", 0.0)
 
     def _name(self, system: ChemicalSystem, *parts: str) -> str:
         """Returns the name of a campaign."""
