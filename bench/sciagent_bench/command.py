@@ -281,7 +281,7 @@ def made(
     command goes on where it was stopped. The first 10 calls of all go to prototypes by lot.
     """
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded
-    from rich.progress import track
+    from rich.progress import Progress
 
     from sciagent_bench.campaigns_of_a_benchmark import proposer_keys
     from sciagent_bench.made.discovery_figures import figures
@@ -292,12 +292,17 @@ def made(
     all_runs = SystemRuns(folder, model, calls)
     done = []
     wanted = list(product(range(1, seeds + 1), chosen, proposers))
-    for seed, system, name in track(wanted, "runs", console=Console(stderr=True), transient=True):
-        run = all_runs.run(system, name, proposers[name], seed)
-        done.append(run)
-        found = len(run.curve.discoveries)
-        n = len(run.curve.counts)
-        say(f"{system.name} {name} {seed}: {found} discoveries in {n} calls, {run.failures} without an answer")
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        bar_row = bar.add_task("", total=len(wanted))
+        for seed, system, name in wanted:
+            label = f"{system.name} {name} {seed}"
+            bar.update(bar_row, description=label)
+            run = all_runs.run(system, name, proposers[name], seed)
+            done.append(run)
+            found = len(run.curve.discoveries)
+            n = len(run.curve.counts)
+            say(f"{label}: {found} discoveries in {n} calls, {run.failures} without an answer")
+            bar.advance(bar_row)
     result = figures(done, calls)
     if json:
         put_json({"model": model, "calls": calls, "proposers": result})

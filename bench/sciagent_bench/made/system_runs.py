@@ -24,7 +24,7 @@ from typing import Any
 
 from sciagent.api.campaign import Campaign, LedgerView
 from sciagent.api.open_ledger import pick_campaign
-from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystal import NO_PYMATGEN, Crystal
 from sciagent.chemistry.crystals.bonds import electronegativity
 from sciagent.chemistry.crystals.edits import CrystalLimits, mutate
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand, decorated, prototypes
@@ -68,8 +68,10 @@ class ChemicalSystem:
     @classmethod
     def of(cls, text: str) -> ChemicalSystem:
         """Returns the system of a text such as `Al-Li-V`. Raises UsageError."""
-        from pymatgen.core import Element
-
+        try:
+            from pymatgen.core import Element
+        except ImportError as error:
+            raise UsageError(NO_PYMATGEN) from error
         symbols = text.split("-")
         for symbol in symbols:
             if not Element.is_valid_symbol(symbol):
