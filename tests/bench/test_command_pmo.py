@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sciagent.errors import UnknownNameError, UsageError
-from sciagent_bench.command import THREADS
+from sciagent_bench.outside_benchmark_commands import THREADS
 from sciagent_bench.pmo import task_runs
 from sciagent_bench.pmo.molscore_files import MolScoreFiles
 from tests.support.typed import invoked
