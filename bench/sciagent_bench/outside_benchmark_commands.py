@@ -229,7 +229,8 @@ def made(
     their curve; EF: discoveries over those of random; AF: calls of random over own calls until
     there are as many as random has in the end.
     Each system, proposer and seed is a campaign in the ledger made.db of the folder; the same
-    command goes on where it was stopped. The first 10 calls of all go to prototypes by lot.
+    command goes on where it was stopped. The first 10 calls go to prototypes by lot, as all of
+    random's do.
     """
     os.environ.update(dict.fromkeys(THREADS, "1"))  # before numpy is loaded
     from rich.progress import Progress

@@ -45,25 +45,33 @@ def rows(system: str, proposers: Mapping[str, Sequence[Mapping[str, Any]]]) -> l
     return lines
 
 
-def differences(system: str, proposers: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """Returns the lines that compare each proposer of a system with random proposals."""
-    found = {name: next(each for each in group if each["system"] == system) for name, group in proposers.items()}
+def differences(systems: Sequence[str], proposers: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Returns the lines that compare each proposer with random proposals, over all seeds of the systems."""
+    discovered = {name: _discovered(systems, of_systems) for name, of_systems in proposers.items()}
     lines = []
-    for name, own in found.items():
-        if name != RANDOM and RANDOM in found:
-            pairs = list(zip(own["discovered"], found[RANDOM]["discovered"], strict=True))
+    for name, own in discovered.items():
+        if name != RANDOM and RANDOM in discovered:
+            pairs = list(zip(own, discovered[RANDOM], strict=True))
             by_seed = ", ".join(f"{ours} to {theirs}" for ours, theirs in pairs)
             mean = cell([ours - theirs for ours, theirs in pairs], 1, "+")
-            lines.append(f"`{name}` - `{RANDOM}`: {mean} discoveries; by seed {by_seed}.")
+            lines.append(f"- `{name}` - `{RANDOM}`: {mean} discoveries; by seed {by_seed}.")
     return lines
+
+
+def _discovered(systems: Sequence[str], of_systems: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Returns the discoveries of each run."""
+    return [count for found in of_systems if found["system"] in systems for count in found["discovered"]]
 
 
 def main(file: Path) -> None:
     answer = json.loads(file.read_text(encoding="utf-8"))
     proposers = answer["proposers"]
-    for system in dict.fromkeys(each["system"] for group in proposers.values() for each in group):
+    systems = list(dict.fromkeys(each["system"] for group in proposers.values() for each in group))
+    for system in systems:
         lines = [f"**{system}**, {answer['calls']} calls, {answer['model']}:", "", *rows(system, proposers), ""]
-        print("\n".join([*lines, *differences(system, proposers), ""]))  # noqa: T201
+        print("\n".join([*lines, *differences([system], proposers), ""]))  # noqa: T201
+    if len(systems) > 1:
+        print("\n".join(["**All systems**:", "", *differences(systems, proposers), ""]))  # noqa: T201
 
 
 if __name__ == "__main__":
