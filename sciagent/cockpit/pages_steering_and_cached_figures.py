@@ -400,7 +400,10 @@ def _campaign_page(
     shown |= {"axes": axes, "by": chosen, "shown_figures": shown_figures(figures, chosen, unseen)}
     shown["costs"] = cost_cells(figures.spending)
     shown |= {"tiles": tiles_of(figures), "limits": limits_in_words(figures.status)}
-    shown |= {name: getattr(wording, name) for name in ("amount_below_name", "resource_words", "used_of_limit")}
+    shown |= {
+        name: getattr(wording, name)
+        for name in ("amount_below_name", "let_through_sentence", "resource_words", "used_of_limit")
+    }
     return site.page(request, "campaign.html.j2", status, **shown, beside=beside)
 
 

@@ -17,7 +17,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Verdict
 from sciagent.domain.states_and_needs import AttemptState, Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
-from sciagent.store.views.campaign_counts_and_remarks import LadderPlace, count, places
+from sciagent.store.views.campaign_counts_and_remarks import LadderPlace, count, places, was_sent_on
 
 _CC = t.campaign_candidate.c
 ROWS_PER_CHUNK = 500
@@ -174,13 +174,13 @@ def rejection_reasons(connection: Connection, row: CampaignRow, names: Sequence[
 
 def proposals_without_candidate(connection: Connection, row: CampaignRow, limit: int = 40) -> list[Any]:
     """(status, reason, n, candidate id or None, text and detail of the first proposal) of proposals that gave no new
-    candidate."""
+    candidate, without those that a filter dropped and whose candidate came into the campaign later."""
     p = t.proposal.c
     return _largest_groups(
         connection,
         by=(p.status, p.reason),
         id_=p.id,
-        where=(p.campaign_id == row.id, p.status != "new"),
+        where=(p.campaign_id == row.id, p.status != "new", ~was_sent_on()),
         example=sa.select(p.id, p.candidate_id, p.text, p.detail),
         limit=limit,
     )
