@@ -24,11 +24,11 @@ from sciagent.domain.answers.explanation import Explanation, RefusedText
 from sciagent.domain.answers.status_and_comparison import CampaignCounts
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, PastProperty, PastValues
 from sciagent.errors import SpecError, UsageError
-from sciagent.report.analysis import proposers_and_prediction_scores, rejections_and_sessions
+from sciagent.report.analysis import law_of_campaign, proposers_and_prediction_scores, rejections_and_sessions
 from sciagent.report.explain_candidate import explain_named
 from sciagent.report.explanation_text import paragraphs
 from sciagent.report.parts.wording import let_through_sentence
-from sciagent.store.campaign_state import proposer_trajectories
+from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts_and_remarks
@@ -188,6 +188,12 @@ def test_what_is_dropped_is_kept_with_its_chance_and_nothing_is_run_for_it(built
     assert counts.filter is not None and counts.filter.chosen.hits + counts.filter.audited.hits <= counts.hits
     numbers = (counts.filter.chosen.candidates, counts.filter.audited.candidates)
     assert numbers == (let_through["keep"], let_through["audit"]) and counts.filter.chosen.answered == numbers[0] > 0
+    with built.ledger.read() as connection:
+        ladder = campaigns.rungs(connection, built.row.id)
+        said = law_of_campaign.chances_of_filter(connection, built.row, ladder)
+        [section] = law_of_campaign.law_sections(connection, built.row, ladder)
+    assert said is not None and said.words.startswith(f"{sum(let_through.values())} answered candidates: mean chance")
+    assert section.title == "The law, fitted to the present answers" and "nor are its chances" in section.notes[0]
     assert "of the candidates that the law chose" in let_through_sentence(counts.filter, hits_defined=True)
     assert not evidence & {row["candidate_id"] for row in made if row["status"] == "filtered"}
     tight = driven(opened(built.ledger, tmp_path, "tight", proposals=6))
