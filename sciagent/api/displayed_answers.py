@@ -92,6 +92,8 @@ def _remarks(status: CampaignCounts) -> Iterator[str]:
         yield status.trouble
     if status.stop_reason:
         yield status.stop_reason
+    if status.filter is not None:
+        yield f"filter: {wording.let_through_sentence(status.filter, status.hits_defined)}"
     yield from status.notes
     if status.state in (CampaignState.CREATED, CampaignState.INTERRUPTED):
         yield "run() goes on with it"

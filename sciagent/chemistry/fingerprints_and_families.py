@@ -78,6 +78,24 @@ def structure_of(smiles: str) -> StructureFingerprint | None:
     return StructureFingerprint(counts, _traits(mol))
 
 
+def environment_atoms(mol: Any, feature: int) -> tuple[int, ...]:
+    """Returns the indices of the atoms of an atom environment, its centre first; empty if the molecule lacks it.
+
+    mol: an RDKit molecule without explicit hydrogens. feature: number of the environment, as in
+    `StructureFingerprint.counts`. Of several such environments it is the first.
+    """
+    found = rdFingerprintGenerator.AdditionalOutput()
+    found.AllocateBitInfoMap()
+    _generator().GetSparseCountFingerprint(mol, additionalOutput=found)
+    places = found.GetBitInfoMap().get(feature, ())
+    if not places:
+        return ()
+    centre, radius = min(places)
+    distances = Chem.GetDistanceMatrix(mol)[centre]
+    others = [atom for atom in range(mol.GetNumAtoms()) if 0 < distances[atom] <= radius]
+    return (centre, *others)
+
+
 def _traits(mol: Any) -> tuple[float, ...]:
     """Returns the traits of `StructureFingerprint`."""
     atoms = list(mol.GetAtoms())

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -281,21 +280,20 @@ def _prediction_table(found: Predictions) -> Part:
 
 def _quantity_cells(quantity: PredictedQuantity) -> Sequence[str]:
     from sciagent.domain.quantities import value_text
+    from sciagent.report.parts.law_predictions import held_text, interval_text, predicted_text
 
-    tail = "" if quantity.unit == "1" else f" {quantity.unit}"
     if quantity.known is not None:
         return [quantity.name, f"{value_text(quantity.known, None, quantity.unit)} measured", "", "", ""]
-    # two digits: the error of a prediction is large, and the interval beside it has more
-    places = max(1 - math.floor(math.log10(quantity.uncertainty)), 0) if quantity.uncertainty > 0 else 2
-    predicted = f"{quantity.value:.{places}f} ± {quantity.uncertainty:.{places}f}{tail}"
-    interval = f"{quantity.low:.3g} to {quantity.high:.3g}"
     nearest = ""
     if quantity.nearest:
         first = quantity.nearest[0]
         nearest = f"{short(first.structure, MAX_SHOWN)} ({first.similarity:.2f}): {first.value:.3g}"
-    held = "not calibrated" if quantity.caveat is None else "may not hold"
-    if quantity.held is not None:
-        held = "not counted yet"
-    if quantity.held is not None and quantity.held.covered is not None:
-        held = f"{100 * quantity.held.covered:.0f} % of {quantity.held.n}"
-    return [quantity.name, predicted, interval, nearest, held]
+    held = None if quantity.held is None else quantity.held.covered
+    n_held = None if quantity.held is None else quantity.held.n
+    return [
+        quantity.name,
+        predicted_text(quantity.value, quantity.uncertainty, quantity.unit),
+        interval_text(quantity.low, quantity.high),
+        nearest,
+        held_text(held, n_held, quantity.caveat),
+    ]

@@ -58,9 +58,13 @@ def status(
 
 def _parts(status: Status, words: Words, verbose: bool) -> Iterator[Part]:
     from sciagent.api.displayed_answers import budget_line, rung_table
+    from sciagent.report.parts.wording import let_through_sentence
 
     yield rung_table(status)
     yield budget_line(status)
+    # filter: hits among what the law of a filter chose, and among what its audit let through
+    if status.filter is not None:
+        yield f"filter: {let_through_sentence(status.filter, status.hits_defined)}"
     # audit: the check of the scheduler on candidates that it passed over; guard: the state of its conformal guard
     if verbose and status.audit:
         yield f"audit: {status.audit.words}"

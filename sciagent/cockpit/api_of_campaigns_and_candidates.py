@@ -27,6 +27,7 @@ from sciagent.web.site_context_and_ticker import campaign_of, next_path, site_of
 
 READ = RouteRule(Right.READ, of="campaign")
 LARGEST = 2**31 - 1  # largest integer of PostgreSQL
+LAW_PATIENCE = 0.1  # seconds for which an answer waits for a law; without it, the answer says that it is read
 MAX_PAGE = 100  # campaigns or candidates of a page
 CampaignName = Annotated[str, Path(max_length=200, description="Name of the campaign.", examples=["soluble"])]
 pages = Pages(tag="campaigns")
@@ -127,7 +128,9 @@ def read_candidate(
 ) -> Explanation:
     """Shows a candidate with what `sciagent explain --json` says of it in this campaign."""
     try:
-        answer = explain_named(site_of(request).ledger, key, campaign_of(request), visitor(request).viewer)
+        answer = explain_named(
+            site_of(request).ledger, key, campaign_of(request), visitor(request).viewer, LAW_PATIENCE
+        )
     except UsageError as error:
         raise HTTPException(404, error.text) from None
     if not isinstance(answer, Explanation):

@@ -33,9 +33,10 @@ from sciagent.errors import UsageError
 from sciagent.report import status_best_trace
 from sciagent.report.analysis.rung_spending_comparisons_and_worth import Spending, spending
 from sciagent.report.explain_candidate import explain_named
-from sciagent.report.explanation_text import VERBOSE, paragraphs
+from sciagent.report.explanation_text import VERBOSE, law_heading, paragraphs
 from sciagent.report.parts import campaign_charts, campaign_figures, wording
 from sciagent.report.parts.candidate_stories import as_seen
+from sciagent.report.parts.law_predictions import held_text, interval_text, predicted_text
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
@@ -81,6 +82,8 @@ LARGE = 100_000  # candidates from which a campaign is large
 MAX_AGE_SECONDS = 60.0  # longest time between two counts
 MIN_WAIT_SECONDS = 0.5  # shortest time after which a page asks again
 MAX_STEPS = 200  # points of the chart
+LAW_WAIT_SECONDS = 1.0  # time after which a page asks again for a law that is being read
+TRAIL = replace(VERBOSE, laws=False)  # a page shows the predictions of laws apart
 MAX_BEST = 12  # candidates on the page of a campaign
 _DRAWING = threading.Lock()  # all threads of the process share matplotlib's settings
 
@@ -397,7 +400,10 @@ def _campaign_page(
     shown |= {"axes": axes, "by": chosen, "shown_figures": shown_figures(figures, chosen, unseen)}
     shown["costs"] = cost_cells(figures.spending)
     shown |= {"tiles": tiles_of(figures), "limits": limits_in_words(figures.status)}
-    shown |= {name: getattr(wording, name) for name in ("amount_below_name", "resource_words", "used_of_limit")}
+    shown |= {
+        name: getattr(wording, name)
+        for name in ("amount_below_name", "let_through_sentence", "resource_words", "used_of_limit")
+    }
     return site.page(request, "campaign.html.j2", status, **shown, beside=beside)
 
 
@@ -479,12 +485,16 @@ def _candidate_page(request: Request, key: str, status: int = 200, beside: Refus
     """Returns the page of a candidate. beside: the form of decisions, if that was refused."""
     site = site_of(request)
     row = campaign_of(request)
-    answer = explain_named(site.ledger, key, row, visitor(request).viewer)
+    answer = explain_named(site.ledger, key, row, visitor(request).viewer, api_of_campaigns_and_candidates.LAW_PATIENCE)
     if not isinstance(answer, Explanation):
         raise UsageError(f"{key[:80]} {answer.became}")
     may = {right: visitor(request).rights.may(right, row.id) for right in Right}
     story = answer.campaigns[0]  # only this campaign was asked for
-    shown = {"row": row, "answer": answer, "story": story, "trail": list(paragraphs(answer, VERBOSE))}
+    shown = {"row": row, "answer": answer, "story": story, "trail": list(paragraphs(answer, TRAIL))}
+    is_reading = any(not law.is_ready and law.fault is None for law in story.laws)
+    shown["again"] = LAW_WAIT_SECONDS if is_reading else None
+    shown |= {"law_heading": law_heading, "predicted_text": predicted_text, "interval_text": interval_text}
+    shown["held_text"] = held_text
     shown["verbs"] = POSSIBLE[Standing(story.standing)]
     evidence = [(rung.rung, rung.evidence) for rung in story.rungs if rung.evidence is not None]
     for rung in story.rungs:

@@ -19,6 +19,7 @@ from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.verdicts_and_places import RungRules, RungTerms, judge, ladder_rules
 from sciagent.campaign.file.lab_rung import LabSpec
+from sciagent.campaign.law.predictions import AskedStructure
 from sciagent.campaign.people.find_candidate import matching_ids, resolve
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.candidate_and_value_answers import CandidateName, EvidenceValue, PropertyValue
@@ -50,6 +51,7 @@ from sciagent.errors import UsageError
 from sciagent.report import candidate_history
 from sciagent.report.candidate_history import JobAttempt, StoredEvidence
 from sciagent.report.parts.candidate_stories import CandidateStories, as_seen, hidden_rungs
+from sciagent.report.parts.law_predictions import READ_ALL, LawReading, law_stories
 from sciagent.report.parts.wording import is_by_measurement
 from sciagent.report.status_best_trace import imported_values
 from sciagent.store.campaign_state import campaigns, directives
@@ -57,7 +59,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs
-from sciagent.store.lab.blind_measurements import ALL_SEEN, UnseenAnswers, Viewer, unseen_answers
+from sciagent.store.lab.blind_measurements import ALL_SEEN, UnseenAnswers, Viewer, blind_methods, unseen_answers
 from sciagent.store.results.candidates import names_of
 from sciagent.store.results.evidence import IMPORT_VERIFIER, register_ledger_properties
 from sciagent.store.results.pooled_replicates import answered_replicates
@@ -330,13 +332,18 @@ MAX_TEXT = 4000  # characters that the ledger keeps of a refused text
 
 
 def explain_named(
-    ledger: Ledger, candidate: str, campaign: CampaignRow | str | None = None, viewer: Viewer | None = None
+    ledger: Ledger,
+    candidate: str,
+    campaign: CampaignRow | str | None = None,
+    viewer: Viewer | None = None,
+    patience: float | None = None,
 ) -> Explanation | RefusedText:
     """Returns the explanation of a candidate, or of the refusal of a proposed text.
 
     candidate: a text as `resolve` takes it. campaign: the only campaign to cover, or its name; None: all campaigns with
-    the candidate. viewer: the person who does not see what blind measurements hide; None: everything is shown. Raises
-    UsageError if the ledger has neither.
+    the candidate. viewer: the person who does not see what blind measurements hide, nor laws of them; None: everything
+    is shown. patience: longest time in seconds to wait for a law; None: for as long as it takes. Raises UsageError if
+    the ledger has neither.
     """
     with ledger.read() as connection:
         register_ledger_properties(connection)
@@ -357,7 +364,8 @@ def explain_named(
             if filtered_text is not None:
                 return filtered_text
         unseen = unseen_answers(connection, viewer, [named.id])
-        return explain(connection, named.id, covered, ledger, unseen)
+        blind = [] if viewer is None else [method.computation for method in blind_methods(connection)]
+        return explain(connection, named.id, covered, ledger, unseen, LawReading(patience, frozenset(blind)))
 
 
 def explain(
@@ -366,9 +374,10 @@ def explain(
     rows: Sequence[CampaignRow],
     ledger: Ledger,
     unseen: UnseenAnswers = ALL_SEEN,
+    reading: LawReading = READ_ALL,
 ) -> Explanation:
     """Returns the answer of `sciagent explain`. rows: campaigns to cover. unseen: answers of others that are left out,
-    as if they had not been given."""
+    as if they had not been given. reading: how laws are read."""
     candidate = candidate_history.candidate(connection, candidate_id)
     hidden = unseen.of(candidate_id)
     evidence = [
@@ -384,17 +393,24 @@ def explain(
         named_children.append(_named(names, candidate["kind"], child_id, key, text))
     other_texts = [text for text in candidate_history.aliases(connection, candidate_id) if text != candidate["text"]]
     from_files = imported_answers(connection, [candidate_id]).get(candidate_id, [])
-    stories = tuple(_campaign(connection, row, candidate_id, evidence, from_files, ledger, unseen) for row in rows)
+    notation = subject_of(candidate["kind"]).notation_of(candidate["text"], candidate["payload"])
+    asked = AskedStructure(notation, candidate["charge"])
+    stories = []
+    for row in rows:
+        ladder = campaigns.rungs(connection, row.id)
+        story = _campaign(connection, row, ladder, candidate_id, evidence, from_files, ledger, unseen)
+        laws = law_stories(connection, row, ladder, asked, story.rungs, reading)
+        stories.append(story.model_copy(update={"laws": laws}))
     return Explanation(
         **{name: candidate[name] for name in ("key", "kind", "inchikey", "formula", "charge", "multiplicity")},
         text=candidate["text"],
-        drawn_from=subject_of(candidate["kind"]).notation_of(candidate["text"], candidate["payload"]),
+        drawn_from=notation,
         names=names.get(candidate_id, {}),
         atoms=candidate["n_atoms"],
         first_seen=candidate["created_at"],
         also_given_as=tuple(other_texts),
         children=Children(n=n_children, first=tuple(named_children)),
-        campaigns=stories,
+        campaigns=tuple(stories),
         imported=imported_values(from_files),
         other_evidence=tuple(_other_evidence(evidence, stories, rows)),
     )
@@ -425,15 +441,15 @@ def _other_evidence(
 def _campaign(
     connection: Connection,
     row: CampaignRow,
+    ladder: Sequence[RungRow],
     candidate_id: int,
     evidence: Sequence[StoredEvidence],
     from_files: Sequence[EvidenceAnswer],
     ledger: Ledger,
     unseen: UnseenAnswers,
 ) -> CampaignStory:
-    """Returns the story of a candidate in a campaign. evidence: what is shown of it. from_files: its imported values.
-    unseen: answers that are left out."""
-    ladder = campaigns.rungs(connection, row.id)
+    """Returns the story of a candidate in a campaign, without laws. evidence: what is shown of it. from_files: its
+    imported values. unseen: answers that are left out."""
     member = as_seen(campaign_members(connection, row, [candidate_id])[candidate_id], ladder, unseen)
     people = directives.directives_on(connection, row.id, candidate_id)
     deciding = deciding_measurements(row, ladder, from_files)
@@ -464,6 +480,7 @@ def _campaign(
         core_seconds=round(sum(rung.core_seconds for rung in rungs), 3),
         costs=_costs(rungs),
         outlook=outlook,
+        laws=(),
         p_limits=story.certainty.p_limits,
         p_limits_unknown=story.certainty.unknown,
         p_limits_measured=story.certainty.measured,

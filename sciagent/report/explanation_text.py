@@ -25,6 +25,7 @@ from sciagent.domain.answers.explanation import (
     DecisionStory,
     EvidenceStory,
     Explanation,
+    LawStory,
     Outlook,
     ProposalStory,
     RefusedText,
@@ -36,6 +37,7 @@ from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED
 from sciagent.domain.quantities import named_value_text
 from sciagent.domain.safe_text_and_durations import Paragraph, one_line
 from sciagent.domain.worth import percent_of
+from sciagent.report.parts import law_predictions
 from sciagent.report.parts.wording import MEANS, amounts, diagnostics_line, mean_note, uncertainties_text
 from sciagent.store.results.evidence_seals import COMPUTED
 
@@ -95,15 +97,31 @@ class Sections:
     """Index, price, law and propensity of purchases."""
     all_values: bool
     """The values of a rung that no gate and no objective judges, if it has others."""
+    laws: bool
+    """The predictions of fitted laws."""
     most: int | None
     """Largest number of entries of each list, such as proposals, attempts and decisions; None for all."""
 
 
 BRIEF = Sections(
-    aliases=False, method_sources=False, provenance=False, diagnostics=False, scheduling=False, all_values=False, most=2
+    aliases=False,
+    method_sources=False,
+    provenance=False,
+    diagnostics=False,
+    scheduling=False,
+    all_values=False,
+    laws=True,
+    most=2,
 )
 VERBOSE = Sections(
-    aliases=True, method_sources=True, provenance=True, diagnostics=True, scheduling=True, all_values=True, most=None
+    aliases=True,
+    method_sources=True,
+    provenance=True,
+    diagnostics=True,
+    scheduling=True,
+    all_values=True,
+    laws=True,
+    most=None,
 )
 
 
@@ -186,6 +204,7 @@ def _campaign(story: CampaignStory, shown: Sections, words: Words) -> Iterator[P
     yield from _measurements(story)
     yield Paragraph(_worth_and_cost(story))
     yield from _certainty(story, shown, words)
+    yield from _laws(story.laws, shown)
     if shown.scheduling and story.outlook and story.outlook.index is not None:
         yield Paragraph(_index_and_price(story.outlook))
     for number, proposal in enumerate(story.proposed[: shown.most]):
@@ -214,6 +233,32 @@ def _certainty(story: CampaignStory, shown: Sections, words: Words) -> Iterator[
         errors = "the errors of methods and measurements" if story.p_limits_measured else "the method's error"
         meaning = f": that the true values meet all limits, {errors} included" if story.p_limits is not None else ""
         yield Paragraph(f"P(limits) {chance}{meaning}")
+
+
+def law_heading(law: LawStory) -> str:
+    """Returns what a law is to the campaign, as the begin of its predictions."""
+    use = "which the campaign uses" if law.is_of_campaign else "the newest of the ledger at this level"
+    return f"The law {law.law}, {use}"
+
+
+def _laws(laws: Sequence[LawStory], shown: Sections) -> Iterator[Paragraph]:
+    """Yields the predictions of each law."""
+    for law in laws if shown.laws else ():
+        if law.fault is not None:
+            yield Paragraph(f"{law_heading(law)}, cannot be read: {law.fault}")
+            continue
+        if not law.is_ready:
+            yield Paragraph(f"{law_heading(law)}, is being read: ask again in some seconds")
+            continue
+        yield Paragraph(f"{law_heading(law)}, predicts:")
+        for text, further in law_predictions.story_texts(law, shown.most):
+            yield Paragraph(text, depth=2)
+            for line in further:
+                yield Paragraph(line, depth=3)
+        if law.p_hit is not None:
+            yield Paragraph(
+                f"chance of a hit {law.p_hit:.2f}, if the errors of its quantities are independent", depth=2
+            )
 
 
 def _heading(text: str) -> Iterator[Paragraph]:

@@ -5,8 +5,16 @@ from __future__ import annotations
 import math
 
 import pytest
+from rdkit import Chem
 
-from sciagent.chemistry.fingerprints_and_families import RINGS_SPREAD, SHARE_SPREAD, SIZE_SPREAD, features, structure_of
+from sciagent.chemistry.fingerprints_and_families import (
+    RINGS_SPREAD,
+    SHARE_SPREAD,
+    SIZE_SPREAD,
+    environment_atoms,
+    features,
+    structure_of,
+)
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from tests.support.subjects import MOLECULES
 
@@ -57,3 +65,12 @@ def test_murcko_scaffolds(smiles: str, scaffold: str) -> None:
 def test_what_rdkit_cannot_read_has_no_scaffold_and_ends_nothing(text: str) -> None:
     found = features(text)
     assert found.family == "" and MOLECULES.nearest(found, [features("CCO")]) == 0
+
+
+def test_an_environment_is_found_with_the_atoms_around_its_centre() -> None:
+    mol = Chem.MolFromSmiles("CCCO")
+    places = {environment_atoms(mol, feature) for feature in structure_of("CCCO").counts}  # type: ignore[union-attr]
+    assert (3,) in places and (3, 2) in places and (2, 1, 3) in places, (
+        "oxygen, its bond, and its carbon with both bonds"
+    )
+    assert environment_atoms(mol, 1) == ()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 import sqlalchemy as sa
 
+from sciagent.campaign.law import law_commands
+from sciagent.campaign.law.kept_predictors import KEPT
 from sciagent.domain.people import Role
 from sciagent.domain.states_and_needs import CampaignState
 from sciagent.lab import record_answers, review_and_sign_answers
@@ -16,14 +19,17 @@ from sciagent.lab.record_answers import LabEntry
 from sciagent.report.status_best_trace import status
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database import tables as t
+from sciagent.store.database.ledger import Ledger
 from sciagent.store.lab import tasks
+from sciagent.store.learning import law_entries
 from sciagent.store.people import audit
 from sciagent.store.views.report_candidates import candidates_in_order
+from tests.campaign.law import conftest as law_ledger
 from tests.lab.conftest import drive
 from tests.lab.pages.test_task_pages import shown
 from tests.lab.test_record_answers import entry, place, task_ids
 from tests.lab.test_review_and_sign_answers import waiting
-from tests.support.served_pages import Browser, Serve
+from tests.support.served_pages import Browser, Serve, Server, every_page
 
 
 def test_a_campaign_shows_the_numbers_of_its_status(serve: Serve) -> None:
@@ -255,3 +261,19 @@ def test_evidence_of_another_campaign_names_the_campaign(serve: Serve) -> None:
     assert task is not None
     text = server.person("vera", Role.VIEWER).client.get(f"/campaigns/other/candidates/{task.key}").text
     assert '<th scope="row">gaps, another rung</th>' in text and '<th scope="row"></th>' not in text
+
+
+def test_a_candidate_shows_what_a_law_predicts_beside_what_was_measured(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path / "l.db"))
+    built = law_ledger.measured(ledger, tmp_path, "alcohols", law_ledger.PARTS[0])
+    law_ledger.measured(ledger, tmp_path, "acids", law_ledger.PARTS[1])
+    law_commands.fit(ledger, "qeds", ["acids"], who="me")
+    viewer = Server(built, every_page(ledger)).person("vera", Role.VIEWER)
+    shown(viewer, "/campaigns/alcohols/candidates/CCCCCO")  # a slow machine may still read the law
+    with ledger.read() as connection:
+        assert KEPT.of(connection, law_entries.find(connection, "qeds")) is not None
+    text = shown(viewer, "/campaigns/alcohols/candidates/CCCCCO")
+    assert "the newest of the ledger at this level, predicts" in text and text.count("What a law predicts") == 1
+    assert text.count("not counted yet") == 1 and " alike" in text
+    own = shown(viewer, "/campaigns/acids/candidates/CCCC(=O)O")
+    assert "nothing: its own answer is among those to which the law was fitted" in own

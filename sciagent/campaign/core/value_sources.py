@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sciagent.campaign.core.built_campaign_and_derived_values import BuiltRung
+from sciagent.domain.evidence_keys_and_pooled_replicates import Computation
+from sciagent.domain.rung_calibration_on_measurements import Fits
 from sciagent.errors import UsageError
+from sciagent.store.campaign_state.campaigns import RungRow
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,11 @@ class ValueSource:
     """Settings hash of the derived property; None for a property that the verifier reports."""
     calibration: str | None = None
     """The calibration on measured values that was applied, in words; None without one."""
+
+    @property
+    def computation(self) -> Computation:
+        """The verifier with its version and settings, without formula and calibration."""
+        return Computation(self.verifier, self.version, self.settings_hash)
 
     def difference(self, other: ValueSource) -> str:
         """Returns in words how another source differs; empty if it does not."""
@@ -37,9 +45,22 @@ class ValueSource:
 def source_of(rung: BuiltRung, name: str) -> ValueSource:
     """Returns the computation behind the values that a rung gives of a property."""
     derived = next((prop.settings_hash for prop in rung.spec.derived if prop.definition.name == name), None)
-    fit = rung.fits.get(name)
-    calibration = None if fit is None else repr(fit)
-    return ValueSource(*rung.verifier.computation, derived, calibration)
+    return _source(rung.verifier.computation, derived, rung.fits, name)
+
+
+def _source(computation: Computation, derived: str | None, fits: Fits, name: str) -> ValueSource:
+    """Returns the source of a property. derived: its settings hash. fits: of the rung's values to measured ones."""
+    fit = fits.get(name)
+    return ValueSource(*computation, derived, None if fit is None else repr(fit))
+
+
+def stored_sources(ladder: Sequence[RungRow]) -> dict[str, ValueSource]:
+    """Returns what `sources_of` does, from the rows of a ladder, whose verifiers need not be installed."""
+    sources = {}
+    for rung in ladder:
+        for name in rung.decides:
+            sources[name] = _source(rung.computation, rung.derived.get(name), rung.fits, name)
+    return sources
 
 
 def sources_of(rungs: Sequence[BuiltRung]) -> dict[str, ValueSource]:

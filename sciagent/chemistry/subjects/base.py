@@ -252,6 +252,11 @@ class Subject(ABC):
     def drawing(self, notation: str, width: int = 260, height: int = 190) -> str:
         """Returns an SVG with colours from CSS; an empty text if it cannot be drawn."""
 
+    def fragment_drawing(self, notation: str, feature: int, width: int = 260, height: int = 190) -> str:
+        """Returns the drawing of a candidate in which an atom environment is marked; an empty text if it cannot be
+        drawn, or if the subject's environments have no place in a drawing. feature: as in `StructureFingerprint`."""
+        return ""
+
     def atoms(self, payload: Mapping[str, Any]) -> Any:
         """Returns the ASE Atoms (angstrom) of a payload; None if it holds no coordinates.
 

@@ -144,6 +144,12 @@ class MoleculeSubject(Subject):
         except (InvalidCandidateError, RuntimeError, ValueError):
             return ""
 
+    def fragment_drawing(self, notation: str, feature: int, width: int = 260, height: int = 190) -> str:
+        try:
+            return drawing(parse_molecule(notation, standardise="parent"), width, height, feature)
+        except (InvalidCandidateError, RuntimeError, ValueError):
+            return ""
+
     @cached_property
     def edits(self) -> EditSet:
         from sciagent.chemistry.subjects.molecule_edits import MoleculeEdits
@@ -151,21 +157,28 @@ class MoleculeSubject(Subject):
         return MoleculeEdits()
 
 
-_COLOURS = ("atom", "atom-n", "atom-o", "atom-x", "atom-s", "atom-p", "atom-b")
+_COLOURS = ("atom", "atom-n", "atom-o", "atom-x", "atom-s", "atom-p", "atom-b", "atom-mark")
 _COLOUR_OF_ELEMENT = {-1: 0, 0: 0, 6: 0, 7: 1, 8: 2, 9: 3, 17: 3, 35: 3, 53: 3, 16: 4, 15: 5, 5: 6, 14: 6}
 """Position in _COLOURS by atomic number; -1 is RDKit's number for all other elements."""
 
 
-def drawing(molecule: Molecule, width: int = 260, height: int = 190) -> str:
+def drawing(molecule: Molecule, width: int = 260, height: int = 190, feature: int | None = None) -> str:
     """Returns an SVG without prolog, scaled by its viewBox; colours are CSS variables (`--atom`, `--atom-n`, …).
 
-    width, height: pixels of the viewBox. Only hydrogens on heteroatoms are shown.
+    width, height: pixels of the viewBox. feature: number of an atom environment that is marked. Only hydrogens on
+    heteroatoms are shown.
     """
     from rdkit import Chem
     from rdkit.Chem import rdDepictor
     from rdkit.Chem.Draw import rdMolDraw2D
 
-    mol = rdMolDraw2D.PrepareMolForDrawing(Chem.RemoveHs(molecule.mol), kekulize=True)
+    plain = Chem.RemoveHs(molecule.mol)
+    marked: tuple[int, ...] = ()
+    if feature is not None:
+        from sciagent.chemistry.fingerprints_and_families import environment_atoms
+
+        marked = environment_atoms(plain, feature)
+    mol = rdMolDraw2D.PrepareMolForDrawing(plain, kekulize=True)
     rdDepictor.StraightenDepiction(mol)
     drawer = rdMolDraw2D.MolDraw2DSVG(width, height)
     options: Any = drawer.drawOptions()
@@ -180,7 +193,10 @@ def drawing(molecule: Molecule, width: int = 260, height: int = 190) -> str:
     options.bondLineWidth = 1.6
     options.minFontSize = 11
     options.padding = 0.06
-    drawer.DrawMolecule(mol)
+    grey = len(_COLOURS) / 255
+    options.setHighlightColour((grey, grey, grey))
+    bonds = [bond.GetIdx() for bond in mol.GetBonds() if {bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()} <= set(marked)]
+    drawer.DrawMolecule(mol, highlightAtoms=list(marked), highlightBonds=bonds)
     drawer.FinishDrawing()
     return _themed(drawer.GetDrawingText(), width, height)
 
@@ -222,4 +238,5 @@ def _merged(inner: str) -> str:
         line = "".join(lines_of_style)
         paths.append(f'<path style="{style}" d="{line}"/>')
     other_elements = _PATH.sub("", inner).replace("\n", "").strip()
-    return "".join(paths) + other_elements
+    # marks of atoms are ellipses, which lie below the bonds
+    return other_elements + "".join(paths)

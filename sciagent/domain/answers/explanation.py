@@ -322,6 +322,69 @@ class Outlook(AnswerModel):
     """The outlook in words, or why no forecast is possible."""
 
 
+class NearestMeasured(AnswerModel):
+    """A measured structure like the candidate."""
+
+    structure: str
+    """Text that people read: the SMILES of a molecule, formula and prototype of a crystal."""
+    similarity: float
+    """Similarity to the candidate, in [0, 1]."""
+    value: float
+    """Its value, in the unit of the prediction."""
+
+
+class LawPrediction(AnswerModel):
+    """The prediction of a fitted law for a quantity of a candidate, from what was measured of other candidates."""
+
+    property: str
+    """Name of the property."""
+    level: str
+    """Level of the values that the law was fitted to."""
+    unit: str
+    """The unit that the campaign states; else the property's canonical unit."""
+    is_own_answer: bool
+    """Whether the law was fitted to an answer on this very candidate, so that nothing is predicted."""
+    value: float | None
+    """Median of the predicted distribution, in `unit`; null if `is_own_answer`."""
+    uncertainty: float | None
+    """Half the width of the interval that holds 68.3 % of it."""
+    low: float | None
+    """Lower end of the 90 % interval."""
+    high: float | None
+    """Upper end of the 90 % interval."""
+    held: float | None
+    """Share of left-out answers, as far from all others as this candidate, in their 90 % intervals; null if fewer than
+    20 answers were that far."""
+    n_held: int | None
+    """Number of these left-out answers; null if none was left out, or with a caveat."""
+    caveat: str | None
+    """Why the interval may not hold for this candidate; null if there is no such reason."""
+    nearest: tuple[NearestMeasured, ...]
+    """The most similar measured structures, at most three."""
+    measured: PropertyValue | None
+    """The value that the campaign's deciding rung has measured since; null without one."""
+
+
+class LawStory(AnswerModel):
+    """The predictions of a fitted law for a candidate; answers of the campaign itself that came later do not count."""
+
+    law: str
+    """Name and hash of the law, such as `gaps@5c22afeb`."""
+    is_of_campaign: bool
+    """Whether a proposer or a filter of the campaign uses this version; else it is the newest of the ledger at the
+    level of the campaign's deciding rung."""
+    is_ready: bool
+    """Whether the predictions are there; a server reads a large law for some seconds, and has them when it is asked
+    again."""
+    fault: str | None
+    """Why the law cannot be read; null if it can."""
+    p_hit: float | None
+    """Chance to meet all objectives, as if their errors were independent; null once an answer is known, and where the
+    law lacks a quantity or no objective has limits."""
+    predictions: tuple[LawPrediction, ...]
+    """One for each quantity that decides an objective of the campaign."""
+
+
 class CampaignStory(AnswerModel):
     """The history of a candidate in a campaign."""
 
@@ -367,6 +430,9 @@ class CampaignStory(AnswerModel):
     """Cost of the candidate to this campaign by resource, in the units of the campaign file."""
     outlook: Outlook | None
     """Outlook of the candidate; null unless it waits in a campaign scheduled by `priced`."""
+    laws: tuple[LawStory, ...]
+    """Predictions of the fitted laws that the campaign uses; if it uses none, of the newest law of the ledger at the
+    level of its deciding rung."""
     p_limits: float | None
     """Probability that the true values lie within the limits of all objectives, the errors of the methods included;
     null where one is unknown, before the deciding rungs have answered, and where no objective has limits."""

@@ -124,6 +124,27 @@ class HitCounts(NamedTuple):
         return hits if self.hits == self.distinct else f"{hits}, {self.distinct} distinct"
 
 
+class LetThrough(AnswerModel):
+    """Candidates that a filter let through."""
+
+    candidates: int
+    """Number of candidates."""
+    answered: int
+    """Number of those that the deciding rung has answered."""
+    hits: int
+    """Number of hits among them."""
+
+
+class FilterCounts(AnswerModel):
+    """The candidates that the filters of a campaign let through; what was proposed before a law knew enough is not
+    among them."""
+
+    chosen: LetThrough
+    """Those that went on for their chance."""
+    audited: LetThrough
+    """Those that went on by lot, whatever their chance: the audit of the filter."""
+
+
 class CampaignCounts(AnswerModel):
     """The counts of a campaign; the query is cheap enough to run every second."""
 
@@ -152,7 +173,9 @@ class CampaignCounts(AnswerModel):
     unreadable: int
     """Number of proposals that could not be read as a structure."""
     filtered: int = omitted_if_unset(0)
-    """Number of proposals that the law of a filter dropped; left out if there are none."""
+    """Number of proposals that the law of a filter dropped and nobody sent on; left out if there are none."""
+    filter: FilterCounts | None = omitted_if_unset(None)
+    """What the filters let through, by chance and by lot; left out for a campaign without a filter."""
     candidates: int
     """Number of different structures."""
     hits: int

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.engine import Connection
 
-from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import drawn, subject_of
 from sciagent.domain.candidate_and_its_names_in_files import Names, identifier_text
 from sciagent.report.parts.best_candidate_cards_and_table import properties_of_spec
 from sciagent.report.parts.wording import words
@@ -64,7 +64,7 @@ class Rejection:
     n: int
     """Number of candidates or proposals."""
     example: str
-    """Text of the first one."""
+    """Text of the first one that people read: of a crystal its formula and prototype."""
     detail: str
     """Detail of the first one."""
     picture: str
@@ -141,7 +141,7 @@ def _rejection(
         reason=words(reason),
         what=words(missed or ""),
         n=n,
-        example=(text or "")[:EXAMPLE],
+        example=subject_of(kind).shown(text or "")[:EXAMPLE],
         detail=(detail or "")[:DETAIL],
         picture=drawn(kind, text) if where and text else "",
         name=identifier_text(names),

@@ -24,6 +24,7 @@ from sciagent.report.parts.wording import (
     after_number,
     amount,
     duration,
+    let_through_sentence,
     many,
     resource_words,
     uncertainties_text,
@@ -139,7 +140,7 @@ def answers(
         can_be_made = synthesis(best)
         answered.append(QuestionAnswered("Can it be made?", can_be_made.figure, can_be_made.lines))
     answered.append(_cost(status, spending, row))
-    answered.append(_thrown_away(rejections, unread))
+    answered.append(_thrown_away(rejections, unread, status))
     return answered
 
 
@@ -401,7 +402,9 @@ def _listed(parts: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _thrown_away(rejections: Sequence[Rejection], unread: Sequence[Rejection]) -> QuestionAnswered:
+def _thrown_away(
+    rejections: Sequence[Rejection], unread: Sequence[Rejection], status: CampaignCounts
+) -> QuestionAnswered:
     n = sum(rejection.n for rejection in rejections)
     lines = []
     most_frequent_first = sorted(rejections, key=lambda rejection: -rejection.n)
@@ -417,6 +420,9 @@ def _thrown_away(rejections: Sequence[Rejection], unread: Sequence[Rejection]) -
         lines.append(f"{many(n_duplicates, 'duplicate')}.")
     if n_filtered:
         lines.append(f"{many(n_filtered, 'proposal')} filtered by the law, and kept with the chance that it said.")
+    if status.filter is not None:
+        text = let_through_sentence(status.filter, status.hits_defined)
+        lines.append(f"{text[0].upper()}{text[1:]}.")
     if not n:
         lines.insert(0, "No candidate has been dropped.")
     return QuestionAnswered("What was thrown away?", many(n, "candidate") if n else "nothing", lines)

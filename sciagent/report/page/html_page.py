@@ -36,6 +36,7 @@ from sciagent.errors import UsageError
 from sciagent.report.analysis import (
     audit_results,
     distributions_and_front,
+    law_of_campaign,
     policy_guard_charts,
     proposers_and_prediction_scores,
     rejections_and_sessions,
@@ -142,6 +143,8 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "table": table,
         "audit": audit_results.audit(connection, row),
         "pairs": [*rung_pairs, *import_pairs],
+        "laws": law_of_campaign.law_sections(connection, row, decisive_rungs),
+        "said": law_of_campaign.chances_of_filter(connection, row, decisive_rungs),
         "rejections": rejected,
         "unread": unread,
         "blocks": events(connection, row, "safety_blocked", limit=50),

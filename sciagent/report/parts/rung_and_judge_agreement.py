@@ -114,7 +114,7 @@ def judge_agreements(connection: Connection, row: CampaignRow) -> tuple[JudgeAgr
     if not judges:
         return ()
     stated = row.spec.get("objectives", ())
-    objectives = [_objective(objective) for objective in stated if objective["property"] not in OPINIONS]
+    objectives = [stated_objective(objective) for objective in stated if objective["property"] not in OPINIONS]
     ids = laws_and_audits.ids_with_answers_at(connection, row.id, terminal.position, MAX_CANDIDATES)
     terminal_values = exact_values(connection, terminal, ids)
     utilities = {id_: utility(objectives, values) for id_, values in terminal_values.items()}
@@ -180,7 +180,7 @@ def exact_values(connection: Connection, rung: RungRow, ids: Sequence[int]) -> d
     return exact
 
 
-def _objective(canonical: Mapping[str, Any]) -> Objective:
+def stated_objective(canonical: Mapping[str, Any]) -> Objective:
     """Returns an objective from the canonical form of the spec."""
     accept = canonical["accept"]
     ramp = canonical.get("ramp")

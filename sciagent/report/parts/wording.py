@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from sciagent.chemistry.subjects.base import Words
+from sciagent.domain.answers.status_and_comparison import FilterCounts
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS
 from sciagent.domain.evidence_keys_and_pooled_replicates import (
     BETWEEN_LIMITS,
@@ -434,3 +435,13 @@ def _text(value: object, depth: int = 0) -> str:
         items.append(f"… ({len(value)} in all)")
     text = ", ".join(items)
     return f"({text})" if depth else text or "none"
+
+
+def let_through_sentence(passed: FilterCounts, hits_defined: bool) -> str:
+    """Returns how many hits are among what the filters let through, such as `of the candidates that the law chose 12 of
+    30 answered ones are hits, of those let through by lot 0 of 2`. hits_defined: whether an objective has limits."""
+    if not hits_defined:
+        return f"the law chose {many(passed.chosen.candidates, 'candidate')}, {passed.audited.candidates} came by lot"
+    of_chosen = f"{passed.chosen.hits} of {passed.chosen.answered} answered ones"
+    of_audited = f"{passed.audited.hits} of {passed.audited.answered}"
+    return f"of the candidates that the law chose {of_chosen} are hits, of those let through by lot {of_audited}"

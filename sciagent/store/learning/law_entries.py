@@ -126,6 +126,12 @@ def pinned(connection: Connection, campaign_id: int, text: str) -> EntryRow:
     return by_id(connection, id_)
 
 
+def of_campaign(connection: Connection, campaign_id: int) -> list[EntryRow]:
+    """Returns the versions that a campaign uses, the oldest first."""
+    is_used = _E.id.in_(sa.select(_U.law_entry_id).where(_U.campaign_id == campaign_id))
+    return [EntryRow._make(row) for row in connection.execute(_ROW.where(is_used).order_by(_E.id))]
+
+
 def users(connection: Connection, entry_id: int) -> list[str]:
     """Returns the names of the campaigns that use a version, sorted."""
     query = sa.select(t.campaign.c.name).join(t.campaign_law, _U.campaign_id == t.campaign.c.id)

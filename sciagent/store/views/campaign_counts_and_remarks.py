@@ -18,8 +18,10 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.answers.status_and_comparison import (
     CampaignCounts,
     ControlCounts,
+    FilterCounts,
     HitCounts,
     LabCounts,
+    LetThrough,
     RateUse,
     RungCounts,
 )
@@ -121,8 +123,54 @@ def proposals(connection: Connection, campaign_id: int) -> int:
 
 
 def filtered_proposals(connection: Connection, campaign_id: int) -> int:
-    """Number of proposals of a campaign that a filter dropped."""
-    return count(connection, t.proposal, t.proposal.c.campaign_id == campaign_id, t.proposal.c.status == FILTERED)
+    """Number of proposals that a filter dropped, without those whose candidate came into the campaign later."""
+    return count(
+        connection, t.proposal, t.proposal.c.campaign_id == campaign_id, t.proposal.c.status == FILTERED, ~was_sent_on()
+    )
+
+
+def was_sent_on() -> sa.ColumnElement[bool]:
+    """Returns the condition that a filter dropped a proposal, and that its candidate came into the campaign later: sent
+    on by a person, or let through when it was proposed again."""
+    p = t.proposal.c
+    came_later = sa.exists().where(_CC.campaign_id == p.campaign_id, _CC.candidate_id == p.candidate_id)
+    return sa.and_(p.status == FILTERED, came_later)
+
+
+def filter_counts(connection: Connection, row: CampaignRow, terminal: int) -> FilterCounts | None:
+    """Returns what became of the candidates that the filters of a campaign let through; None without a filter.
+
+    terminal: position of the deciding rung. It reads the proposals that brought a candidate.
+    """
+    if not has_filter(row.spec.get("proposer")):
+        return None
+    p = t.proposal.c
+    action = p.filter_decision["action"].as_string()
+    numbers = [sa.func.sum(sa.case((condition, 1), else_=0)) for condition in (_CC.depth >= terminal, _CC.is_hit)]
+    is_member = sa.and_(_CC.campaign_id == p.campaign_id, _CC.proposal_id == p.id)
+    query = (
+        sa.select(action, sa.func.count(), *numbers)
+        .select_from(t.proposal.join(t.campaign_candidate, is_member))
+        .where(p.campaign_id == row.id, p.status == "new", action.in_(LET_THROUGH))
+        .group_by(action)
+    )
+    by_action = {
+        name: LetThrough(candidates=n, answered=answered, hits=n_hits)
+        for name, n, answered, n_hits in connection.execute(query)
+    }
+    nothing = LetThrough(candidates=0, answered=0, hits=0)
+    chosen, audited = (by_action.get(name, nothing) for name in LET_THROUGH)
+    return FilterCounts(chosen=chosen, audited=audited)
+
+
+def has_filter(proposer: object) -> bool:
+    """Returns whether a proposer has a filter, or one of several has. proposer: as the canonical spec states it."""
+    if not isinstance(proposer, Mapping):
+        return False
+    if proposer.get("filter"):
+        return True
+    parts = proposer.get("proposers")
+    return isinstance(parts, Mapping) and any(has_filter(part) for part in parts.values())
 
 
 def verifications(connection: Connection, campaign_id: int, terminal: int) -> int:
@@ -167,6 +215,7 @@ def _used_of_limits(connection: Connection, row: CampaignRow, labels: Sequence[s
     return used
 
 
+LET_THROUGH = ("keep", "audit")  # actions of a filter on what goes on: for its chance, and by lot
 NOTHING_HIDDEN: Mapping[int, int] = MappingProxyType({})
 
 
@@ -189,6 +238,7 @@ def counts(connection: Connection, row: CampaignRow, hidden: Mapping[int, int] =
     d = t.decision.c
     n_unreadable = count(connection, t.proposal, *_is_unreadable(row))
     hit_counts = hits(connection, row.id, without=list(hidden))
+    terminal = next(rung.position for rung in ladder if rung.name == row.spec["terminal"])
     # limits per week are among the rates, with the date until which they hold
     shown_elsewhere = {*rates, "until"}
     return CampaignCounts(
@@ -203,6 +253,7 @@ def counts(connection: Connection, row: CampaignRow, hidden: Mapping[int, int] =
         proposals=proposals(connection, row.id),
         unreadable=n_unreadable,
         filtered=filtered_proposals(connection, row.id),
+        filter=None if hidden else filter_counts(connection, row, terminal),
         candidates=sum(place.candidates for place in ladder_places),
         hits=hit_counts.hits,
         distinct_hits=hit_counts.distinct,

@@ -182,9 +182,11 @@ class PredictionMade(NamedTuple):
 
 
 def proposal_counts(connection: Connection, row: CampaignRow) -> list[ProposalCount]:
-    """Numbers of proposals by proposer, status, and whether the texts could be read."""
+    """Numbers of proposals by proposer, status, and whether the texts could be read, without those that a filter
+    dropped and whose candidate came into the campaign later."""
     by = (_T.proposer, _P.status, _P.candidate_id.is_not(None))
     query = sa.select(*by, sa.func.count()).select_from(with_proposer(t.proposal)).where(_P.campaign_id == row.id)
+    query = query.where(~campaign_counts_and_remarks.was_sent_on())
     return [ProposalCount._make(group) for group in connection.execute(query.group_by(*by))]
 
 

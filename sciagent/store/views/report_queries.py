@@ -5,6 +5,7 @@ Every query uses an index. Queries over all candidates of the campaign read each
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Verdict
 from sciagent.domain.states_and_needs import AttemptState, Standing
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow, rungs
 from sciagent.store.database import tables as t
-from sciagent.store.views.campaign_counts_and_remarks import LadderPlace, count, places
+from sciagent.store.views.campaign_counts_and_remarks import LadderPlace, count, places, was_sent_on
 
 _CC = t.campaign_candidate.c
 ROWS_PER_CHUNK = 500
@@ -174,13 +175,13 @@ def rejection_reasons(connection: Connection, row: CampaignRow, names: Sequence[
 
 def proposals_without_candidate(connection: Connection, row: CampaignRow, limit: int = 40) -> list[Any]:
     """(status, reason, n, candidate id or None, text and detail of the first proposal) of proposals that gave no new
-    candidate."""
+    candidate, without those that a filter dropped and whose candidate came into the campaign later."""
     p = t.proposal.c
     return _largest_groups(
         connection,
         by=(p.status, p.reason),
         id_=p.id,
-        where=(p.campaign_id == row.id, p.status != "new"),
+        where=(p.campaign_id == row.id, p.status != "new", ~was_sent_on()),
         example=sa.select(p.id, p.candidate_id, p.text, p.detail),
         limit=limit,
     )
@@ -319,3 +320,22 @@ def with_proposer(joined: Any) -> Any:
 def stream(connection: Connection, query: sa.Select[Any]) -> Iterator[Any]:
     """Yields the rows of a query, with ROWS_PER_CHUNK rows at a time in memory."""
     yield from connection.execute(query, execution_options={"yield_per": ROWS_PER_CHUNK})
+
+
+def said_chances(
+    connection: Connection, row: CampaignRow, terminal: int, limit: int = 100_000
+) -> list[tuple[float, bool]]:
+    """(chance that a filter said, whether it is a hit) of the candidates that filters let through and that the rung at
+    position `terminal` has answered, in the order of their proposals."""
+    p = t.proposal.c
+    cc = t.campaign_candidate.c
+    log_chance = p.filter_decision["log_chance"].as_float()
+    is_member = sa.and_(cc.campaign_id == p.campaign_id, cc.proposal_id == p.id)
+    query = (
+        sa.select(log_chance, cc.is_hit)
+        .select_from(t.proposal.join(t.campaign_candidate, is_member))
+        .where(p.campaign_id == row.id, p.status == "new", cc.depth >= terminal, log_chance.is_not(None))
+        .order_by(p.id)
+        .limit(limit)
+    )
+    return [(math.exp(logarithm), bool(is_hit)) for logarithm, is_hit in connection.execute(query)]

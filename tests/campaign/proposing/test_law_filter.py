@@ -21,12 +21,14 @@ from sciagent.campaign.people.hold_release_veto_and_promote import promote
 from sciagent.campaign.proposing.law_filter import FilterAction, LawFilter
 from sciagent.campaign.proposing.mcp_episode import McpEpisode
 from sciagent.domain.answers.explanation import Explanation, RefusedText
+from sciagent.domain.answers.status_and_comparison import CampaignCounts
 from sciagent.domain.proposer_interfaces import MeasuredCandidate, PastProperty, PastValues
 from sciagent.errors import SpecError, UsageError
-from sciagent.report.analysis import proposers_and_prediction_scores
+from sciagent.report.analysis import law_of_campaign, proposers_and_prediction_scores, rejections_and_sessions
 from sciagent.report.explain_candidate import explain_named
 from sciagent.report.explanation_text import paragraphs
-from sciagent.store.campaign_state import proposer_trajectories
+from sciagent.report.parts.wording import let_through_sentence
+from sciagent.store.campaign_state import campaigns, proposer_trajectories
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts_and_remarks
@@ -153,6 +155,11 @@ def proposals(built: Built) -> list[Any]:
         return list(connection.execute(query.order_by(p.id)).mappings())
 
 
+def counted(built: Built) -> CampaignCounts:
+    with built.ledger.read() as connection:
+        return campaign_counts_and_remarks.counts(connection, built.row)
+
+
 @pytest.fixture
 def built(ledger: Ledger, tmp_path: Path) -> Built:
     """A screen of 24 molecules and a text that is none, of which a quarter goes on after the first batch."""
@@ -175,6 +182,19 @@ def test_what_is_dropped_is_kept_with_its_chance_and_nothing_is_run_for_it(built
     assert (counts.filtered, counts.proposals) == (by_status["filtered"], len(made) - by_status["filtered"])
     assert (results.filtered, results.proposals) == (counts.filtered, counts.proposals)
     assert counts.candidates == by_status["new"]
+    let_through = Counter(
+        row["filter_decision"]["action"] for row in made if row["status"] == "new" and row["filter_decision"]
+    )
+    assert counts.filter is not None and counts.filter.chosen.hits + counts.filter.audited.hits <= counts.hits
+    numbers = (counts.filter.chosen.candidates, counts.filter.audited.candidates)
+    assert numbers == (let_through["keep"], let_through["audit"]) and counts.filter.chosen.answered == numbers[0] > 0
+    with built.ledger.read() as connection:
+        ladder = campaigns.rungs(connection, built.row.id)
+        said = law_of_campaign.chances_of_filter(connection, built.row, ladder)
+        [section] = law_of_campaign.law_sections(connection, built.row, ladder)
+    assert said is not None and said.words.startswith(f"{sum(let_through.values())} answered candidates: mean chance")
+    assert section.title == "The law, fitted to the present answers" and "nor are its chances" in section.notes[0]
+    assert "of the candidates that the law chose" in let_through_sentence(counts.filter, hits_defined=True)
     assert not evidence & {row["candidate_id"] for row in made if row["status"] == "filtered"}
     tight = driven(opened(built.ledger, tmp_path, "tight", proposals=6))
     assert sum(row["status"] != "filtered" for row in proposals(tight)) <= 6
@@ -200,7 +220,15 @@ def test_a_person_reads_why_and_can_send_it_up_the_ladder(built: Built) -> None:
         with pytest.raises(UsageError, match="is not in campaign"):
             resolve(connection, built.row, text)
         named = resolve(connection, built.row, text, with_filtered=True)
+    before = counted(built)
     assert promote(built, named, "ann", "to know").standing == "settled"
+    after = counted(built)
+    assert (after.filtered, after.proposals) == (before.filtered - 1, before.proposals + 1), "it counts once"
+    assert after.filter == before.filter, "a person sent it, not the filter"
+    with built.ledger.read() as connection:
+        n_filtered = sum(each.filtered for each in proposers_and_prediction_scores.results(connection, built.row))
+        groups = rejections_and_sessions.fruitless_proposals(connection, built.row)
+    assert n_filtered == after.filtered == sum(each.n for each in groups if each.verdict == "filtered")
     answer = explain_named(built.ledger, text, "screened")
     assert isinstance(answer, Explanation)
     [story] = answer.campaigns
