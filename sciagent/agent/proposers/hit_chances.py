@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.domain.objectives import Direction, Objective, ends_of
@@ -28,6 +29,7 @@ from sciagent.domain.proposer_interfaces import MeasuredCandidate, PastValues
 from sciagent.scheduling.array_types import Array
 from sciagent.scheduling.law.left_out_calibration import CalibratedProcess, WidthCalibration, calibration_from
 from sciagent.scheduling.law.structure_process import (
+    SAME,
     Answers,
     ComparedStructures,
     MemoryPrior,
@@ -136,6 +138,26 @@ class HitChances:
             chance = aim.process.chance(asked, aim.low, aim.high)
             total += np.log(np.maximum(chance, LEAST_CHANCE))
         return np.round(total, DIGITS)
+
+    def has_twin(self, known: Sequence[MeasuredCandidate], texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Returns (n,) whether the law cannot tell a candidate from another one that has a value, such as a strained
+        crystal or another stereoisomer: it foretells what is measured already.
+
+        known: candidates with values. texts: (n,) notations.
+        """
+        asked = ComparedStructures()
+        asked.add([self._subject.structure(text) for text in texts])
+        every = np.arange(len(texts))
+        fit = self._fitted(known)
+        answered = [(fit.compared, np.arange(len(fit.measured)))]
+        for memory in (self._memories or {}).values():
+            compared = memory.process.compared
+            answered.append((compared, np.arange(len(compared))))
+        found = np.zeros(len(texts), dtype=bool)
+        for compared, rows in answered:
+            found |= compared.similarities(rows, asked, every).max(0, initial=0.0) >= SAME
+        found &= ~np.array([self.is_remembered(text) for text in texts], dtype=bool)
+        return found
 
     def _fitted(self, known: Sequence[MeasuredCandidate]) -> _Fit:
         """Returns the law of these answers; that of the last call if they are the same."""

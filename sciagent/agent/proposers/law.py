@@ -66,8 +66,11 @@ class LawSearch(Evolve):
             self._chances.remember(workbench.past(self._past, self._law))
         if self._only_new:
             children = [child for child in children if not self._chances.is_remembered(child.text)]
-        scores = self._chances.log_chances(workbench.measured(), [child.text for child in children])
-        order = np.argsort(-scores, kind="stable")
+        known = workbench.measured()
+        texts = [child.text for child in children]
+        scores = self._chances.log_chances(known, texts)
+        # a twin of a measured candidate comes last: its chance is that of the other, and nothing would be learnt
+        order = np.lexsort((-scores, self._chances.has_twin(known, texts)))
         ranked = (children[place] for place in order)
         unknown = (child for child in ranked if not is_known(child.text))
         return Bred(with_keys(islice(unknown, limit), keys), {})

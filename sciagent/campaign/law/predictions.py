@@ -30,11 +30,10 @@ from sciagent.scheduling.law.left_out_calibration import (
 )
 from sciagent.scheduling.law.prediction_interval_width import NORMAL
 from sciagent.scheduling.law.similarity import order_of, smallest_hashes
-from sciagent.scheduling.law.structure_process import Answers, ComparedStructures
+from sciagent.scheduling.law.structure_process import SAME, Answers, ComparedStructures
 
 MOST_OWN = 1000  # answers of a campaign beside those that a law holds; of more, those with the smallest hashes of keys
 NEAREST = 3  # measured structures that are named
-SAME = 0.9999  # similarity from which two structures are the same to the law
 SIMILARITY_DIGITS = 9  # by which they are ranked, so that no rounding decides
 BIN_SIZE = 50  # candidates of a bin of chances
 

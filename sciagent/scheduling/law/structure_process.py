@@ -35,6 +35,7 @@ CENTRES = np.log([0.8, 1.0, 0.3])  # medians of the priors of a, b and s
 WIDTH = 0.7  # standard deviation of the priors, in logarithms
 SMALLEST_SPREAD = 0.05  # share of the mean size of y below which its spread is not believed
 JITTER = 1e-6
+SAME = 0.9999  # similarity from which two structures are the same to the law
 MOST_FITTED = 250  # answers to which the hyper-parameters are fitted
 
 

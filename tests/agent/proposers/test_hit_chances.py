@@ -91,6 +91,17 @@ def test_the_widths_that_a_law_entry_has_learnt_make_the_chance() -> None:
     assert said[0.5] > said[1.0] > said[2.0] > 0
 
 
+def test_a_stereoisomer_of_a_measured_molecule_is_its_twin() -> None:
+    known = [*KNOWN, measured("C/C=C/CO", 99)]
+    chances = HitChances(MOLECULES, [WANTED])
+    chances.remember({"logp": PastProperty({"C[C@H](F)CO": 1.0, "CCC[C@H](F)Cl": 2.0}, None)})
+    texts = ["C/C=C\\CO", "C/C=C/CO", "CC=CCCO", "C[C@@H](F)CO", "C[C@H](F)CO"]
+    assert chances.has_twin(known, texts).tolist() == [True, True, False, False, False]
+    chances.remember({"logp": PastProperty(dict.fromkeys((f"{'C' * n}[C@H](F)CO" for n in range(1, 30)), 1.0), None)})
+    assert chances.has_twin(known, texts).tolist() == [True, True, False, True, False]
+    assert not chances.has_twin([], []).size
+
+
 def test_an_objective_without_limits_plays_no_part_before_there_are_own_answers() -> None:
     chances = HitChances(MOLECULES, [Objective("logp", Direction.MAXIMISE)])
     chances.remember({"logp": PastProperty({each.text: each.values["logp"] for each in KNOWN}, None)})
