@@ -322,10 +322,10 @@ def _print_made(found: Mapping[str, Sequence[SystemFigures]], calls: int) -> Non
             [of_system] = [each for each in of_systems if each.system == system]
             table.add_row(
                 name,
-                _cell(summarised(of_system.novel), 1, digits=1),
+                f"{fmean(of_system.novel):.1f}",
                 _cell(summarised(of_system.discovered), 1, digits=1),
-                _cell(summarised(of_system.msun), 1),
-                _cell(summarised(of_system.audc), 1),
+                _cell(summarised(of_system.msun), 1, digits=2),
+                _cell(summarised(of_system.audc), 1, digits=2),
                 _cell(summarised(of_system.enhancement or ()), 1, digits=2),
                 _cell(summarised(of_system.acceleration or ()), 1, digits=2),
                 f"{fmean(of_system.core_seconds):.0f}",
