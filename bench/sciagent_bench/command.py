@@ -288,8 +288,8 @@ def made(
     from sciagent_bench.made.discovery_figures import figures
     from sciagent_bench.made.system_runs import PROPOSERS, ChemicalSystem, SystemRuns
 
-    chosen = list(dict.fromkeys(map(ChemicalSystem.of, _listed(systems))))
-    proposers = dict(proposer_keys(text, PROPOSERS) for text in _listed(proposer))
+    chosen = list(dict.fromkeys(map(ChemicalSystem.of, _some(systems, "system"))))
+    proposers = dict(proposer_keys(text, PROPOSERS) for text in _some(proposer, "proposer"))
     all_runs = SystemRuns(folder, model, calls)
     done = []
     wanted = list(product(range(1, seeds + 1), chosen, proposers))
@@ -462,6 +462,14 @@ def _source(
 def _listed(text: str) -> list[str]:
     """Returns the names in a text with commas, each once."""
     return list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+
+
+def _some(text: str, kind: str) -> list[str]:
+    """Returns the names in a text with commas. Raises UsageError if there is none."""
+    names = _listed(text)
+    if not names:
+        raise UsageError(f'"{text}" names no {kind}')
+    return names
 
 
 def _shares(text: str) -> list[float]:

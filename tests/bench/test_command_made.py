@@ -63,4 +63,6 @@ def test_wrong_names_are_refused_before_anything_is_written(tmp_path: Path) -> N
         call("--proposer", "none", "--folder", str(folder))
     with pytest.raises(UnknownNameError, match=r'unknown potential "chgnet"; did you mean "chgnet-0\.3\.0"'):
         call("--model", "chgnet", "--folder", str(folder))
+    with pytest.raises(UsageError, match='"," names no system'):
+        call("--systems", ",", "--folder", str(folder))
     assert not folder.exists()
