@@ -239,8 +239,8 @@ def made(
     from sciagent_bench.made.discovery_figures import figures
     from sciagent_bench.made.system_runs import PROPOSERS, ChemicalSystem, SystemRuns
 
-    chosen = list(dict.fromkeys(map(ChemicalSystem.of, listed(systems))))
-    proposers = dict(proposer_keys(text, PROPOSERS) for text in listed(proposer))
+    chosen = list(dict.fromkeys(map(ChemicalSystem.of, _some(systems, "system"))))
+    proposers = dict(proposer_keys(text, PROPOSERS) for text in _some(proposer, "proposer"))
     all_runs = SystemRuns(folder, model, calls)
     done = []
     wanted = list(product(range(1, seeds + 1), chosen, proposers))
@@ -273,10 +273,10 @@ def _print_made(found: Mapping[str, Sequence[SystemFigures]], calls: int) -> Non
             [of_system] = [each for each in of_systems if each.system == system]
             table.add_row(
                 name,
-                cell(summarised(of_system.novel), 1, digits=1),
+                f"{fmean(of_system.novel):.1f}",
                 cell(summarised(of_system.discovered), 1, digits=1),
-                cell(summarised(of_system.msun), 1),
-                cell(summarised(of_system.audc), 1),
+                cell(summarised(of_system.msun), 1, digits=2),
+                cell(summarised(of_system.audc), 1, digits=2),
                 cell(summarised(of_system.enhancement or ()), 1, digits=2),
                 cell(summarised(of_system.acceleration or ()), 1, digits=2),
                 f"{fmean(of_system.core_seconds):.0f}",

@@ -47,7 +47,7 @@ def test_it_prints_the_figures_of_each_system(tmp_path: Path, monkeypatch: pytes
     assert "proposer\tnovel\tdiscoveries\tmSUN\tAUDC\tEF\tAF\tcore-seconds" in table
     law = [line.split("\t") for line in table.splitlines() if line.startswith("law")]
     assert len(law) == 2
-    assert [cell.split(" ")[0] for cell in law[0][1:]] == ["7.0", "3.0", "0.150", "0.007", "2.00", "1.00", "12"]
+    assert [cell.split(" ")[0] for cell in law[0][1:]] == ["7.0", "3.0", "0.15", "0.01", "2.00", "1.00", "12"]
     answer = json.loads(call(*given, "--folder", str(tmp_path / "made"), "--json")[0])
     assert (answer["model"], answer["calls"]) == ("chgnet-0.3.0", 20)
     of_law = answer["proposers"]["law"][0]
@@ -63,4 +63,6 @@ def test_wrong_names_are_refused_before_anything_is_written(tmp_path: Path) -> N
         call("--proposer", "none", "--folder", str(folder))
     with pytest.raises(UnknownNameError, match=r'unknown potential "chgnet"; did you mean "chgnet-0\.3\.0"'):
         call("--model", "chgnet", "--folder", str(folder))
+    with pytest.raises(UsageError, match='"," names no system'):
+        call("--systems", ",", "--folder", str(folder))
     assert not folder.exists()
