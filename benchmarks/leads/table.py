@@ -1,6 +1,6 @@
 """Prints the tables of README.md from the JSON of `sciagent bench leads`, with paired differences of the proposers:
 
-    sciagent bench leads --leads celecoxib,zolpidem --oracles QED,plogP,DRD2 --proposer evolve,law --json > results.json
+    sciagent bench leads --leads celecoxib,zolpidem --oracles DRD2 --proposer evolve,law --json > results.json
     python -m benchmarks.leads.table results.json
 
 The interval of a difference is that of a hierarchical bootstrap: leads with their oracle are drawn, then seeds within
