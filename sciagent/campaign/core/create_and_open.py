@@ -330,8 +330,11 @@ def _require_past(connection: Connection, spec: CampaignSpec) -> None:
     for remembering in spec.remembering:
         for name in remembering.past:
             earlier = campaigns.get(connection, name)
-            ids = candidate_standings.ids_with_answers(connection, earlier.id, MAX_ASKED_OF_PAST)
             computations = [rung.configured.computation for rung in rungs.values()]
+            ladder = campaigns.rungs(connection, earlier.id)
+            positions = [rung.position for rung in ladder if rung.computation in computations]
+            answered = candidate_standings.answered_keys(connection, earlier.id, min(positions, default=0))
+            ids = [id_ for id_, _ in islice(answered, MAX_ASKED_OF_PAST)]
             if not any(pooled_replicates.values_of(connection, ids, each) for each in computations):
                 raise UsageError(
                     f'campaign "{name}" has no values of {" or ".join(rungs)}: a law remembers what the same verifier '

@@ -20,7 +20,7 @@ from sciagent.campaign.core.built_campaign_and_derived_values import Built, Buil
 from sciagent.campaign.core.create_and_open import open_within
 from sciagent.campaign.core.value_sources import ValueSource, sources_of
 from sciagent.campaign.law.law_entries import DIGITS, LawEntry, LawRowOfCandidate, QuantityLaw
-from sciagent.campaign.law.past_values import MAX_PAST, deciding_values
+from sciagent.campaign.law.past_values import MAX_PAST, values_in_order
 from sciagent.chemistry.subjects.base import Subject
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.errors import UnknownNameError, UsageError
@@ -33,14 +33,12 @@ from sciagent.scheduling.law.left_out_calibration import (
 )
 from sciagent.scheduling.law.similarity import order_of, smallest_hashes
 from sciagent.scheduling.law.structure_process import ComparedStructures, StructureMemory, fitted_memory
-from sciagent.store.campaign_state import campaigns, candidate_standings
+from sciagent.store.campaign_state import campaigns
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.results import candidates
 
 FEWEST_VALUES = 8  # candidates with a value from which a law is fitted
 FEWEST_LEFT_OUT = 3  # campaigns from which whole campaigns are left out; of fewer, whole families are
 FOLDS = 10  # groups of families
-MAX_READ = 100_000  # candidates of a campaign of which values are read, the best first
 
 
 @dataclass(frozen=True)
@@ -61,19 +59,23 @@ class CampaignValues:
 
 
 def campaign_values(connection: Connection, built: Built) -> CampaignValues:
-    """Returns what the rungs that decide a campaign's objectives have measured so far."""
+    """Returns what the rungs that decide a campaign's objectives have measured so far, of at most MAX_PAST candidates a
+    property: of more, those with the smallest hashes of their keys."""
     deciding = built.rungs[: built.terminal + 1]
     sources = sources_of(deciding)
     levels = {name: _level_of(rung, name) for rung in deciding for name in rung.rules.decides}
-    ids = candidate_standings.ids_with_answers(connection, built.row.id, MAX_READ)
-    known = candidates.load(connection, ids)
     values: dict[str, dict[str, tuple[str, float]]] = {name: {} for name in sources}
-    for id_, of_candidate in deciding_values(connection, built, ids).items():
-        candidate = known[id_]
-        notation = built.subject.notation(candidate)
-        for name in sources.keys() & of_candidate.keys():
-            values[name][candidate.key] = (notation, of_candidate[name])
-    charges = {candidate.key: candidate.charge for candidate in known.values()}
+    charges = dict[str, int]()
+    for rung in deciding:
+        missing = set(rung.rules.decides)
+        answered = values_in_order(connection, built, built.row.id, rung.rules.position) if missing else iter(())
+        for candidate, of_candidate in answered:
+            for name in missing & of_candidate.keys():
+                values[name][candidate.key] = (built.subject.notation(candidate), of_candidate[name])
+                charges[candidate.key] = candidate.charge
+            missing = {name for name in missing if len(values[name]) < MAX_PAST}
+            if not missing:
+                break
     return CampaignValues(built.row.name, built.subject.name, built.row.created_at, sources, levels, values, charges)
 
 

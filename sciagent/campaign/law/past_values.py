@@ -4,14 +4,18 @@ entry that a campaign remembers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 
+import numpy as np
 from sqlalchemy.engine import Connection
 
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.campaign.core.value_sources import sources_of
 from sciagent.campaign.law.law_entries import LawEntry
+from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.proposer_interfaces import PastFit, PastProperty, PastValues
 from sciagent.domain.quantities import Censoring
 from sciagent.scheduling.law.similarity import order_of, smallest_hashes
@@ -22,6 +26,7 @@ from sciagent.store.results import candidates, pooled_replicates
 MAX_PAST = 4_000
 """Most candidates of other campaigns whose values a law remembers; of more, those with the smallest hashes of their
 keys."""
+READ_AT_ONCE = 4_000  # candidates
 
 
 def deciding_values(
@@ -48,23 +53,50 @@ def deciding_values(
     return values
 
 
+def values_in_order(
+    connection: Connection, built: Built, campaign_id: int, position: int, until: datetime | None = None
+) -> Iterator[tuple[Candidate, dict[str, float]]]:
+    """Yields the candidates that the rung at a position of a campaign's ladder has answered, each with the values that
+    `deciding_values` has of it, in the order of the hashes of their keys; those without a value are left out.
+
+    built: whose rungs give the values. Only the ids of all answered candidates are in memory.
+    """
+    ids = array("q")
+    hashes = array("Q")
+    answered = candidate_standings.answered_keys(connection, campaign_id, position)
+    while some := list(islice(answered, READ_AT_ONCE)):
+        ids.extend(id_ for id_, _ in some)
+        hashes.extend(order_of(key for _, key in some).tolist())
+    order = np.argsort(np.array(hashes, dtype=np.uint64), kind="stable")
+    for first in range(0, len(order), READ_AT_ONCE):
+        chosen = [ids[place] for place in order[first : first + READ_AT_ONCE].tolist()]
+        known = candidates.load(connection, chosen)
+        values = deciding_values(connection, built, chosen, until)
+        for id_ in chosen:
+            if values[id_]:
+                yield known[id_], values[id_]
+
+
 def past_values(connection: Connection, built: Built, names: Sequence[str]) -> PastValues:
     """Returns what the deciding rungs had measured in other campaigns when this campaign was made. names: of the
     campaigns. Raises UnknownNameError for a campaign that the ledger has not."""
-    ids = set()
+    until = built.row.created_at
+    computations = {rung.verifier.computation for rung in built.rungs if rung.rules.decides}
+    remembered: dict[str, tuple[str, dict[str, float]]] = {}
     for name in names:
         row = campaigns.get(connection, name)
-        ids.update(candidate_standings.ids_with_answers(connection, row.id, MAX_PAST))
-    loaded = candidates.load(connection, sorted(ids))
-    of_kind = {id_: candidate for id_, candidate in loaded.items() if candidate.kind == built.subject.name}
-    in_order = list(of_kind)
-    chosen = smallest_hashes(order_of(of_kind[id_].key for id_ in in_order), MAX_PAST)
-    values = deciding_values(connection, built, [in_order[place] for place in chosen], until=built.row.created_at)
+        positions = [rung.position for rung in campaigns.rungs(connection, row.id) if rung.computation in computations]
+        of_campaign = values_in_order(connection, built, row.id, min(positions, default=0), until)
+        of_kind = ((candidate, values) for candidate, values in of_campaign if candidate.kind == built.subject.name)
+        for candidate, values in islice(of_kind, MAX_PAST):
+            remembered[candidate.key] = (built.subject.notation(candidate), values)
+    keys = list(remembered)
+    chosen = smallest_hashes(order_of(keys), MAX_PAST)
     wanted = {objective.property for objective in built.objectives}
     past: dict[str, dict[str, float]] = {}
-    for id_, of_candidate in values.items():
-        notation = built.subject.notation(of_kind[id_])
-        for name, value in of_candidate.items():
+    for place in chosen.tolist():
+        notation, values = remembered[keys[place]]
+        for name, value in values.items():
             if name in wanted:
                 past.setdefault(name, {})[notation] = value
     return {name: PastProperty(of_property, None) for name, of_property in past.items()}

@@ -24,6 +24,7 @@ from sciagent.store.results import candidates
 
 MAX_COMPARED = 256  # number of latest candidates in the ledger, of any campaign, that a proposal is compared with
 MAX_MEASURED = 10_000  # most candidates with a worth that a proposer is shown, the best first
+MAX_LATEST = 1000  # latest candidates beside them that ended at a rung which decides
 MAX_FILLED = 200  # most earlier candidates without a family whose family is stored with each turn
 
 Note = dict[str, Any]
@@ -117,9 +118,21 @@ def best_candidates(
 
 
 def measured_candidates(connection: Connection, built: Built) -> list[MeasuredCandidate]:
-    """Returns the candidates that have a worth, best first, with the results of the rungs that decide the objectives,
-    and all those of the terminal rung."""
+    """Returns the best candidates that have a worth, best first, with the results of the rungs that decide the
+    objectives, and all those of the terminal rung.
+
+    Beside them are the latest that ended at such a rung: where many wait, each with some chance to be a hit, all known
+    misses stand behind those that wait.
+    """
     top = best_candidates(connection, built, MAX_MEASURED)
+    if len(top) == MAX_MEASURED:
+        seqs = set[int]()
+        for rung in built.rungs[: built.terminal + 1]:
+            if rung.rules.decides:
+                position = rung.rules.position
+                seqs |= set(candidate_standings.latest_ended(connection, built.row.id, position, MAX_LATEST))
+        seqs -= {each.seq for each in top.values()}
+        top |= best_candidates(connection, built, len(seqs), CandidatePart(seqs=tuple(sorted(seqs))))
     values = deciding_values(connection, built, list(top))
     return [
         MeasuredCandidate(each.text, each.worth, each.seq, values=values[id_], key=each.key)

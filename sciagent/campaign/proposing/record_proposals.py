@@ -72,6 +72,7 @@ class CampaignWorkbench:
         self._owner = owner
         self._standardisation = built.spec.standardisation
         self._entries: list[BenchEntry] = []
+        self._measured: list[MeasuredCandidate] | None = None
         # keys of the proposed candidates that the campaign has now, whether they were new or not
         self._known_keys: set[str] = set()
         self._charged = Cost()  # cost of the proposer's own computation
@@ -209,8 +210,10 @@ class CampaignWorkbench:
             return list(best_candidates(connection, self._built, n).values())
 
     def measured(self) -> list[MeasuredCandidate]:
-        with self._built.ledger.read() as connection:
-            return measured_candidates(connection, self._built)
+        if self._measured is None:  # read once a turn, in which the campaign's own answers do not change
+            with self._built.ledger.read() as connection:
+                self._measured = measured_candidates(connection, self._built)
+        return self._measured
 
     def past(self, campaigns: Sequence[str], law: str | None) -> PastValues:
         with self._built.ledger.read() as connection:

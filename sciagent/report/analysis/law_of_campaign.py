@@ -32,13 +32,12 @@ from sciagent.report.parts.wording import many, words
 from sciagent.scheduling.law.law_drivers import EnvironmentWeight, at_the_middle, environment_weights, with_and_without
 from sciagent.scheduling.law.left_out_calibration import chance_bins
 from sciagent.scheduling.law.structure_process import StructureMemory
-from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.campaign_state.campaigns import CampaignRow, RungRow
-from sciagent.store.results import candidates, pooled_replicates
+from sciagent.store.results import candidates, laws_and_audits, pooled_replicates
 from sciagent.store.views.campaign_counts_and_remarks import has_filter
 from sciagent.store.views.report_queries import said_chances
 
-MOST_READ = 1000  # candidates whose answers are compared, and to which a law is fitted: the best ones
+MOST_READ = 1000  # candidates whose answers are compared, and to which a law is fitted: the first ones
 MOST_DRAWN = 6  # answers and environments of a quantity that are drawn
 BIN_SIZE = 50  # candidates of a bin of chances
 
@@ -116,6 +115,12 @@ def law_sections(connection: Connection, row: CampaignRow, ladder: Sequence[Rung
     return [_of_own_answers(connection, row, ladder)]
 
 
+def _ids(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> list[int]:
+    """Returns the ids of the first candidates that a deciding rung has answered."""
+    lowest = min(rung.position for rung in ladder if rung.decides)
+    return laws_and_audits.ids_with_answers_at(connection, row.id, lowest, MOST_READ)
+
+
 def stored_values(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ids: Sequence[int]
 ) -> CampaignValues:
@@ -146,7 +151,7 @@ def _of_entry(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow
     except LedgerError as error:
         return LawSection(title, (f"It cannot be read: {error}.",), (), ())
     assert predictor is not None  # there is time to wait for it
-    ids = candidate_standings.ids_with_answers(connection, row.id, MOST_READ)
+    ids = _ids(connection, row, ladder)
     old = set[int]()
     for rung in ladder:
         if rung.decides:
@@ -170,7 +175,7 @@ def _of_entry(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow
 
 def _of_own_answers(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> LawSection:
     title = "The law, fitted to the present answers"
-    ids = candidate_standings.ids_with_answers(connection, row.id, MOST_READ)
+    ids = _ids(connection, row, ladder)
     notes = [
         "The law of a turn is not kept, nor are its chances. Here it is fitted once more to the campaign's own answers "
         "as they stand, without those of other campaigns that it may remember, so that it knows more than it did."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -176,6 +176,34 @@ def ids_with_answers(connection: Connection, campaign_id: int, limit: int) -> li
     """Ids of candidates with an answer from any rung: the best first."""
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == campaign_id, _CC.depth >= 0)
     return list(connection.execute(query.order_by(*t.BEST_FIRST).limit(limit)).scalars())
+
+
+KEYS_AT_A_TIME = 10_000  # rows in memory
+
+
+def answered_keys(connection: Connection, campaign_id: int, position: int) -> Iterator[tuple[int, str]]:
+    """Yields (id, key) of the candidates that the rung at a position has answered, or one above it, in no order.
+
+    It reads these candidates alone, by the index of places."""
+    waits_for_it = sa.and_(_CC.position == position, _CC.standing == Standing.OPEN)
+    query = (
+        sa.select(_CC.candidate_id, t.candidate.c.key)
+        .join(t.candidate, t.candidate.c.id == _CC.candidate_id)
+        .where(_CC.campaign_id == campaign_id, _CC.position >= position, ~waits_for_it, _CC.depth >= position)
+    )
+    rows = connection.execute(query, execution_options={"yield_per": KEYS_AT_A_TIME})
+    yield from ((candidate_id, key) for candidate_id, key in rows)
+
+
+def latest_ended(connection: Connection, campaign_id: int, position: int, n: int) -> list[int]:
+    """Returns the sequence numbers of the n latest candidates that ended at the rung at a position, latest first."""
+    latest = list[int]()
+    for standing in (Standing.SETTLED, Standing.DROPPED):
+        query = sa.select(_CC.seq).where(
+            _CC.campaign_id == campaign_id, _CC.standing == standing, _CC.position == position
+        )
+        latest += connection.execute(query.order_by(_CC.seq.desc()).limit(n)).scalars()
+    return sorted(latest, reverse=True)[:n]
 
 
 def settled_ids(connection: Connection, campaign_id: int) -> list[int]:

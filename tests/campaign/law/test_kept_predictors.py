@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,11 +15,14 @@ from sciagent.store.learning import law_entries
 
 
 @pytest.fixture(name="ledger", scope="module")
-def make_ledger(two: tuple[Ledger, Ledger]) -> Ledger:
+def make_ledger(two: tuple[Ledger, Ledger]) -> Iterator[Ledger]:
+    """The ledger of the package, which has two laws meanwhile."""
     ledger, _ = two
     law_commands.fit(ledger, "one", ["alcohols"], who="me")
     law_commands.fit(ledger, "other", ["acids"], who="me")
-    return ledger
+    yield ledger
+    for name in ("one", "other"):
+        law_commands.delete(ledger, name)
 
 
 def test_a_predictor_is_made_once_for_each_hash_and_the_oldest_is_forgotten(ledger: Ledger) -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from rdkit import Chem
 from rdkit.Chem import QED
 
+from sciagent.campaign.law import fit_law as fitting
 from sciagent.campaign.law import law_commands
+from sciagent.campaign.law import past_values as past_module
+from sciagent.campaign.law.fit_law import campaign_values
 from sciagent.campaign.law.past_values import past_values, values_of_law
+from sciagent.campaign.proposing import proposal_novelty
 from sciagent.campaign.proposing.proposal_novelty import measured_candidates
 from sciagent.errors import SpecError, UnknownNameError, UsageError
+from sciagent.scheduling.law.similarity import order_of, smallest_hashes
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts_and_remarks
 from tests.campaign.law.conftest import driven
@@ -47,6 +54,29 @@ def test_the_past_is_what_the_same_rung_had_measured_before_the_campaign_was_mad
         assert past["qed"].values[text] == pytest.approx(QED.qed(Chem.MolFromSmiles(text)), abs=1e-6)
     children = {each.text for each in measured} - {"CCO", "CCN"}
     assert counts.candidates == 20 and len(children) > 10 and not children & set(MOLECULES)
+
+
+def test_of_many_the_smallest_hashes_are_remembered_and_misses_as_well_as_hits(
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = driven(ledger, tmp_path, "earlier", "{kind: screen, file: molecules.csv}")
+    with ledger.read() as connection:
+        whole = campaign_values(connection, built).values["qed"]
+        monkeypatch.setattr(past_module, "MAX_PAST", 8)
+        monkeypatch.setattr(fitting, "MAX_PAST", 8)
+        monkeypatch.setattr(past_module, "READ_AT_ONCE", 3)
+        few = campaign_values(connection, built).values["qed"]
+        later = dataclasses.replace(built.row, created_at=datetime(2100, 1, 1, tzinfo=UTC))
+        built.row = later
+        past = past_values(connection, built, ["earlier"])["qed"]
+        monkeypatch.setattr(proposal_novelty, "MAX_MEASURED", 4)
+        shown = measured_candidates(connection, built)
+    smallest = [sorted(whole)[place] for place in smallest_hashes(order_of(sorted(whole)), 8)]
+    assert len(whole) == len(MOLECULES) and set(few) == set(smallest)
+    assert set(past.values) == {whole[key][0] for key in smallest}
+    assert {each.key for each in shown} == set(whole), "the best four and the latest, which are misses"
+    orders = [each.worth.order for each in shown]
+    assert orders == sorted(orders, reverse=True), "best first"
 
 
 def test_a_campaign_without_values_of_the_same_level_is_refused(ledger: Ledger, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from tests.support import rows
+from tests.support.query_plans import plan_of, scans
 from tests.support.worths import worth_columns
 
 EXPECTED = (0.2, None, 0.9, 0.9, None, 0.5)
@@ -103,3 +104,25 @@ def test_the_same_is_written_of_several_and_of_nobody_else(ledger: Ledger, row: 
         }
     assert [found[id_] for id_ in ids[:3]] == [(Standing.PENDING, 2)] * 3
     assert not any(found[id_] == (Standing.PENDING, 2) for id_ in ids[3:])
+
+
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_what_a_rung_has_answered_is_read_by_an_index(ledger: Ledger, row: CampaignRow, ids: list[int]) -> None:
+    ended = {ids[0]: (Standing.SETTLED, 1, 1), ids[1]: (Standing.DROPPED, 1, 1), ids[2]: (Standing.OPEN, 2, 1)}
+    with ledger.begin() as connection:
+        for id_, (standing, position, depth) in ended.items():
+            candidate_standings.update(connection, row.id, id_, standing=standing, position=position, depth=depth)
+        answered = dict(candidate_standings.answered_keys(connection, row.id, 1))
+        latest = candidate_standings.latest_ended(connection, row.id, 1, 5)
+        assert candidate_standings.latest_ended(connection, row.id, 1, 1) == [1]
+        assert not list(candidate_standings.answered_keys(connection, row.id + 1, 1))
+    assert set(answered) == set(ended) and all(len(key) == 64 for key in answered.values())
+    assert latest == [1, 0], "those that wait for another rung have not ended"
+
+    def ask(connection: sa.Connection) -> None:
+        list(candidate_standings.answered_keys(connection, row.id, 1))
+        candidate_standings.latest_ended(connection, row.id, 1, 5)
+
+    plan = plan_of(ledger, ask)
+    assert not scans(plan) and any("ix_campaign_candidate_places" in line for line in plan)
+    assert sum("ix_campaign_candidate_open" in line for line in plan) == 2 and not any("TEMP" in line for line in plan)
