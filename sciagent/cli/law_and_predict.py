@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sciagent.scheduling.law.left_out_calibration import SimilarityBin, WidthCalibration
 
 MAX_SHOWN = 48  # characters of a structure in a table
+NEAR = 0.05  # a factor on widths that differs less from 1 is not told
 app = typer.Typer(help="Laws of structures, fitted to what campaigns measured.", no_args_is_help=True)
 Name = typer.Argument(metavar="NAME", help="NAME, its newest version, or NAME@HASH.")
 
@@ -259,6 +260,12 @@ def _caveat_lines(found: Predictions) -> Iterator[Part]:
         for quantity in each.quantities:
             if quantity.caveat is not None:
                 yield Paragraph(f"{called}: {quantity.name}: {quantity.caveat}: its interval may not hold")
+    own = {q.name: q.own_factor for each in found.structures for q in each.quantities if abs(q.own_factor - 1) >= NEAR}
+    for name, factor in own.items():
+        yield Paragraph(
+            f"{name}: by the errors of {found.campaign}'s own answers, intervals not far from them are {factor:.2f} "
+            "times as wide as those of which it is told how often they held"
+        )
 
 
 def _prediction_table(found: Predictions) -> Part:

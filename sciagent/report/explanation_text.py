@@ -37,7 +37,6 @@ from sciagent.domain.lab_messages_and_codes import NOT_OBTAINED
 from sciagent.domain.quantities import named_value_text
 from sciagent.domain.safe_text_and_durations import Paragraph, one_line
 from sciagent.domain.worth import percent_of
-from sciagent.report.parts import law_predictions
 from sciagent.report.parts.wording import MEANS, amounts, diagnostics_line, mean_note, uncertainties_text
 from sciagent.store.results.evidence_seals import COMPUTED
 
@@ -243,7 +242,11 @@ def law_heading(law: LawStory) -> str:
 
 def _laws(laws: Sequence[LawStory], shown: Sections) -> Iterator[Paragraph]:
     """Yields the predictions of each law."""
-    for law in laws if shown.laws else ():
+    if not laws or not shown.laws:
+        return
+    from sciagent.report.parts import law_predictions  # slow to import
+
+    for law in laws:
         if law.fault is not None:
             yield Paragraph(f"{law_heading(law)}, cannot be read: {law.fault}")
             continue

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sciagent.chemistry.fingerprints_and_families import features
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.subjects.molecule import MoleculeSubject
 from sciagent.errors import UsageError
@@ -152,6 +151,8 @@ class BenchLead(Verifier[Molecule]):
 def similarity(first: str, second: str) -> float:
     """Returns the Tanimoto similarity of the fingerprints of two SMILES: ECFP4 of 2,048 bits, without stereo."""
     from rdkit.DataStructs import TanimotoSimilarity
+
+    from sciagent.chemistry.fingerprints_and_families import features
 
     return float(TanimotoSimilarity(features(first).bits, features(second).bits))
 

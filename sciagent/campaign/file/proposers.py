@@ -154,7 +154,9 @@ class LawSearchSpec(_WithFile):
     past: PastCampaigns = PAST
     law: LawName | None = LAW
     only_new: bool = omitted_if_unset(
-        False, strict=True, description="Propose nothing of which the campaigns of `from`, or the law, have a value."
+        False,
+        strict=True,
+        description="Propose nothing but seeds of which the campaigns of `from`, or the law, have a value.",
     )
     pool: Count = Field(128, le=10_000, description="Children of a turn, of which the law proposes a batch.")
     max_heavy_atoms: Count = Field(60, description="Molecules with more heavy atoms than this are not proposed.")

@@ -82,6 +82,8 @@ class PredictedQuantity:
     """How intervals of structures with such a nearest one held; None if nothing was left out, or with a caveat."""
     caveat: str | None
     """Why the interval may not hold for this structure; None if there is no such reason."""
+    own_factor: float
+    """Factor on the width by the errors of the campaign's own answers; 1 without any. `held` is told without it."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,9 @@ class LawPredictor:
         similarity = process.similarities(rows)
         measured = [*((row.notation, row.value) for row in law.rows), *new]
         nearest = [self._nearest(similarity[:, place], measured, text) for place, text in enumerate(notations)]
-        mean, sd = process.foretell(rows, np.array([_similarity(found) for found in nearest]))
+        to_nearest = np.array([_similarity(found) for found in nearest])
+        mean, sd = process.foretell(rows, to_nearest)
+        own_factors = process.own_factors(to_nearest)
         caveats = _caveats(law, asked, nearest, own)
         sd[[caveat is not None for caveat in caveats]] *= FAR
         values = dict([*own.values.get(law.name, {}).values(), *measured] if own else measured)
@@ -208,6 +212,7 @@ class LawPredictor:
                 nearest=nearest[place],
                 held=None if caveats[place] else law.calibration.bin_of(_similarity(nearest[place])),
                 caveat=caveats[place],
+                own_factor=float(own_factors[place]),
             )
             for place in range(len(notations))
         ]

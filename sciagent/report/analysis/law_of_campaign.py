@@ -164,10 +164,8 @@ def _of_entry(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow
         "Its predictions are those of the entry that the campaign began with; the campaign's own answers do not count."
     ]
     if old or found.known:
-        notes.append(
-            f"Left out are {many(len(old), 'candidate')} that had an answer before, and {found.known} to whose answers "
-            "the law was fitted."
-        )
+        left_out = many(len(old) + found.known, "candidate")
+        notes.append(f"Left out: {left_out} with an answer before, or to whose answer the law was fitted.")
     if not checks:
         notes.append("Nothing has been measured yet that it predicted.")
     return LawSection(title, tuple(notes), tuple(checks), _drivers(predictor, row))

@@ -10,7 +10,8 @@ Student's t distribution with the degrees of freedom that foretell the left-out 
 A campaign whose own answers are known tells its own factor. Candidates that a law has chosen stand among measured ones,
 and it errs less there than on those from which its factors were learnt. Each own answer is foretold by the past and by
 the own ones before it, and the factor under which these errors are most probable is taken; its logarithm has a normal
-prior about 0, so that few answers hardly move it.
+prior about 0, so that a few answers move it little. A factor below 1 counts no farther from all answers than the own
+ones were from those before them.
 
 A new campaign is one more group. Its errors may be larger than those of all groups that are known, so the quantile is
 taken above 90 %, the less so the more groups there are.
@@ -55,6 +56,7 @@ LARGEST_LEVEL = 0.97  # quantile that few groups ask for
 FREEDOMS = (2.5, 3.0, 4.0, 6.0, 10.0, 30.0, None)  # degrees of freedom that are tried; None: normal
 FACTOR_LIMITS = (0.3, 3.0)  # of a factor: beyond them the law is wrong in another way than its width
 OWN_WIDTH = 0.5  # standard deviation of the prior of the own factor, in logarithms
+OWN_FAR = 0.1  # quantile of the similarities of own answers below which their factor narrows nothing
 OWN_FACTORS = np.linspace(-1.2, 1.2, 49)  # logarithms of own factors that are tried
 CENTRES = np.array([(low + high) / 2 for low, high in pairwise(BIN_EDGES)])
 
@@ -179,8 +181,10 @@ class CalibratedProcess:
         similarity = self.similarities(answers.rows)
         n_past = len(similarity) - len(answers.rows)
         similarity[n_past:] = np.triu(similarity[n_past:], 1)  # to those that came before
-        errors = self.process.errors_in_order() / calibration.factors(_largest(similarity))
+        nearest = _largest(similarity)
+        errors = self.process.errors_in_order() / calibration.factors(nearest)
         self.own_factor = calibration.own_factor(errors)
+        self._least_similarity = float(np.quantile(nearest, OWN_FAR)) if len(nearest) else 1.0
 
     def similarities(self, rows: RowIndices) -> Array:
         """Returns (n, m) similarities of all answers, first of the past and then of the campaign, to structures."""
@@ -196,7 +200,13 @@ class CalibratedProcess:
         if nearest is None:
             nearest = _largest(self.similarities(rows))
         mean, sd = self.process.foretell(rows)
-        return mean, sd * self._calibration.factors(nearest) * self.own_factor
+        return mean, sd * self._calibration.factors(nearest) * self.own_factors(nearest)
+
+    def own_factors(self, nearest: Array) -> Array:
+        """Returns (n,) factors that own errors ask for. nearest: (n,) similarities to the nearest answer."""
+        is_far = nearest < self._least_similarity
+        factors: Array = np.where(is_far, max(self.own_factor, 1.0), self.own_factor)
+        return factors
 
     def chances(self, mean: Array, sd: Array, low: float, high: float) -> Array:
         """Returns (n,) probabilities that answers lie between two values of the quantity; either may be infinite.

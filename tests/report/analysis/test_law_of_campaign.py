@@ -41,7 +41,7 @@ def test_what_was_measured_after_the_law_stands_beside_its_predictions(ledger: L
     [check] = section.checks
     assert section.title.startswith("The law qeds@") and check.n == 11, "not the alcohol that had an answer before"
     assert "values lie in their 90 % intervals, median error" in check.words and check.chart.startswith("<svg")
-    assert "1 candidate that had an answer before" in section.notes[1]
+    assert "1 candidate with an answer before" in section.notes[1]
     [drivers] = section.drivers
     assert len(drivers.answers) == 6 and " → " in drivers.answers[0].effect
     assert drivers.environments and all("atom-mark" in each.picture for each in drivers.environments)
