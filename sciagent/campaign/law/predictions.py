@@ -4,8 +4,10 @@ structures, and how often such intervals held.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +37,7 @@ from sciagent.scheduling.law.structure_process import SAME, Answers, ComparedStr
 MOST_OWN = 1000  # answers of a campaign beside those that a law holds; of more, those with the smallest hashes of keys
 NEAREST = 3  # measured structures that are named
 SIMILARITY_DIGITS = 9  # by which they are ranked, so that no rounding decides
+SYMBOL = re.compile("[A-Z][a-z]?")  # of an element in a formula
 BIN_SIZE = 50  # candidates of a bin of chances
 
 
@@ -143,6 +146,10 @@ class LawPredictor:
         self.entry = entry
         self._subject = subject
         self._memories = {law.name: law.memory(subject) for law in entry.quantities}
+        self._elements = {
+            law.name: frozenset[str]().union(*(_elements_of(subject, row.notation) for row in law.rows))
+            for law in entry.quantities
+        }
 
     def predict(
         self, asked: Sequence[AskedStructure], objectives: Sequence[Objective] = (), own: CampaignValues | None = None
@@ -191,6 +198,11 @@ class LawPredictor:
         mean, sd = process.foretell(rows, to_nearest)
         own_factors = process.own_factors(to_nearest)
         caveats = _caveats(law, asked, nearest, own)
+        known_elements = self._elements[law.name].union(*(_elements_of(self._subject, text) for text, _ in new))
+        for place, text in enumerate(notations):
+            unseen = _elements_of(self._subject, text) - known_elements
+            if unseen and caveats[place] is None:
+                caveats[place] = f"no measured structure has {' or '.join(sorted(unseen))}"
         sd[[caveat is not None for caveat in caveats]] *= FAR
         values = dict([*own.values.get(law.name, {}).values(), *measured] if own else measured)
         known = [values.get(text) for text in notations]
@@ -257,6 +269,12 @@ class LawPredictor:
         checks = [_quantity_check(law, answers[law.name]) for law in self.entry.quantities if answers[law.name]]
         bins = chance_bins(np.array(said), np.array(real, dtype=bool), BIN_SIZE)
         return LawCheck(n_known, tuple(checks), tuple(bins))
+
+
+@lru_cache(maxsize=8192)
+def _elements_of(subject: Subject, notation: str) -> frozenset[str]:
+    """Returns the symbols of the elements of a structure."""
+    return frozenset(SYMBOL.findall(subject.read(notation).formula))
 
 
 def _unknown_values(law: QuantityLaw, own: CampaignValues | None) -> list[tuple[str, float]]:

@@ -147,7 +147,7 @@ def _contents(connection: Connection, row: CampaignRow, artifacts: ArtifactStore
         "said": law_of_campaign.chances_of_filter(connection, row, decisive_rungs),
         "rejections": rejected,
         "unread": unread,
-        "blocks": events(connection, row, "safety_blocked", limit=50),
+        "blocks": _blocked(connection, row),
         "rungs": rung_spending_comparisons_and_worth.rung_provenance(connection, row, rungs_with_controls),
         "reused": rung_spending_comparisons_and_worth.reused_by_rung(connection, row, rungs_with_controls),
         "amendments": amendments(connection, row),
@@ -174,6 +174,13 @@ class DrawnFigure:
     figure: Figure
     chart: str
     """An `svg` element."""
+
+
+def _blocked(connection: Connection, row: CampaignRow) -> tuple[int, list[tuple[datetime, Mapping[str, Any]]]]:
+    """Returns the number of safety blocks, and the latest ones with the text that people read."""
+    n, latest = events(connection, row, "safety_blocked", limit=50)
+    shown = subject_of(row.spec["subject"]).shown
+    return n, [(at, {**payload, "text": shown(payload.get("text", ""))}) for at, payload in latest]
 
 
 def _drawn(figures: Iterable[Figure]) -> list[DrawnFigure]:
