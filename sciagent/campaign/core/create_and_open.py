@@ -37,6 +37,7 @@ from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.store.learning import law_entries
+from sciagent.store.learning.law_entries import EntryRow
 from sciagent.store.results import candidates, pooled_replicates
 from sciagent.verification.verifier_registry import Defined, defined, is_function, verifier_names
 
@@ -254,7 +255,6 @@ def create_or_open(
         if row is None:
             if isinstance(spec.scheduler, PricedSpec) and spec.scheduler.law is not None:
                 _require_campaign(connection, spec.scheduler.law.source)
-            _require_past(connection, spec)
             entry = EntryKind.CREATED
             fits = fits_of(connection, spec)
             identity = spec.identity_hash
@@ -279,7 +279,8 @@ def create_or_open(
             row = campaigns.get(connection, spec.campaign)
         ladder = _stored_rungs(connection, row, spec)
         if entry is EntryKind.CREATED:
-            _pin_laws(connection, spec, row, ladder)
+            for text, law in remembered_laws(connection, spec, ladder).items():
+                law_entries.pin(connection, row.id, text, law)
     return Entered(Built(ledger, row, spec, ladder), entry, tuple(amendments), kept, fits)
 
 
@@ -342,19 +343,22 @@ def _require_past(connection: Connection, spec: CampaignSpec) -> None:
                 )
 
 
-def _pin_laws(connection: Connection, spec: CampaignSpec, row: CampaignRow, rungs: Sequence[BuiltRung]) -> None:
-    """Writes the versions of the laws that a new campaign's proposers remember.
+def remembered_laws(connection: Connection, spec: CampaignSpec, rungs: Sequence[BuiltRung]) -> Mapping[str, EntryRow]:
+    """Returns the versions of the laws that a new campaign's proposers and filters remember, as the file names them.
 
     Raises UnknownNameError; UsageError for a law of another kind of candidates, of other properties, or of values from
-    another computation.
+    another computation, and for a campaign without values at the level of this one.
     """
+    _require_past(connection, spec)
+    entries = {}
     for text in dict.fromkeys(each.law for each in spec.remembering if each.law is not None):
         entry = law_entries.find(connection, text)
         if entry.kind != spec.subject:
             raise UsageError(f"{entry.version} is a law of {entry.kind}s, and the campaign is about {spec.subject}s")
         remembered = {each["name"]: ValueSource(**each["source"]) for each in entry.summary["quantities"]}
         refuse_other_level(entry.version, remembered, sources_of(rungs))
-        law_entries.pin(connection, row.id, text, entry)
+        entries[text] = entry
+    return entries
 
 
 def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) -> tuple[BuiltRung, ...]:

@@ -197,12 +197,8 @@ class LawPredictor:
         to_nearest = np.array([_similarity(found) for found in nearest])
         mean, sd = process.foretell(rows, to_nearest)
         own_factors = process.own_factors(to_nearest)
-        caveats = _caveats(law, asked, nearest, own)
-        known_elements = self._elements[law.name].union(*(_elements_of(self._subject, text) for text, _ in new))
-        for place, text in enumerate(notations):
-            unseen = _elements_of(self._subject, text) - known_elements
-            if unseen and caveats[place] is None:
-                caveats[place] = f"no measured structure has {' or '.join(sorted(unseen))}"
+        unseen = self._unseen_elements(law, [text for text, _ in new], notations)
+        caveats = _caveats(law, asked, nearest, own, unseen)
         sd[[caveat is not None for caveat in caveats]] *= FAR
         values = dict([*own.values.get(law.name, {}).values(), *measured] if own else measured)
         known = [values.get(text) for text in notations]
@@ -228,6 +224,11 @@ class LawPredictor:
             )
             for place in range(len(notations))
         ]
+
+    def _unseen_elements(self, law: QuantityLaw, own: Sequence[str], notations: Sequence[str]) -> list[frozenset[str]]:
+        """Returns for each structure its elements that no answer has. own: notations of a campaign's own answers."""
+        known = self._elements[law.name].union(*(_elements_of(self._subject, text) for text in own))
+        return [_elements_of(self._subject, text) - known for text in notations]
 
     def _nearest(
         self, similarity: Array, measured: Sequence[tuple[str, float]], notation: str
@@ -292,14 +293,20 @@ def _caveats(
     asked: Sequence[AskedStructure],
     nearest: Sequence[Sequence[NearestValue]],
     own: CampaignValues | None,
+    unseen: Sequence[frozenset[str]],
 ) -> list[str | None]:
-    """Returns for each structure why its interval may not hold: a charge that no answer has, or a measured structure
-    from which the law cannot tell it, such as its stereoisomer; None if there is no such reason."""
+    """Returns for each structure why its interval may not hold: a charge or an element that no answer has, or a
+    measured structure from which the law cannot tell it, such as its stereoisomer; None if there is no such reason.
+
+    unseen: its elements that no answer has.
+    """
     charges = {row.charge for row in law.rows} | (set(own.charges.values()) if own else set())
     caveats = list[str | None]()
-    for each, found in zip(asked, nearest, strict=True):
+    for each, found, elements in zip(asked, nearest, unseen, strict=True):
         caveat = None
-        if each.charge not in charges:
+        if elements:
+            caveat = f"no measured structure has {' or '.join(sorted(elements))}"
+        elif each.charge not in charges:
             caveat = f"no measured structure has the charge {each.charge:+d}"
         elif _similarity(found) >= SAME:
             caveat = f"the law cannot tell it from {found[0].structure}, as it sees no stereo"

@@ -15,6 +15,7 @@ import numpy as np
 
 from sciagent.campaign.core.built_campaign_and_derived_values import BuiltLadder, built_ladder
 from sciagent.campaign.core.calibrate_to_imported_values import LedgerFits, fit_lines, fits_of
+from sciagent.campaign.core.create_and_open import remembered_laws
 from sciagent.campaign.file.campaign_spec import CampaignSpec
 from sciagent.campaign.planning.optimal_purchases import BudgetProblem, Purchases, buy, n_warm_up_candidates
 from sciagent.campaign.planning.plan_inputs import (
@@ -248,13 +249,17 @@ MAX_WEIGHED_RUNGS = 5  # most rungs below the terminal one that are weighed at o
 def plan(spec: CampaignSpec, ledger: Ledger | None = None) -> Plan:
     """Returns the answer of `sciagent plan`. ledger: read for learnt costs and laws, never written.
 
-    Raises UsageError if no paid rung measures an objective, or if no molecule can be read.
+    Raises UsageError if no paid rung measures an objective, if no molecule can be read, or if a law that the campaign
+    is to remember has values of another level.
     """
     fits: LedgerFits = {}
     if ledger is not None:
         with ledger.read() as connection:
             fits = fits_of(connection, spec)
     ladder = built_ladder(spec, fits)
+    if ledger is not None:
+        with ledger.read() as connection:
+            remembered_laws(connection, spec, ladder.rungs)
     schema = _schema_of(ladder)
     sample = sample_of(ladder)
     ratios, correlations, rate, source = learnt_from_ledger(ledger, ladder, schema)

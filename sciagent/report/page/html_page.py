@@ -176,7 +176,7 @@ class DrawnFigure:
     """An `svg` element."""
 
 
-def _blocked(connection: Connection, row: CampaignRow) -> tuple[int, list[tuple[datetime, Mapping[str, Any]]]]:
+def _blocked(connection: Connection, row: CampaignRow) -> tuple[int, list[tuple[datetime, Mapping[str, object]]]]:
     """Returns the number of safety blocks, and the latest ones with the text that people read."""
     n, latest = events(connection, row, "safety_blocked", limit=50)
     shown = subject_of(row.spec["subject"]).shown

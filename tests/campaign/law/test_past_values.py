@@ -11,18 +11,20 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import QED
 
+from sciagent.campaign.file.campaign_spec import parse_spec
 from sciagent.campaign.law import fit_law as fitting
 from sciagent.campaign.law import law_commands
 from sciagent.campaign.law import past_values as past_module
 from sciagent.campaign.law.fit_law import campaign_values
 from sciagent.campaign.law.past_values import past_values, values_of_law
+from sciagent.campaign.planning.expected_hits_and_rung_worth import plan
 from sciagent.campaign.proposing import proposal_novelty
 from sciagent.campaign.proposing.proposal_novelty import measured_candidates
 from sciagent.errors import SpecError, UnknownNameError, UsageError
 from sciagent.scheduling.law.similarity import order_of, smallest_hashes
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.views import campaign_counts_and_remarks
-from tests.campaign.law.conftest import driven
+from tests.campaign.law.conftest import TEXT, driven
 
 pytestmark = pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 MOLECULES = tuple(f"{'C' * n}{end}" for n in range(2, 10) for end in ("O", "N", "C(=O)O", "c1ccccc1"))
@@ -114,6 +116,9 @@ def test_a_law_of_another_level_property_or_name_is_refused(ledger: Ledger, tmp_
     law = "{kind: law, seeds: seeds.csv, law: qeds}"
     with pytest.raises(UsageError, match=r"has its qed by molecule\.checks with other settings, unlike qeds@"):
         driven(ledger, tmp_path, "other", law, elements="[H, C, N, O, S]")
+    text = TEXT.format(name="other", proposer=law, proposals=9, elements="[H, C, N, O, S]")
+    with pytest.raises(UsageError, match=r"with other settings, unlike qeds@"):
+        plan(parse_spec(text, base=tmp_path), ledger)
     with pytest.raises(UnknownNameError, match="qedss"):
         driven(ledger, tmp_path, "other", "{kind: law, seeds: seeds.csv, law: qedss}")
     both = "{kind: screen, file: seeds.csv, filter: {from: [earlier], law: qeds}}"
