@@ -65,7 +65,7 @@ def foretold(
         own = {name: {k: v for k, v in of_one.items() if k in earlier} for name, of_one in values.values.items()}
         known = replace(values, values=own) if with_own else None
         asked = [AskedStructure(measured[key][0], values.charges[key]) for key in batch]
-        for key, prediction in zip(batch, predictor.predict(asked, objectives, known), strict=True):
+        for key, prediction in zip(batch, predictor.predict(asked, objectives, known, are_own=True), strict=True):
             yield prediction, measured[key][1]
 
 

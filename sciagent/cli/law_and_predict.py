@@ -263,8 +263,8 @@ def _caveat_lines(found: Predictions) -> Iterator[Part]:
     own = {q.name: q.own_factor for each in found.structures for q in each.quantities if abs(q.own_factor - 1) >= NEAR}
     for name, factor in own.items():
         yield Paragraph(
-            f"{name}: by the errors of {found.campaign}'s own answers, intervals not far from them are {factor:.2f} "
-            "times as wide as those of which it is told how often they held"
+            f"{name}: by the errors of {found.campaign}'s own answers, intervals are {factor:.2f} times as wide as "
+            "those of which it is told how often they held"
         )
 
 

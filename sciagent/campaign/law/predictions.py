@@ -5,6 +5,7 @@ structures, and how often such intervals held.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,6 +39,7 @@ MOST_OWN = 1000  # answers of a campaign beside those that a law holds; of more,
 NEAREST = 3  # measured structures that are named
 SIMILARITY_DIGITS = 9  # by which they are ranked, so that no rounding decides
 SYMBOL = re.compile("[A-Z][a-z]?")  # of an element in a formula
+FEWEST_SEEN = 5  # answers with an element or a charge, below which intervals of structures with it may not hold
 BIN_SIZE = 50  # candidates of a bin of chances
 
 
@@ -147,24 +149,30 @@ class LawPredictor:
         self._subject = subject
         self._memories = {law.name: law.memory(subject) for law in entry.quantities}
         self._elements = {
-            law.name: frozenset[str]().union(*(_elements_of(subject, row.notation) for row in law.rows))
+            law.name: Counter(element for row in law.rows for element in _elements_of(subject, row.notation))
             for law in entry.quantities
         }
 
     def predict(
-        self, asked: Sequence[AskedStructure], objectives: Sequence[Objective] = (), own: CampaignValues | None = None
+        self,
+        asked: Sequence[AskedStructure],
+        objectives: Sequence[Objective] = (),
+        own: CampaignValues | None = None,
+        *,
+        are_own: bool = False,
     ) -> list[PredictedStructure]:
         """Returns the predictions for structures, in their order.
 
         objectives: those of the campaign whose hits are asked for. own: the values of that campaign; a thousand of
-        those that the entry does not hold are added to it. Raises UsageError if they are of another level.
+        those that the entry does not hold are added to it. are_own: whether the structures are proposals of that
+        campaign, whose errors may then narrow the intervals. Raises UsageError if they are of another level.
         """
         if own is not None:
             refuse_other_level("the law", self.entry.sources, own.sources)
         if not asked:
             return []
         limits = {each.property: ends_of(each.accept) for each in objectives if each.accept is not None}
-        by_quantity = [self._foretold(law, asked, limits.get(law.name), own) for law in self.entry.quantities]
+        by_quantity = [self._foretold(law, asked, limits.get(law.name), own, are_own) for law in self.entry.quantities]
         is_whole = bool(limits) and all(self.entry.quantity(each.property) for each in objectives)
         predicted = []
         for place, (notation, _) in enumerate(asked):
@@ -180,6 +188,7 @@ class LawPredictor:
         asked: Sequence[AskedStructure],
         limits: tuple[float, float] | None,
         own: CampaignValues | None,
+        are_own: bool,
     ) -> list[PredictedQuantity]:
         """Returns the prediction of a quantity for each structure. limits: of the objective; None without one."""
         notations = [each.notation for each in asked]
@@ -195,8 +204,8 @@ class LawPredictor:
         measured = [*((row.notation, row.value) for row in law.rows), *new]
         nearest = [self._nearest(similarity[:, place], measured, text) for place, text in enumerate(notations)]
         to_nearest = np.array([_similarity(found) for found in nearest])
-        mean, sd = process.foretell(rows, to_nearest)
-        own_factors = process.own_factors(to_nearest)
+        mean, sd = process.foretell(rows, to_nearest, are_own=are_own)
+        own_factors = process.own_factors(to_nearest, are_own=are_own)
         unseen = self._unseen_elements(law, [text for text, _ in new], notations)
         caveats = _caveats(law, asked, nearest, own, unseen)
         sd[[caveat is not None for caveat in caveats]] *= FAR
@@ -226,8 +235,10 @@ class LawPredictor:
         ]
 
     def _unseen_elements(self, law: QuantityLaw, own: Sequence[str], notations: Sequence[str]) -> list[frozenset[str]]:
-        """Returns for each structure its elements that no answer has. own: notations of a campaign's own answers."""
-        known = self._elements[law.name].union(*(_elements_of(self._subject, text) for text in own))
+        """Returns for each structure its elements that too few answers have. own: notations of own answers."""
+        of_own = Counter(element for text in own for element in _elements_of(self._subject, text))
+        n_with = self._elements[law.name] + of_own
+        known = {element for element, n in n_with.items() if n >= FEWEST_SEEN}
         return [_elements_of(self._subject, text) - known for text in notations]
 
     def _nearest(
@@ -295,19 +306,19 @@ def _caveats(
     own: CampaignValues | None,
     unseen: Sequence[frozenset[str]],
 ) -> list[str | None]:
-    """Returns for each structure why its interval may not hold: a charge or an element that no answer has, or a
+    """Returns for each structure why its interval may not hold: a charge or an element that few answers have, or a
     measured structure from which the law cannot tell it, such as its stereoisomer; None if there is no such reason.
 
-    unseen: its elements that no answer has.
+    unseen: its elements that too few answers have.
     """
-    charges = {row.charge for row in law.rows} | (set(own.charges.values()) if own else set())
+    n_charges = Counter([*(row.charge for row in law.rows), *(own.charges.values() if own else ())])
     caveats = list[str | None]()
     for each, found, elements in zip(asked, nearest, unseen, strict=True):
         caveat = None
         if elements:
-            caveat = f"no measured structure has {' or '.join(sorted(elements))}"
-        elif each.charge not in charges:
-            caveat = f"no measured structure has the charge {each.charge:+d}"
+            caveat = f"fewer than {FEWEST_SEEN} measured structures have {' or '.join(sorted(elements))}"
+        elif n_charges[each.charge] < FEWEST_SEEN:
+            caveat = f"fewer than {FEWEST_SEEN} measured structures have the charge {each.charge:+d}"
         elif _similarity(found) >= SAME:
             caveat = f"the law cannot tell it from {found[0].structure}, as it sees no stereo"
         caveats.append(caveat)

@@ -10,8 +10,9 @@ Student's t distribution with the degrees of freedom that foretell the left-out 
 A campaign whose own answers are known tells its own factor. Candidates that a law has chosen stand among measured ones,
 and it errs less there than on those from which its factors were learnt. Each own answer is foretold by the past and by
 the own ones before it, and the factor under which these errors are most probable is taken; its logarithm has a normal
-prior about 0, so that a few answers move it little. A factor below 1 counts no farther from all answers than the own
-ones were from those before them.
+prior about 0, so that a few answers move it little. A factor below 1 counts for proposals of the
+campaign alone, since its errors are those of what it chose, and no farther from all answers than the own ones were from
+those before them.
 
 A new campaign is one more group. Its errors may be larger than those of all groups that are known, so the quantile is
 taken above 90 %, the less so the more groups there are.
@@ -192,19 +193,21 @@ class CalibratedProcess:
         of_past = past.similarities(np.arange(len(past)), self._compared, rows)
         return np.vstack([of_past, self._compared.similarities(self._own, self._compared, rows)])
 
-    def foretell(self, rows: RowIndices, nearest: Array | None = None) -> tuple[Array, Array]:
+    def foretell(self, rows: RowIndices, nearest: Array | None = None, *, are_own: bool = True) -> tuple[Array, Array]:
         """Returns (n,) means and standard deviations of answers on structures, transformed.
 
-        nearest: (n,) similarities to the nearest answer; None: they are computed.
+        nearest: (n,) similarities to the nearest answer; None: they are computed. are_own: whether the structures are
+        proposals of the campaign.
         """
         if nearest is None:
             nearest = _largest(self.similarities(rows))
         mean, sd = self.process.foretell(rows)
-        return mean, sd * self._calibration.factors(nearest) * self.own_factors(nearest)
+        return mean, sd * self._calibration.factors(nearest) * self.own_factors(nearest, are_own=are_own)
 
-    def own_factors(self, nearest: Array) -> Array:
-        """Returns (n,) factors that own errors ask for. nearest: (n,) similarities to the nearest answer."""
-        is_far = nearest < self._least_similarity
+    def own_factors(self, nearest: Array, *, are_own: bool = True) -> Array:
+        """Returns (n,) factors that own errors ask for. nearest: (n,) similarities to the nearest answer. are_own:
+        whether the structures are proposals of the campaign; others are never narrowed."""
+        is_far = (nearest < self._least_similarity) | (not are_own)
         factors: Array = np.where(is_far, max(self.own_factor, 1.0), self.own_factor)
         return factors
 
@@ -327,8 +330,8 @@ def _interpolated(by_bin: Sequence[float], nearest: Array) -> Array:
 
 
 def _factors_by_bin(errors: Array, nearest: Array, groups: int) -> list[float]:
-    """Returns the factor for each bin; a less similar structure never has a smaller one, and one that is less similar
-    than all that were counted has FAR times the factor of the least similar of these.
+    """Returns the factor for each bin; a less similar structure never has a smaller one. Below the first bin up to
+    which FEWEST_COUNTED answers were left out, it is at least FAR times that of this bin.
 
     errors: (n,), in standard deviations. nearest: (n,) similarities to the nearest answer. groups: number of groups.
     """
@@ -337,9 +340,9 @@ def _factors_by_bin(errors: Array, nearest: Array, groups: int) -> list[float]:
     of_bins = [_factor(errors[places == place], level) for place in range(len(CENTRES))]
     weights = np.bincount(places, minlength=len(CENTRES)) + NORMAL_ROWS
     descending = isotonic_regression(of_bins, weights=weights, increasing=False).x
-    counted = np.flatnonzero(np.bincount(places, minlength=len(CENTRES)) >= FEWEST_COUNTED)
-    if len(counted):
-        descending[: counted[0]] = np.maximum(descending[: counted[0]], FAR * descending[counted[0]])
+    as_far = np.cumsum(np.bincount(places, minlength=len(CENTRES)))
+    first = min(int(np.searchsorted(as_far, FEWEST_COUNTED)), len(CENTRES) - 1)
+    descending[:first] = np.maximum(descending[:first], FAR * descending[first])
     return [round(float(each), 6) for each in descending]
 
 

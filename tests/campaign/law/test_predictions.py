@@ -70,8 +70,8 @@ def test_a_charge_or_a_stereoisomer_that_was_never_measured_has_a_caveat(two: tu
     )
     assert known.caveat is None and plain.caveat is None
     [thiol] = predictor.predict([AskedStructure("CCCCCS", 0)])
-    assert thiol.quantities[0].caveat == "no measured structure has S"
-    assert charged.caveat == "no measured structure has the charge -1" and charged.held is None
+    assert thiol.quantities[0].caveat == "fewer than 5 measured structures have S"
+    assert charged.caveat == "fewer than 5 measured structures have the charge -1" and charged.held is None
     chiral = [
         replace(row, notation="CCC[C@H](C)O") if row.notation == "CCCCCO" else row for row in entry.quantities[0].rows
     ]

@@ -135,8 +135,11 @@ def test_one_group_calibrates_nothing() -> None:
 
 def test_few_answers_hardly_move_the_factor() -> None:
     errors = np.full(4, 4 * NORMAL)
-    found = calibrated(ForetoldAnswers(errors, errors, errors, np.full(4, 0.25), np.arange(4) % 2))
-    assert found.factors(np.array([0.25]))[0] == pytest.approx((4 * 4 + 30) / 34, rel=1e-3)
+    found = calibrated(ForetoldAnswers(errors, errors, errors, np.full(4, 0.95), np.arange(4) % 2))
+    near, far = found.factors(np.array([0.95, 0.6]))
+    # the factor of four answers, shrunk to 1 as if there were thirty more, and drawn to the five bins without any
+    assert near == pytest.approx(((4 * 4 + 30) + 5 * 30) / (34 + 5 * 30), rel=1e-3)
+    assert far == pytest.approx(2 * near, rel=1e-3), "fewer than twenty answers say nothing of what is farther"
 
 
 def test_bins_of_chances_hold_at_least_so_many() -> None:
