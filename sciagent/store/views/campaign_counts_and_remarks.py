@@ -137,13 +137,14 @@ def was_sent_on() -> sa.ColumnElement[bool]:
     return sa.and_(p.status == FILTERED, came_later)
 
 
-def filter_counts(connection: Connection, row: CampaignRow, terminal: int) -> FilterCounts | None:
+def filter_counts(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> FilterCounts | None:
     """Returns what became of the candidates that the filters of a campaign let through; None without a filter.
 
-    terminal: position of the deciding rung. It reads the proposals that brought a candidate.
+    ladder: all its rungs. It reads the proposals that brought a candidate.
     """
     if not has_filter(row.spec.get("proposer")):
         return None
+    terminal = next(rung.position for rung in ladder if rung.name == row.spec["terminal"])
     p = t.proposal.c
     action = p.filter_decision["action"].as_string()
     numbers = [sa.func.sum(sa.case((condition, 1), else_=0)) for condition in (_CC.depth >= terminal, _CC.is_hit)]
@@ -238,7 +239,6 @@ def counts(connection: Connection, row: CampaignRow, hidden: Mapping[int, int] =
     d = t.decision.c
     n_unreadable = count(connection, t.proposal, *_is_unreadable(row))
     hit_counts = hits(connection, row.id, without=list(hidden))
-    terminal = next(rung.position for rung in ladder if rung.name == row.spec["terminal"])
     # limits per week are among the rates, with the date until which they hold
     shown_elsewhere = {*rates, "until"}
     return CampaignCounts(
@@ -253,7 +253,7 @@ def counts(connection: Connection, row: CampaignRow, hidden: Mapping[int, int] =
         proposals=proposals(connection, row.id),
         unreadable=n_unreadable,
         filtered=filtered_proposals(connection, row.id),
-        filter=None if hidden else filter_counts(connection, row, terminal),
+        filter=None if hidden else filter_counts(connection, row, ladder),
         candidates=sum(place.candidates for place in ladder_places),
         hits=hit_counts.hits,
         distinct_hits=hit_counts.distinct,
