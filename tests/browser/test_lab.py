@@ -59,8 +59,12 @@ def watched(context: BrowserContext) -> Page:
     return page
 
 
+AFTER_THE_SESSION = ("Failed to load resource", "EventSource's response has a MIME type")
+"""Beginnings of what a browser says of requests, and of a stream, that a session no longer answers."""
+
+
 def _complain(kind: str, text: str) -> None:
-    assert kind != "error" or "Failed to load resource" in text, text
+    assert kind != "error" or any(each in text for each in AFTER_THE_SESSION), text
 
 
 def picture(page: Page, name: str) -> None:
