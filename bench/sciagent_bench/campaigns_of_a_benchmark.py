@@ -16,7 +16,7 @@ from sciagent.errors import CampaignError, SpecError, UsageError
 from sciagent.inputs.yaml_document import read, read_text
 
 Call = TypeVar("Call")
-"""What a benchmark keeps of a scored molecule."""
+"""The record of a scored molecule that a benchmark keeps."""
 
 
 class BenchmarkFolder:

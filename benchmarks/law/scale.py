@@ -1,4 +1,4 @@
-"""What laws cost in a ledger of 10^6 candidates: fitting one, a turn of the proposer `law`, and a turn behind a filter.
+"""The cost of laws in a ledger of 10^6 candidates: of a fit, a turn of the proposer `law`, and a turn behind a filter.
 
     python -m benchmarks.law.scale
 

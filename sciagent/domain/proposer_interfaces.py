@@ -131,7 +131,7 @@ class PastFit(NamedTuple):
     log_hyper: Sequence[float]
     """Natural logarithms of the hyper-parameters."""
     calibration: Mapping[str, object]
-    """How wide its predictions are, as `WidthCalibration.as_json` gives it."""
+    """The widths of its predictions, as `WidthCalibration.as_json` gives them."""
 
 
 class PastProperty(NamedTuple):
@@ -140,7 +140,7 @@ class PastProperty(NamedTuple):
     values: Mapping[str, float]
     """{notation of a candidate: value in the canonical unit}"""
     fitted: PastFit | None
-    """What a law entry holds besides the values; None if it is to be fitted, without any calibration."""
+    """The fit of a law entry to the values; None if the law is still to be fitted, which then has no calibration."""
 
 
 PastValues = Mapping[str, PastProperty]

@@ -18,7 +18,7 @@ from tests.support.typed import invoked
 
 @pytest.fixture(autouse=True)
 def unset(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the command sets is unset afterwards."""
+    """The variables that the command sets are unset afterwards."""
     for name in THREADS:
         monkeypatch.setenv(name, "1")
 

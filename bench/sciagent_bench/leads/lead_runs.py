@@ -180,7 +180,7 @@ class SeedFigures:
     molecule: str
     """SMILES of the best molecule."""
     similarity: float
-    """Of the best molecule to the lead."""
+    """Similarity of the best molecule to the lead."""
     calls_to_success: int | None
     calls: int
     curve: tuple[float, ...]

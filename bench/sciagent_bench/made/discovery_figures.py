@@ -200,7 +200,8 @@ class DiscoveryRun:
     failures: int
     """Calls without an answer."""
     core_seconds: float
-    """Of its verifications and its proposer. Answers that another campaign of the ledger has paid cost nothing."""
+    """Computing time of its verifications and its proposer. An answer for which another campaign of the ledger has paid
+    costs nothing."""
     curve: DiscoveryCurve
 
 
@@ -214,7 +215,7 @@ class SystemFigures:
     failures: tuple[int, ...]
     """Calls without an answer."""
     core_seconds: tuple[float, ...]
-    """Of the verifications and the proposer."""
+    """Computing time of the verifications and the proposer, for each seed."""
     novel: tuple[int, ...]
     """Structures unlike all that were known, metastable or not."""
     discovered: tuple[int, ...]

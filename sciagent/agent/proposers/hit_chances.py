@@ -9,9 +9,8 @@ objective, where it misleads: where own answers that are left out have clearly l
 Their densities are not compared: the own answers were chosen for values within the limits, so that a law of them alone
 foretells the chosen ones closely, and the others not at all.
 
-Without limits an objective counts as met by what is as good as the BEST best own values so far, or the best quarter of
-fewer than 32; before there are some,
-it plays no part.
+An objective without limits counts as met by a value as good as the BEST best own values so far, or as good as the best
+quarter of fewer than 32. Before there are own values it plays no part.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class ShownQuantity:
     noise: float
     """Standard deviation of a value about the mean of its structure, in the same units."""
     held: WidthCalibration
-    """How intervals held of answers that were left out with their whole campaign, or with their whole family."""
+    """The share of left-out answers in their intervals; they were left out with their whole campaign, or family."""
 
 
 @dataclass(frozen=True)

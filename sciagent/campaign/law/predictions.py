@@ -84,7 +84,7 @@ class PredictedQuantity:
     """Probability that the value meets the objective, 0 or 1 for a measured one; None without limits."""
     nearest: tuple[NearestValue, ...]
     held: SimilarityBin | None
-    """How intervals of structures with such a nearest one held; None if nothing was left out, or with a caveat."""
+    """The left-out answers with such a nearest structure; None if nothing was left out, or with a caveat."""
     caveat: str | None
     """Why the interval may not hold for this structure; None if there is no such reason."""
     own_factor: float
@@ -102,7 +102,7 @@ class PredictedStructure:
     p_hit: float | None
     """Probability to meet all objectives, as if their errors were independent; None without objectives or limits."""
     missed: str | None = None
-    """Which gate of the campaign it misses, or why a fast rung refuses it; it is then no hit."""
+    """The gate of the campaign that it misses, or why a fast rung refuses it; it is then no hit."""
     name: str = ""
     """The first of its names in the file from which it was read; empty without one."""
 

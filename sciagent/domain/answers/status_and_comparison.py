@@ -175,7 +175,7 @@ class CampaignCounts(AnswerModel):
     filtered: int = omitted_if_unset(0)
     """Number of proposals that the law of a filter dropped and nobody sent on; left out if there are none."""
     filter: FilterCounts | None = omitted_if_unset(None)
-    """What the filters let through, by chance and by lot; left out for a campaign without a filter."""
+    """The candidates that the filters let through; left out for a campaign without a filter."""
     candidates: int
     """Number of different structures."""
     hits: int

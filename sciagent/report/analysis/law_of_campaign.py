@@ -51,7 +51,7 @@ class DrawnCheck:
     chart: str
     """An `svg` element."""
     words: str
-    """How the intervals held, and the median error."""
+    """A sentence that says how the intervals held, with the median error."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,14 @@ class LawDriver:
     text: str
     """The structure, as people read it."""
     effect: str
-    """What the prediction of a structure like it, or of one with this environment, owes to it, such as `+0.42 eV`."""
+    """The part of a prediction that comes from it, such as `+0.42 eV`: for an answer, of its own structure; for an atom
+    environment, of a structure that has it once."""
     detail: str
 
 
 @dataclass(frozen=True)
 class QuantityDrivers:
-    """What drives the law of a quantity."""
+    """The answers and atom environments that drive the law of a quantity."""
 
     property: str
     answers: tuple[LawDriver, ...]
@@ -124,8 +125,8 @@ def _ids(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) ->
 def stored_values(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ids: Sequence[int]
 ) -> CampaignValues:
-    """Returns what `fit_law.campaign_values` does for some candidates, from the rows of the ledger alone, so that no
-    verifier needs to be installed."""
+    """Returns the values of some candidates as `fit_law.campaign_values` does, but from the rows of the ledger alone, so
+    that no verifier needs to be installed."""
     subject = subject_of(row.spec["subject"])
     known = candidates.load(connection, ids)
     values: dict[str, dict[str, tuple[str, float]]] = {}

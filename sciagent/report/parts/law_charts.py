@@ -28,7 +28,7 @@ class ChartColours:
     """The colours of a chart."""
 
     inside: str
-    """Of values within their intervals."""
+    """The colour of values within their intervals."""
     outside: str
     muted: str
     line: str

@@ -29,7 +29,7 @@ from sciagent.store.learning.law_entries import EntryRow
 
 @dataclass(frozen=True)
 class LawReading:
-    """How laws are read for an answer."""
+    """The rules by which laws are read for an answer."""
 
     patience: float | None = None
     """Longest time in seconds for which an answer waits for a law; None: for as long as it takes."""

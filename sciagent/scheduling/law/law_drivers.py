@@ -1,9 +1,9 @@
-"""What drives a law: the answers that it would miss most, and the weights of the atom environments.
+"""The drivers of a law: the answers that it would miss most, and the weights of the atom environments.
 
 The posterior mean of a structure x is centre + scale * sum_i w_i k(x, x_i), w = K^-1 y over the n answers. An answer's
 own structure has the mean y_i - noise w_i with it, and y_i - w_i / (K^-1)_ii without it. The linear term of k adds
-scale * b² sum_i w_i φ(x)·φ(x_i), which is linear in φ: the weight of an atom environment is what a structure owes to
-having it once, in the transform of the law.
+scale * b² sum_i w_i φ(x)·φ(x_i), which is linear in φ: the weight of an atom environment is the part of a prediction
+that a structure gets from having it once, in the transform of the law.
 
 Source: Rasmussen and Williams, Gaussian Processes for Machine Learning (2006), eqs. 5.12 and 2.11.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +34,7 @@ class EnvironmentWeight:
     feature: int
     """Number of the environment, as in `StructureFingerprint.counts`."""
     weight: float
-    """What a structure owes to having it once, in the transform of the law."""
+    """The part of a prediction that a structure gets from having it once, in the transform of the law."""
     n: int
     """Number of the law's structures that have it."""
     example: int
@@ -102,10 +102,10 @@ def environment_weights(
 
 
 def _linear_weights(memory: StructureMemory, counts: Sequence[dict[int, int]], like: StructureFingerprint) -> Array:
-    """Returns (m,) what structures with these environments alone owe to them. like: any structure of the kind, whose
-    number of traits counts."""
-    from dataclasses import replace
+    """Returns (m,) parts of predictions that structures get from having one of these environments and nothing else.
 
+    like: any structure of the kind, whose number of traits counts.
+    """
     nothing = tuple(0.0 for _ in like.traits)
     asked = ComparedStructures()
     asked.add([replace(like, counts=each, traits=nothing) for each in ({}, *counts)])

@@ -1,4 +1,4 @@
-"""What a fitted law predicts for the candidates of a campaign, and how it is said."""
+"""Predictions of a fitted law for the candidates of a campaign, and their texts."""
 
 from __future__ import annotations
 

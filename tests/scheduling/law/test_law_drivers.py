@@ -1,4 +1,4 @@
-"""What drives a law: weights of its answers and of atom environments, against sums that are written out."""
+"""The drivers of a law: weights of its answers and of atom environments, against sums that are written out."""
 
 from __future__ import annotations
 
