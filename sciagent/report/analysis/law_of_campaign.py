@@ -125,8 +125,8 @@ def _ids(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) ->
 def stored_values(
     connection: Connection, row: CampaignRow, ladder: Sequence[RungRow], ids: Sequence[int]
 ) -> CampaignValues:
-    """Returns the values of some candidates as `fit_law.campaign_values` does, but from the rows of the ledger alone, so
-    that no verifier needs to be installed."""
+    """Returns the values of some candidates as `fit_law.campaign_values` does, but from the rows of the ledger alone:
+    no verifier needs to be installed."""
     subject = subject_of(row.spec["subject"])
     known = candidates.load(connection, ids)
     values: dict[str, dict[str, tuple[str, float]]] = {}
