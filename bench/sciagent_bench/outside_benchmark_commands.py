@@ -40,6 +40,15 @@ FolderOption = Annotated[Path, typer.Option("--folder", help="Where the campaign
 Name = TypeVar("Name", bound=str)
 
 
+def _proposer_option(names: str, given: str) -> Any:
+    """Returns the option that says who proposes. names: of the proposers that are built in. given: what a file leaves
+    out, since the benchmark gives it."""
+    return typer.Option(
+        metavar=f"{names}|FILE.yaml,...",
+        help=f"Who proposes; a file has the keys of a campaign file's proposer, but no {given}.",
+    )
+
+
 class TaskDefinition(StrEnum):
     TDC = "tdc"
     MOLSCORE = "molscore"
@@ -48,13 +57,7 @@ class TaskDefinition(StrEnum):
 def pmo(
     tasks: Annotated[str, typer.Option(metavar="all|NAME,...", help="A wrong name lists them.")] = "all",
     calls: Annotated[int, typer.Option(min=110, max=10_000, help="Molecules that each run may score.")] = 1000,
-    proposer: Annotated[
-        str,
-        typer.Option(
-            metavar="evolve|law|random|FILE.yaml,...",
-            help="Who proposes; a file has the keys of a campaign file's proposer, but no molecules.",
-        ),
-    ] = "evolve",
+    proposer: Annotated[str, _proposer_option("evolve|law|random", "molecules")] = "evolve",
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each proposer on each task.")] = 3,
     definition: Annotated[
         TaskDefinition, typer.Option(help="Of the tasks: as PMO was published, or as MolScore has them.")
@@ -131,13 +134,7 @@ def leads(
         str, typer.Option(metavar="all|NAME,...", help="QED, plogP (penalised logP), DRD2, GSK3B, JNK3.")
     ] = "all",
     calls: Annotated[int, typer.Option(min=2, max=10_000, help="Molecules that each run may score.")] = 500,
-    proposer: Annotated[
-        str,
-        typer.Option(
-            metavar="evolve|law|FILE.yaml,...",
-            help="Who proposes; a file has the keys of a campaign file's proposer, but no molecules.",
-        ),
-    ] = "evolve",
+    proposer: Annotated[str, _proposer_option("evolve|law", "molecules")] = "evolve",
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each proposer on each lead.")] = 3,
     similarity: Annotated[
         float, typer.Option(min=0, max=1, help="Least Tanimoto similarity to the lead (ECFP4, 2,048 bits).")
@@ -208,13 +205,7 @@ def _print_leads(found: Mapping[str, Sequence[LeadFigures]], similarity: float, 
 def made(
     systems: Annotated[str, typer.Option(metavar="A-B-C,...", help="Each with two to five elements.")] = "Al-Li-V",
     calls: Annotated[int, typer.Option(min=20, max=200, help="Structures that each run may relax.")] = 50,
-    proposer: Annotated[
-        str,
-        typer.Option(
-            metavar="random|evolve|law|FILE.yaml,...",
-            help="Who proposes; a file has the keys of a campaign file's proposer, but no structures.",
-        ),
-    ] = "random,evolve,law",
+    proposer: Annotated[str, _proposer_option("random|evolve|law", "structures")] = "random,evolve,law",
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each proposer on each system.")] = 3,
     model: Annotated[str, typer.Option(metavar="NAME", help="The force field; a wrong name lists them.")] = (
         "chgnet-0.3.0"
