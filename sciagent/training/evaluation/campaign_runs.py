@@ -229,7 +229,8 @@ def _verified(connection: Connection, built: Built) -> list[tuple[bool, str | No
 def _core_seconds(connection: Connection, built: Built) -> float:
     """Returns the core-seconds of a campaign: of sampling, of answers, and of attempts that gave no answer.
 
-    All answers on candidates that are no seeds count, whichever campaign paid for them.
+    All answers on candidates that are no seeds count that the campaign has computed or reused, whichever campaign paid
+    for them. What other campaigns have computed since does not count.
     """
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == built.row.id, _CC.in_seeds.is_(False))
     candidate_ids = list(connection.execute(query).scalars())
@@ -237,7 +238,8 @@ def _core_seconds(connection: Connection, built: Built) -> float:
     for rung in built.rungs:
         answers = evidence.find_reusable(connection, candidate_ids, rung.verifier.computation)
         answer_ids += [answer.id for answer in answers.values()]
-    shares = reward_inputs.shares(connection, answer_ids)
+    used_ids = _used_answers(connection, built.row.id)
+    shares = reward_inputs.shares(connection, [id_ for id_ in answer_ids if id_ in used_ids])
     answer_seconds = sum(Cost(share).get("core_seconds", 0.0) for share in shares.values())
     spend = t.spend.c
     attempt = t.attempt.c
@@ -250,6 +252,14 @@ def _core_seconds(connection: Connection, built: Built) -> float:
     sampling_seconds = float(connection.execute(sampling).scalar_one())
     failed_seconds = float(connection.execute(failed).scalar_one())
     return answer_seconds + (sampling_seconds + failed_seconds)
+
+
+def _used_answers(connection: Connection, campaign_id: int) -> set[int]:
+    """Returns the ids of the evidence that a campaign has computed or reused."""
+    computed = sa.select(t.evidence.c.id).join(t.attempt, t.attempt.c.id == t.evidence.c.attempt_id)
+    computed = computed.where(t.attempt.c.campaign_id == campaign_id)
+    reused = sa.select(_D.evidence_id).where(_D.campaign_id == campaign_id, _D.evidence_id.is_not(None))
+    return set(connection.execute(computed.union(reused)).scalars())
 
 
 def _count_calls(connection: Connection, campaign_id: int) -> tuple[int, int]:

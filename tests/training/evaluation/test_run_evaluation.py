@@ -5,12 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from sciagent.store.campaign_state import campaigns
+from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation.evaluation_command_answers import EvaluatedCampaign, EvaluationAnswer
 from sciagent.training.evaluation.evaluation_spec import load_evaluation
 from sciagent.training.evaluation.run_evaluation import Evaluation
+
+GAP = """
+campaign: gap
+subject: molecule
+objectives: [{property: homo_lumo_gap, min: 5, unit: eV}]
+ladder:
+  - {rung: checks, verifier: molecule.checks, settings: {max_heavy_atoms: 6}}
+  - {rung: xtb, verifier: xtb.singlepoint, settings: {geometry: {conformers: 1}}}
+goal: {kind: hits}
+budget: {proposals: 60}
+proposer: {kind: evolve, seeds: seeds.csv}
+scheduler: {kind: thresholds}
+safety: {screen: false, reason: molecules of a test}
+"""
+GAP_RECIPE = """
+evaluate:
+  tasks: [gap.yaml]
+  seeds: [1]
+  verifications: {verifications}
+  arms:
+    evolve: {{proposer: {{kind: evolve, batch: 8}}}}
+"""
 
 
 def evaluated(recipe: Path, workers: int = 1) -> tuple[EvaluationAnswer, list[EvaluatedCampaign]]:
@@ -38,6 +62,28 @@ def test_each_campaign_ends_after_its_verifications_and_is_read_again_later(reci
     assert len(names) == 8 and reasons == {"all 5 verifications by checks are used"}
     again, _ = evaluated(recipe)
     assert again == answer
+
+
+def test_what_other_campaigns_compute_later_costs_a_campaign_nothing(tmp_path: Path) -> None:
+    """A second evaluation verifies candidates that a campaign of the first has proposed, and left."""
+    (tmp_path / "seeds.csv").write_text("smiles\nCCO\nCCN\n", encoding="utf-8")
+    (tmp_path / "gap.yaml").write_text(GAP, encoding="utf-8")
+    recipe = tmp_path / "recipe.yaml"
+    answers = []
+    for verifications in (1, 4, 1):
+        recipe.write_text(GAP_RECIPE.format(verifications=verifications), encoding="utf-8")
+        answers.append(evaluated(recipe)[0])
+    first, larger, again = (answer.campaigns[0] for answer in answers)
+    assert again == first and 0 < first.core_seconds < larger.core_seconds
+    with Ledger(str(tmp_path / "sciagent.db")).read() as connection:
+        row = campaigns.get(connection, first.campaign)
+        members = sa.select(t.campaign_candidate.c.candidate_id).where(
+            t.campaign_candidate.c.campaign_id == row.id, t.campaign_candidate.c.in_seeds.is_(False)
+        )
+        answered = sa.select(sa.func.count()).where(
+            t.evidence.c.verifier == "xtb.singlepoint", t.evidence.c.candidate_id.in_(members)
+        )
+        assert connection.execute(answered).scalar_one() > first.verifications == 1
 
 
 def test_an_arm_that_fails_says_so_and_does_not_stop_the_others(recipe: Path) -> None:
