@@ -25,6 +25,7 @@ from sciagent.store.lab import tasks
 from sciagent.store.learning import law_entries
 from sciagent.store.people import audit
 from sciagent.store.views.report_candidates import candidates_in_order
+from sciagent.web.site_context_and_ticker import Ticker
 from tests.campaign.law import conftest as law_ledger
 from tests.lab.conftest import drive
 from tests.lab.pages.test_task_pages import shown
@@ -61,7 +62,7 @@ def test_a_running_job_shows_how_far_it_is_and_open_pages_hear_of_it(serve: Serv
     assert "<progress" not in viewer.client.get("/campaigns/gaps").text
     first = task_ids(server.built)[0]
     claims_costs_and_vials.claim(server.built, first, "anna")
-    ticker = server.site.ticker
+    ticker = Ticker(server.ledger)
     ticker.look()
     before = ticker.tick
     ticker.look()
