@@ -67,6 +67,8 @@ CREATE TABLE attempt (
 	cost_at_loss JSON, 
 	late_watermark INTEGER, 
 	together INTEGER, 
+	progress JSON, 
+	progress_at DATETIME, 
 	CONSTRAINT pk_attempt PRIMARY KEY (id), 
 	CONSTRAINT fk_attempt_campaign_id FOREIGN KEY(campaign_id) REFERENCES campaign (id), 
 	CONSTRAINT fk_attempt_rung_id FOREIGN KEY(rung_id) REFERENCES rung (id), 
@@ -840,6 +842,7 @@ CREATE INDEX ix_artifact_removal_sha256 ON artifact_removal (sha256);
 CREATE INDEX ix_artifact_sha256 ON artifact (sha256);
 CREATE INDEX ix_attempt_campaign_state ON attempt (campaign_id, state);
 CREATE INDEX ix_attempt_job_id ON attempt (job_id);
+CREATE INDEX ix_attempt_progress ON attempt (progress_at) WHERE progress_at IS NOT NULL;
 CREATE INDEX ix_attempt_rung_outcome ON attempt (rung_id, outcome);
 CREATE INDEX ix_attempt_turn ON attempt (turn_id) WHERE turn_id IS NOT NULL;
 CREATE INDEX ix_audit_entry_campaign ON audit_entry (campaign_id, id);

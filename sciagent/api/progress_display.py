@@ -126,7 +126,8 @@ class Progress:
     def _job(self, job: RunningJob) -> Text:
         """Returns a line on a running job, which is cut at the edge of the terminal."""
         names = f"{job.name}  {job.candidate}" if job.name else job.candidate
-        line = f"  {job.rung} for {ago(self._read_at, job.since)}: {names}"
+        progress = f" ({job.progress.words})" if job.progress else ""
+        line = f"  {job.rung} for {ago(self._read_at, job.since)}{progress}: {names}"
         return Text(line, style="cyan", no_wrap=True, overflow="ellipsis")
 
     def summary(self, status: CampaignCounts, report: Path | None) -> None:

@@ -299,8 +299,15 @@ def _cells(job: JobRow, wide: bool, with_campaign: bool) -> Mapping[str, object]
         "tries": tries,
         "worker": short_owner(job.worker or ""),
         "since": f"{job.since:%m-%d %H:%M}" if wide else None,
-        "last": ": ".join(part for part in (job.outcome, job.reason) if part),
+        "last": _last(job),
     }
+
+
+def _last(job: JobRow) -> str:
+    """Returns the progress of a running job that reports it, and the result of the last attempt of any other."""
+    if job.progress is not None and job.state == "running":
+        return job.progress.words
+    return ": ".join(part for part in (job.outcome, job.reason) if part)
 
 
 def _state(job: JobRow, wide: bool) -> str:

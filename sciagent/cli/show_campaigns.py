@@ -62,6 +62,8 @@ def _parts(status: Status, words: Words, verbose: bool) -> Iterator[Part]:
 
     yield rung_table(status)
     yield budget_line(status)
+    for job in status.progress:
+        yield Line(f"job {job.job}, {job.rung}, {job.candidate}: {job.words}")
     # filter: hits among what the law of a filter chose, and among what its audit let through
     if status.filter is not None:
         yield f"filter: {let_through_sentence(status.filter, status.hits_defined)}"

@@ -259,6 +259,7 @@ def _workers(snapshot: Frame, wide: bool) -> Records:
                 "name": job.name,
                 "candidate": job.candidate,
                 "for": ago(snapshot.at, job.since),
+                "progress": job.progress.words if job.progress else None,
             }
             for job in jobs.get(name, ())
         ]

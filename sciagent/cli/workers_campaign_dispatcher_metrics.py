@@ -285,7 +285,8 @@ def _worker_lines(worker: WorkerRow, jobs: Sequence[RunningJob], now: datetime) 
     for job in jobs:
         holds = f", holds {_held(job.holds)}" if job.holds else ""
         what = f"{job.owner}: job {job.job_id}, {job.campaign} {job.rung}, {job.candidate}{holds}"
-        yield f"  {what}, {ago(now, job.since)}"
+        progress = f", {job.progress.words}" if job.progress else ""
+        yield f"  {what}, {ago(now, job.since)}{progress}"
     if not jobs and _is_alive(worker, now):
         yield "  runs nothing"
 

@@ -379,6 +379,9 @@ def _campaign_page(
         of_tasks = unseen_answers(connection, viewer, [task.candidate_id for task in lab_tasks])
         unseen = unseen_in(connection, viewer, row.id)
         best = best_seen(connection, figures.best, unseen)
+        progress = campaign_counts_and_remarks.job_progress(
+            connection, row.id
+        )  # not among the cached figures, which may be a minute old
         if unseen.by_candidate:
             figures = replace(figures, status=status_best_trace.counts_seen(connection, row, unseen))
     out = [replace(task, claimed_by=None) if of_tasks.hides(task) else task for task in lab_tasks]
@@ -389,6 +392,7 @@ def _campaign_page(
         "status": figures.status,
         "objectives": objectives,
         "out": out,
+        "progress": progress,
         "best": best,
         "is_blind": bool(unseen.by_candidate),
         "may": may,

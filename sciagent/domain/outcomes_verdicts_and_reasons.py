@@ -149,6 +149,7 @@ class Reason(StrEnum):
     MODEL_CHANGED = "model_changed"  # a model other than the named one answered
     # the host
     WALL_LIMIT = "wall_limit"
+    STALLED = "stalled"  # it reported no progress for as long as its stall limit
     MEMORY_LIMIT = "memory_limit"
     SIGNAL = "signal"
     EXCEPTION = "exception"

@@ -10,6 +10,7 @@ A job holds resources while it runs: cores, GPUs and others, counted by name.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,8 +19,10 @@ from typing import TypeVar
 
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
+from sciagent.domain.safe_text_and_durations import duration
 
 MAX_KILLS = 2  # kills after which a job is quarantined
+MAX_PROGRESS_TEXT = 200  # characters
 MAX_LOSSES = 5  # losses after which a job is quarantined
 TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)  # outcomes after which a job is queued again
 DEATHS = (Reason.SIGNAL, Reason.WORKER_DIED, Reason.LEASE_EXPIRED)  # a process died; others are faults of the plug-in
@@ -163,6 +166,43 @@ def after_recall(*, cancelled: bool = False) -> AfterAttempt:
     The withdrawal counts neither as a kill nor as a loss."""
     job_state = JobState.CANCELLED if cancelled else JobState.QUEUED
     return AfterAttempt(job_state, AttemptState.CANCELLED)
+
+
+@dataclass(frozen=True)
+class ReportedProgress:
+    """The progress that a running job has reported.
+
+    Raises ValueError unless `0 <= done <= of`, with `of` above 0 and finite, and for a text that is too long.
+    """
+
+    done: float
+    """Amount that is done, in units of the engine, such as chunks or steps."""
+    of: float
+    """The whole amount, in the same units."""
+    text: str = ""
+    """The present work in a few words."""
+    remaining_seconds: float | None = None
+    """Expected wall time to the end, from the speed since the attempt's first report; None while it is unknown."""
+
+    def __post_init__(self) -> None:
+        if not (0.0 <= self.done <= self.of < math.inf and self.of > 0.0):
+            raise ValueError(f"progress of {self.done} of {self.of}; it takes 0 <= done <= of, and of above 0")
+        if len(self.text) > MAX_PROGRESS_TEXT:
+            raise ValueError(f"the text of the progress is longer than {MAX_PROGRESS_TEXT} characters")
+
+    @property
+    def share(self) -> float:
+        """The part that is done, 0 to 1."""
+        return self.done / self.of
+
+    @property
+    def words(self) -> str:
+        """The progress in words, such as `62 %, 14 min left: replica 2 of 3`."""
+        parts = [f"{100 * self.share:.0f} %"]
+        if self.remaining_seconds is not None:
+            parts.append(f"{duration(self.remaining_seconds)} left")
+        told = ", ".join(parts)
+        return f"{told}: {self.text}" if self.text else told
 
 
 def cost_of_killed(wall_seconds: float, cores: int) -> Cost:

@@ -7,8 +7,9 @@ single molecule.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -33,6 +34,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level, Property, PropertyAtLevel, at
 from sciagent.domain.quantities import Quantity
 from sciagent.domain.rung_positions_and_tiers import Tier
+from sciagent.domain.states_and_needs import ReportedProgress
 from sciagent.errors import SimulatorError
 from sciagent.inputs.names_outside_the_file import Outside
 from sciagent.programs import Program, find
@@ -139,6 +141,11 @@ class Refusal:
     detail: str
 
 
+def _unheard(done: float, of: float, text: str = "") -> None:
+    """Checks a report that nobody hears. Raises ValueError as `ReportedProgress`."""
+    ReportedProgress(done, of, text)
+
+
 @dataclass(frozen=True)
 class Context:
     """The folders and numbers that the host provides for a verification."""
@@ -152,6 +159,13 @@ class Context:
     threads: int = 1
     memory_mb: int = 0
     """The memory limit of the job; 0 if it is unknown."""
+    progress: Callable[[float, float, str], None] = _unheard
+    """Reports `(done, of, text)` of a long verification: amounts in units of the engine, and the present work in at
+    most 200 characters. It may be called at any rate; one report a second is passed on. Raises ValueError for amounts
+    that are not `0 <= done <= of`."""
+    deadline: float = math.inf
+    """Time by `time.monotonic` at which the wall limit ends the job. An engine that keeps a checkpoint may end by
+    itself before it, with the outcome `timeout` and the reason `wall_limit`."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +218,9 @@ class BaseVerifier(ABC, Generic[C]):
     """External programs that only some settings or resources need. `doctor` lists them; no job waits for them."""
     requires: ClassVar[tuple[str, ...]] = ()
     """Distributions without which no job can run, for `missing`."""
+    stall_seconds: ClassVar[float | None] = None
+    """Longest time without a report of progress, after which the job ends as stalled, unless the rung's limits state
+    another; None for a verifier that reports none."""
     environment: ClassVar[str | None] = None
     """Name of the Python environment with the engine, as `sciagent engines` lists it; None for that of sciagent."""
     priors: ClassVar[tuple[Prior, ...]] = ()

@@ -117,14 +117,17 @@ class Ticker:
                 self.look()
 
     def look(self) -> None:
-        """Increases the tick if evidence, acts of people, decisions or states of campaigns have changed."""
+        """Increases the tick if evidence, acts of people, decisions, states of campaigns or the progress of jobs have
+        changed."""
         newest_ids = [
             sa.select(sa.func.max(table.c.id)).scalar_subquery() for table in (t.event, t.decision, t.attempt)
         ]
         last_update = sa.select(sa.func.max(t.campaign.c.updated_at)).scalar_subquery()
+        progress_at = t.attempt.c.progress_at
+        last_progress = sa.select(sa.func.max(progress_at)).where(progress_at.is_not(None)).scalar_subquery()
         with self._ledger.read() as connection:
             counters = connection.execute(sa.select(t.watermark.c.value).order_by(t.watermark.c.id)).scalars().all()
-            newest = connection.execute(sa.select(*newest_ids, last_update)).one()
+            newest = connection.execute(sa.select(*newest_ids, last_update, last_progress)).one()
         state = (*counters, *newest)
         if state != self._last_state:
             self._last_state = state

@@ -8,11 +8,11 @@ import sqlalchemy as sa
 from sciagent.campaign.core.built_campaign_and_derived_values import Built
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
-from sciagent.domain.states_and_needs import AttemptState, JobState, Standing
+from sciagent.domain.states_and_needs import AttemptState, JobState, ReportedProgress, Standing
 from sciagent.store.campaign_state import campaigns, candidate_standings
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
-from sciagent.store.job_queue import attempts, reservations_and_bookings
+from sciagent.store.job_queue import attempts, leases, reservations_and_bookings
 from sciagent.store.job_queue.attempts import AttemptEnd
 from sciagent.store.job_queue.leases import Claim, JobEnd
 from tests.support import rows
@@ -50,6 +50,30 @@ def test_jobs_are_listed_in_pages_and_counted(ledger: Ledger, six_jobs: Built, t
     assert 'did you mean "queued"' in typed.refused("jobs", "--state", "queud")
     assert 'did you mean "remote"' in typed.refused("jobs", "--rung", "remot")
     assert "there is no such job" in typed.refused("jobs", "--after", "99")
+
+
+def test_a_job_tells_how_far_it_is(ledger: Ledger, six_jobs: Built, typed: Typed) -> None:  # noqa: F811
+    """Until it ends; `jobs`, `status`, `workers` and the JSON of each say the same."""
+    one = claimed(ledger)
+    progress = ReportedProgress(30.0, 40.0, "replica 2 of 3", remaining_seconds=600.0)
+    with ledger.begin() as connection:
+        leases.report_progress(connection, {one.attempt_id: progress})
+    words = "75 %, 10 min left: replica 2 of 3"
+    assert progress.words == words
+    for command in (("jobs",), ("workers",), ("status", "elsewhere")):
+        assert words in typed.told(*command), command
+    first, *others = typed.data("jobs")["jobs"]
+    assert (first["progress"]["done"], first["progress"]["of"]) == (30.0, 40.0)
+    assert [job["progress"] for job in others] == [None] * 5
+    [told] = typed.data("status", "elsewhere")["progress"]
+    assert (told["job"], told["rung"], told["remaining_seconds"]) == (one.job_id, "remote", 600.0)
+    assert told["reported_at"] >= told["started_at"]
+    ended(ledger, one, JobState.FAILED, Reason.EXCEPTION)
+    with ledger.begin() as connection:
+        leases.report_progress(connection, {one.attempt_id: ReportedProgress(31.0, 40.0)})  # too late
+    assert "progress" not in typed.data("status", "elsewhere")
+    assert typed.data("jobs", "--state", "failed")["jobs"][0]["progress"]["done"] == 30.0
+    assert "crashed: exception" in typed.told("jobs") and words not in typed.told("jobs")
 
 
 def test_jobs_are_cancelled_held_and_tried_again(ledger: Ledger, six_jobs: Built, typed: Typed) -> None:  # noqa: F811

@@ -21,9 +21,11 @@ from rich.console import Console
 
 from sciagent.cli.output_logging_and_given_structures import JsonLines, TextLines
 from sciagent.cli.top import display
+from sciagent.domain.states_and_needs import ReportedProgress
 from sciagent.report.campaigns_at_work import CachedQueries, read_snapshot
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import leases
 from tests.support.busy import busy
 from tests.support.campaigns import environment
 from tests.support.commands import Typed, typed  # noqa: F401
@@ -119,6 +121,17 @@ def test_one_look_shows_campaigns_queues_workers_and_failures(ledger: Ledger) ->
     assert re.search(r"node08:5120:77aa01 +\d+ +uv-absorbers +r1 +\d s +\d s +2 +draining +C+", text)
     assert "3 of 4 slots busy, 1 job in drivers" in text
     assert re.search(r"timeout: worker_died +node07:41877:9f01ac/", text)
+
+
+@ON_SQLITE
+def test_a_look_tells_how_far_a_job_is(ledger: Ledger) -> None:
+    busy(ledger)
+    assert "progress" not in drawn(ledger, 160)
+    running = t.attempt.c.state == "running"
+    with ledger.begin() as connection:
+        id_ = connection.execute(sa.select(t.attempt.c.id).where(running).limit(1)).scalar_one()
+        leases.report_progress(connection, {id_: ReportedProgress(1.0, 4.0, "chunk 2", 90.0)})
+    assert "25 %, 90 s left: chunk 2" in drawn(ledger, 160)
 
 
 @ON_SQLITE

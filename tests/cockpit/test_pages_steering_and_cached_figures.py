@@ -13,17 +13,19 @@ import sqlalchemy as sa
 from sciagent.campaign.law import law_commands
 from sciagent.campaign.law.kept_predictors import KEPT
 from sciagent.domain.people import Role
-from sciagent.domain.states_and_needs import CampaignState
-from sciagent.lab import record_answers, review_and_sign_answers
+from sciagent.domain.states_and_needs import CampaignState, ReportedProgress
+from sciagent.lab import claims_costs_and_vials, record_answers, review_and_sign_answers
 from sciagent.lab.record_answers import LabEntry
 from sciagent.report.status_best_trace import status
 from sciagent.store.campaign_state import campaigns, directives
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
+from sciagent.store.job_queue import leases
 from sciagent.store.lab import tasks
 from sciagent.store.learning import law_entries
 from sciagent.store.people import audit
 from sciagent.store.views.report_candidates import candidates_in_order
+from sciagent.web.site_context_and_ticker import Ticker
 from tests.campaign.law import conftest as law_ledger
 from tests.lab.conftest import drive
 from tests.lab.pages.test_task_pages import shown
@@ -52,6 +54,27 @@ def test_a_campaign_shows_the_numbers_of_its_status(serve: Serve) -> None:
     assert [gallery.count(words) for words in (">hit<", ">no hit<", "P(hit)")] == [1, 1, 0]
     assert "Pause" not in page, "a viewer decides nothing"
     assert "gaps waiting" in shown(viewer, "/campaigns")
+
+
+def test_a_running_job_shows_how_far_it_is_and_open_pages_hear_of_it(serve: Serve) -> None:
+    server = serve()
+    viewer = server.person("vera", Role.VIEWER)
+    assert "<progress" not in viewer.client.get("/campaigns/gaps").text
+    first = task_ids(server.built)[0]
+    claims_costs_and_vials.claim(server.built, first, "anna")
+    ticker = Ticker(server.ledger)
+    ticker.look()
+    before = ticker.tick
+    ticker.look()
+    assert ticker.tick == before
+    with server.ledger.begin() as connection:
+        running = sa.select(t.attempt.c.id).where(t.attempt.c.state == "running", t.attempt.c.job_id.is_not(None))
+        progress = ReportedProgress(1.0, 4.0, "<b>chunk 2", remaining_seconds=90.0)
+        leases.report_progress(connection, {connection.execute(running).scalar_one(): progress})
+    ticker.look()
+    assert ticker.tick == before + 1
+    page = viewer.client.get("/campaigns/gaps").text
+    assert '<progress max="1" value="0.25"' in page and "25 %, 90 s left: &lt;b&gt;chunk 2" in page
 
 
 def test_a_candidate_shows_its_evidence_with_revisions(serve: Serve) -> None:

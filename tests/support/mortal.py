@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 from sciagent.cli import main as command_line
 from sciagent.execution.slurm.array_element import ElementTask, run_element
@@ -32,16 +33,16 @@ def die_at(stage: str) -> None:
     """Each way ends in `Worker.run`, in this process."""
     run = Worker.run
 
-    def run_and_die(self: Worker, request: Request) -> list[HostResult]:
+    def run_and_die(self: Worker, request: Request, hear: Any = None) -> list[HostResult]:
         if request.verifier != "bad.remote" or stage == "never":
-            return run(self, request)
+            return run(self, request, hear)
         if stage == "claimed":
             _die()
         if stage == "running":
             timer = threading.Timer(RUNNING_SECONDS, _die)
             timer.daemon = True
             timer.start()
-        results = run(self, request)
+        results = run(self, request, hear)
         if stage == "finished":
             _die()
         return results

@@ -673,10 +673,13 @@ def tables() -> None:
         optional("cost_at_loss", JSON),
         optional("late_watermark", ID),
         optional("together", sa.Integer()),
+        optional("progress", JSON),
+        optional("progress_at", WHEN),
     )
     index("ix_attempt_campaign_state", "attempt", "campaign_id", "state")
     index("ix_attempt_job_id", "attempt", "job_id")
     index("ix_attempt_rung_outcome", "attempt", "rung_id", "outcome")
+    index("ix_attempt_progress", "attempt", "progress_at", where="progress_at IS NOT NULL")
     index("ix_attempt_turn", "attempt", "turn_id", where="turn_id IS NOT NULL")
 
     create(

@@ -535,7 +535,12 @@ def _built(
     """Builds rungs with their rules. ids, ratios: as in `build_rungs`; a rung without an id gets 0."""
     built = []
     for rung, rung_rules in zip(ladder, rules, strict=True):
-        limits = Limits(rung.limits.wall_seconds, int(rung.limits.memory_mb), threads=rung.holds[CORES])
+        limits = Limits(
+            rung.limits.wall_seconds,
+            int(rung.limits.memory_mb),
+            threads=rung.holds[CORES],
+            stall_seconds=rung.limits.stall_seconds,
+        )
         cost_model = CostModel(reversed(ratios.get(rung.rung, [])))  # the ledger has the latest ratio first
         built.append(BuiltRung(ids.get(rung.rung, 0), rung, rung.configured, rung_rules, limits, cost_model))
     return tuple(built)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -382,13 +383,17 @@ def _stored_rungs(connection: Connection, row: CampaignRow, spec: CampaignSpec) 
 
 def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[str, Any]) -> None:
     """Queues jobs again that exceeded a limit which was raised since. Such jobs have no evidence to supersede."""
-    outcome_of_limit = {"wall_seconds": Outcome.TIMEOUT, "memory_mb": Outcome.OUT_OF_MEMORY}
+    outcome_of_limit = {
+        "wall_seconds": Outcome.TIMEOUT,
+        "memory_mb": Outcome.OUT_OF_MEMORY,
+        "stall_seconds": Outcome.TIMEOUT,
+    }
     ladder = zip(campaigns.all_rungs(connection, row.id), row.spec["ladder"], canonical["ladder"], strict=True)
     pending_again = {"standing": Standing.PENDING, "verdict": None, "reason": None, "detail": ""}
     for rung, old, new in ladder:
         outcomes = []
         for limit, outcome in outcome_of_limit.items():
-            if new["limits"][limit] > old["limits"][limit]:
+            if _amount(new["limits"][limit]) > _amount(old["limits"][limit]):
                 outcomes.append(outcome)
         if not outcomes:
             continue
@@ -397,6 +402,11 @@ def _retry_limited(connection: Connection, row: CampaignRow, canonical: Mapping[
             continue  # a control changes no standing
         for candidate_id in candidate_ids:
             candidate_standings.update(connection, row.id, candidate_id, **pending_again)
+
+
+def _amount(limit: float | None) -> float:
+    """Returns the amount of a limit; no limit is infinite."""
+    return math.inf if limit is None else limit
 
 
 def open_stored(ledger: Ledger, name: str, who: str, allowed: AllowList | None = None) -> Entered:

@@ -85,6 +85,11 @@ class LimitsSpec(Part):
         default_factory=lambda: TIER_LIMITS[Tier.SIMULATION][1],
         description="Memory in MB; default: fast 2000, simulation 4000, high_fidelity 8000.",
     )
+    stall_seconds: Annotated[float, Field(strict=True, allow_inf_nan=False, gt=0, le=1e9)] | None = Field(
+        default=None,
+        description="Longest time without a report of progress, after which the verification ends as stalled; default: "
+        "that of the verifier, if it reports progress.",
+    )
 
 
 Amount = Annotated[int, Field(strict=True, ge=1, le=states_and_needs.MOST_OTHERS)]
@@ -167,7 +172,8 @@ class RungSpec(Part):
             wall = min(wall, INLINE_SECONDS)
         limits = data.get("limits", {})
         if isinstance(limits, dict):
-            limits = {"wall_seconds": wall, "memory_mb": memory, **limits}
+            defaults = {"wall_seconds": wall, "memory_mb": memory, "stall_seconds": verifier.stall_seconds}
+            limits = {**defaults, **limits}
         on_refusal = "drop" if verifier.tier is Tier.FAST else "skip"
         tier_defaults: dict[str, Any] = {"rung": default_label(verifier.name), "on_refusal": on_refusal}
         if verifier.tier is Tier.WORLD:

@@ -30,8 +30,9 @@ from sciagent.store.lab import submissions
 
 YOUNG_SECONDS = 3600.0  # age below which a file is kept, unless `LEAST_AGE` says otherwise
 MAX_NAME = 200  # characters of a person's name in `artifact_removal`
-LEAST_AGE = {"worker": 0.0, "foreign": 7 * 86400.0}
-"""Least age of a removable file in seconds, by kind. A process on another host cannot be checked, only its files."""
+LEAST_AGE = {"worker": 0.0, "foreign": 7 * 86400.0, "checkpoint": 7 * 86400.0}
+"""Least age of a removable file in seconds, by kind. A process on another host cannot be checked, only its files; a job
+that reached a limit goes on from its checkpoint once the limit is raised."""
 _ARTIFACT_NAME = re.compile(r"[0-9a-f]{62}")  # a SHA-256 hash without its first two digits, which name the folder
 _JOB_KEY = re.compile(r"[0-9a-f]{64}")  # evidence key of a job, the name of its checkpoint
 _WORKER_FOLDER = re.compile(r"worker-(?P<host>[A-Za-z0-9._]+)-(?P<pid>\d+)-.+")
@@ -178,7 +179,7 @@ def _others(ledger: Ledger) -> Iterator[tuple[str, Path, str, None]]:
     with ledger.read() as connection:
         keys_in_use = jobs.keys_of_unfinished_jobs(connection, checkpoints.keys())
     for key in sorted(checkpoints.keys() - keys_in_use):
-        yield "checkpoint", checkpoints[key], "its job is over", None
+        yield "checkpoint", checkpoints[key], "its job ended a week ago or earlier", None
 
 
 def _size_and_age(path: Path, now: float) -> tuple[int, float]:

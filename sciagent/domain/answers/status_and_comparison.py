@@ -79,6 +79,29 @@ class RateUse(AnswerModel):
     """Time (UTC) at which less than the limit is used again; left out while some is left."""
 
 
+class JobProgress(AnswerModel):
+    """The progress of a running job."""
+
+    job: int
+    """Number of the job."""
+    rung: str
+    """Label of its rung."""
+    candidate: str
+    """The candidate's text."""
+    done: float
+    """Amount that is done, in units of the engine, such as chunks or steps."""
+    of: float
+    """The whole amount, in the same units."""
+    remaining_seconds: float | None
+    """Expected wall time to the end in seconds, from the speed of this attempt; null while it is unknown."""
+    words: str
+    """The progress in words."""
+    started_at: datetime
+    """Start of the attempt (UTC)."""
+    reported_at: datetime
+    """Time of the report (UTC)."""
+
+
 class LabCounts(AnswerModel):
     """The tasks of a campaign, counted."""
 
@@ -205,6 +228,8 @@ class CampaignCounts(AnswerModel):
     """Counts, one entry per rung, in ladder order."""
     rates: Mapping[str, RateUse] = omitted_if_unset({})
     """Limits on the spending in any seven days, by resource; left out where the budget has none."""
+    progress: tuple[JobProgress, ...] = omitted_if_unset(())
+    """Running jobs that report progress, longest running first, at most 20; left out if there are none."""
 
     @property
     def hit_counts(self) -> HitCounts:

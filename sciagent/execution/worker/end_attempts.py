@@ -42,6 +42,8 @@ from sciagent.verification.cost_models import unmeasured
 from sciagent.verification.sandbox.host import HostResult
 from sciagent.verification.verifier_contract import BaseVerifier
 
+REACHED_LIMIT = (Outcome.TIMEOUT, Outcome.OUT_OF_MEMORY)
+"""Outcomes of jobs whose checkpoints are kept for a higher limit."""
 StoredArtifacts = tuple[tuple[str, str, int, str], ...]
 """(name, sha256, size in bytes, media type) of the artifacts of one result."""
 
@@ -71,9 +73,12 @@ def lost_with_host(job: ClaimedJob, fault: str) -> HostResult:
 
 
 def drop_checkpoints(scratch: Path, endings: Iterable[JobEnding]) -> None:
-    """Remove the checkpoints of jobs that are over, and of crashed jobs, whose checkpoint may be the cause."""
+    """Remove the checkpoints of jobs that are over, and of crashed jobs, whose checkpoint may be the cause.
+
+    A job that reached a limit keeps them, since it goes on from there once the limit is raised."""
     for ending in endings:
-        if ending.after.is_over or ending.result.outcome is Outcome.CRASHED:
+        has_reached_limit = ending.result.outcome in REACHED_LIMIT
+        if (ending.after.is_over and not has_reached_limit) or ending.result.outcome is Outcome.CRASHED:
             shutil.rmtree(checkpoints_home(scratch, ending.result.job.key.hash), ignore_errors=True)
 
 

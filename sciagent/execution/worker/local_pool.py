@@ -7,14 +7,15 @@ import contextlib
 import queue
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from sciagent.domain.states_and_needs import ReportedProgress
 from sciagent.execution.worker.end_attempts import lost_with_host
-from sciagent.execution.worker.presence_and_leases import LeaseRenewer, RenewedLeases
+from sciagent.execution.worker.presence_and_leases import LeaseRenewer, RenewedLeases, hearing
 from sciagent.execution.worker.read_claimed_jobs import ClaimedJob
 from sciagent.store.database.ledger import Ledger
 from sciagent.verification.sandbox.host import HostResult, Request, Worker
@@ -49,6 +50,11 @@ class _Call:
     def end(self) -> None:
         if self.worker is not None:
             self.worker.cancel()
+
+    @property
+    def hear(self) -> Callable[[str, ReportedProgress], None]:
+        """The receiver of the jobs' progress."""
+        return hearing(self.jobs, self.held)
 
 
 class LocalPool:
@@ -150,7 +156,7 @@ class LocalPool:
                     worker = self._make_worker()
                     self._workers.append(worker)
                 call.worker = worker
-                results = _lost(call, "cancelled") if call.held.gone else worker.run(call.request)
+                results = _lost(call, "cancelled") if call.held.gone else worker.run(call.request, call.hear)
             except Exception as error:  # noqa: BLE001 - every error must reach the driver
                 results = _lost(call, f"{type(error).__name__}: {error}")
             self._renewer.release(call.held)

@@ -11,12 +11,14 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
+from sciagent.domain.states_and_needs import ReportedProgress
 from sciagent.errors import LedgerAwayError, LedgerReplacedError, SchemaVersionError
 from sciagent.execution.worker.end_attempts import reap_expired
+from sciagent.execution.worker.read_claimed_jobs import ClaimedJob
 from sciagent.store.database.ledger import Ledger
 from sciagent.store.job_queue import leases, workers_and_capacity
 from sciagent.store.job_queue.leases import LEASE_SECONDS, Claim, LiveAttempt
@@ -106,6 +108,7 @@ def reap(ledger: Ledger) -> list[LiveAttempt]:
 
 CANCELLED_LOOK_SECONDS = 1.0  # between checks for cancelled jobs
 BEAT_SECONDS = leases.LEASE_SECONDS / 4  # between renewals of the leases
+PROGRESS_SECONDS = 2.0  # least time between two writes of progress
 JOIN_SECONDS = 30.0  # longest wait for the renewer, which may be waiting for the database
 
 
@@ -119,6 +122,29 @@ class RenewedLeases:
     process may not have started yet."""
     gone: dict[int, bool] = field(default_factory=dict)
     """Ids of jobs that were cancelled or whose lease was lost; the value is true if a person cancelled the job."""
+    unwritten: dict[int, ReportedProgress] = field(default_factory=dict)
+    """ReportedProgress by attempt id that is not in the ledger yet."""
+    _first_heard: dict[int, tuple[float, float]] = field(default_factory=dict)
+    """(amount done, time) of the first report of progress, by attempt id."""
+
+    def hear(self, claim: Claim, progress: ReportedProgress) -> None:
+        """Take a report of progress, from any thread. The ledger gets it with the expected time to the end."""
+        now = time.monotonic()
+        done, since = self._first_heard.setdefault(claim.attempt_id, (progress.done, now))
+        remaining = None
+        if progress.done > done:
+            remaining = (progress.of - progress.done) * (now - since) / (progress.done - done)
+        self.unwritten[claim.attempt_id] = replace(progress, remaining_seconds=remaining)
+
+
+def hearing(jobs: Sequence[ClaimedJob], held: RenewedLeases) -> Callable[[str, ReportedProgress], None]:
+    """Returns the receiver of the progress of jobs, by the key of their candidate. held: the leases of the jobs."""
+    claims = {job.candidate.key: job.claim for job in jobs}
+
+    def hear(key: str, progress: ReportedProgress) -> None:
+        held.hear(claims[key], progress)
+
+    return hear
 
 
 class LeaseRenewer:
@@ -150,6 +176,7 @@ class LeaseRenewer:
     def _keep(self) -> None:
         """Renew leases and end jobs that were cancelled or lost their lease, until `close`."""
         renewed_at = time.monotonic()
+        progress_at = renewed_at - PROGRESS_SECONDS
         while not self._stop.wait(min(CANCELLED_LOOK_SECONDS, BEAT_SECONDS)):
             with self._lock:
                 held_jobs = set(self._held)
@@ -161,6 +188,8 @@ class LeaseRenewer:
                     with self._ledger.begin() as connection:
                         leases.heartbeat(connection, claims)
                     renewed_at = time.monotonic()
+                if time.monotonic() - progress_at >= PROGRESS_SECONDS and self._write_progress(held_jobs):
+                    progress_at = time.monotonic()
                 with self._ledger.read() as connection:
                     gone = leases.jobs_to_stop(connection, claims)
             except LedgerAwayError:
@@ -174,3 +203,14 @@ class LeaseRenewer:
                 if lost:
                     held.gone.update(lost)
                     held.end()
+
+    def _write_progress(self, held_jobs: Collection[RenewedLeases]) -> bool:
+        """Write the progress that was reported since the last call; returns whether there was any."""
+        progress = dict[int, ReportedProgress]()
+        for held in held_jobs:
+            for attempt_id in list(held.unwritten):
+                progress[attempt_id] = held.unwritten.pop(attempt_id)
+        if progress:
+            with self._ledger.begin() as connection:
+                leases.report_progress(connection, progress)
+        return bool(progress)

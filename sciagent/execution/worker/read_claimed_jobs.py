@@ -1,14 +1,16 @@
 """Claimed jobs as a worker reads them from the ledger. The messages that wake workers carry no part of a job.
 
 A long verification has checkpoints. Each attempt has its own folder, which starts as a copy of the previous attempt's
-folder. A worker that lost its lease and still writes changes only its own files. The fence of an attempt is a number
-that grows with each claim of the job.
+folder. A worker that lost its lease and still writes changes only its own files; a file that nobody may write is linked
+instead of copied. The fence of an attempt is a number that grows with each claim of the job.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +50,8 @@ def checkpoints_home(scratch: Path, evidence_key: str) -> Path:
 
 
 def attempt_folder(scratch: Path, evidence_key: str, fence: int) -> Path:
-    """Returns the folder of the attempt with this fence. A new folder is a copy of the previous attempt's, if any."""
+    """Returns the folder of the attempt with this fence. A new folder is a copy of the previous attempt's, if any;
+    folders of attempts before that one are removed."""
     home = checkpoints_home(scratch, evidence_key)
     folder = home / f"fence-{fence}"
     fences = [int(path.name.removeprefix("fence-")) for path in home.glob("fence-*")]
@@ -56,9 +59,22 @@ def attempt_folder(scratch: Path, evidence_key: str, fence: int) -> Path:
     if earlier_fences and not folder.exists():
         partial = home / f".{folder.name}"
         shutil.rmtree(partial, ignore_errors=True)
-        shutil.copytree(home / f"fence-{max(earlier_fences)}", partial, symlinks=True)
+        previous = max(earlier_fences)
+        shutil.copytree(home / f"fence-{previous}", partial, symlinks=True, copy_function=_link_or_copy)
         partial.rename(folder)  # only a complete copy gets the final name
+        for number in earlier_fences:
+            if number < previous:
+                shutil.rmtree(home / f"fence-{number}", ignore_errors=True)
     return folder
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    """Links a file that nobody may write, and copies any other."""
+    mode = os.lstat(source).st_mode
+    if stat.S_ISREG(mode) and not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target, follow_symlinks=False)
 
 
 @dataclass(frozen=True)

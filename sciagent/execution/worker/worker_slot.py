@@ -30,7 +30,7 @@ from sciagent.execution.worker.end_attempts import (
     lost_with_host,
     store_files,
 )
-from sciagent.execution.worker.presence_and_leases import LeaseRenewer, RenewedLeases
+from sciagent.execution.worker.presence_and_leases import LeaseRenewer, RenewedLeases, hearing
 from sciagent.execution.worker.read_claimed_jobs import (
     CannotError,
     ClaimedJob,
@@ -173,7 +173,7 @@ class Runner:
             if len(jobs) == 1:
                 about = self._about(jobs[0], "started")
                 log.info("job %d: %s starts", claims[0].job_id, jobs[0].task.verifier.name, extra={"about": about})
-            results = self._verify(jobs)
+            results = self._verify(jobs, held)
         except CannotError as error:
             self._refuse(claims, str(error))
             return 0
@@ -188,12 +188,12 @@ class Runner:
         if self._worker is not None:
             self._worker.cancel()
 
-    def _verify(self, jobs: list[ClaimedJob]) -> list[HostResult]:
+    def _verify(self, jobs: list[ClaimedJob], held: RenewedLeases) -> list[HostResult]:
         request = request_of(jobs, scratch_of(self._ledger.artifacts), cuda=self._cuda(jobs))
         try:
             if self._worker is None:
                 self._worker = Worker(self._scratch, preload=[request.verifier])
-            return self._worker.run(request)
+            return self._worker.run(request, hearing(jobs, held))
         except Exception as error:
             log.exception("the host failed", extra={"about": self._about(jobs[0], "host_failed")})
             return [lost_with_host(job, f"{type(error).__name__}: {error}") for job in jobs]

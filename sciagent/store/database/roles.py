@@ -44,7 +44,7 @@ _ADDS = {
 _JOB = ("state", "outcome", "priority", "attempts", "kills", "fence", "losses", "lease_owner", "lease_until",
     "cancel_requested", "updated_at", "queue", "external", "seconds", "memory_mb", "needs")  # fmt: skip
 _ATTEMPT = ("state", "outcome", "reason", "detail", "cost", "wall_seconds", "heartbeat_at", "ended_at", "holds",
-    "watermark", "cost_at_loss", "late_watermark")  # fmt: skip
+    "watermark", "cost_at_loss", "late_watermark", "progress", "progress_at")  # fmt: skip
 _PLACE = ("standing", "position", "depth", "verdict", "hit_tier", "reason", "detail", "utility", "p_hit",
     "expected_utility", "margin", "chance", "basis", "is_hit", "updated_at")  # fmt: skip
 _WORKER = ("name", "host", "executor", "pid", "slots", "queues", "memory_mb", "cores", "resources", "started_at",

@@ -330,10 +330,13 @@ attempt = table("attempt", references("campaign", "rung", nullable=True),
     # of a lost attempt whose worker came back: its cost until then, and the watermark at which `cost` became larger
     optional(Json, "cost_at_loss"), optional(Id, "late_watermark"),
     optional(Integer, "together"),  # number of jobs in the call that ran it; None: it counts as 1
+    # progress: the fields of `ReportedProgress`, as reported at `progress_at`; None: it reports none
+    optional(Json, "progress"), optional(UtcDateTime, "progress_at"),
     Index("ix_attempt_campaign_state", "campaign_id", "state"),
     Index("ix_attempt_rung_outcome", "rung_id", "outcome"),
 )  # fmt: skip
 
+index_of_some("ix_attempt_progress", attempt.c.progress_at.is_not(None), attempt.c.progress_at)
 index_of_some("ix_attempt_turn", attempt.c.turn_id.is_not(None), attempt.c.turn_id)
 
 reservation = table(

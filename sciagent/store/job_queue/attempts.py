@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
-from sciagent.domain.states_and_needs import ATTEMPT_TRANSITIONS, AttemptState, check_transition
+from sciagent.domain.states_and_needs import ATTEMPT_TRANSITIONS, AttemptState, ReportedProgress, check_transition
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among, execute_many, insert_many
 from sciagent.store.database.engine import db_now
@@ -120,6 +122,41 @@ def mark_late(connection: Connection, booked_before: Mapping[int, Mapping[str, f
     if booked_before:
         rows = [{"attempt_id": id_, "cost_at_loss": dict(cost)} for id_, cost in booked_before.items()]
         execute_many(connection, _MARK_LATE, rows, {"late_watermark": next_watermark(connection)})
+
+
+def progress_of(stored: Mapping[str, Any] | None) -> ReportedProgress | None:
+    """The progress in the column `progress` of an attempt; None if the attempt has reported none."""
+    return None if stored is None else ReportedProgress(**stored)
+
+
+class LongJob(NamedTuple):
+    """A running job that has reported progress."""
+
+    job_id: int
+    rung: str
+    candidate: str
+    started_at: datetime
+    progress: ReportedProgress
+    progress_at: datetime
+    """When the progress was written."""
+
+
+def long_jobs(connection: Connection, campaign_id: int, limit: int) -> list[LongJob]:
+    """The running jobs of a campaign that have reported progress, longest running first."""
+    a = t.attempt.c
+    query = (
+        sa.select(a.job_id, t.rung.c.name, t.candidate.c.text, a.started_at, a.progress, a.progress_at)
+        .select_from(t.attempt.join(t.job, t.job.c.id == a.job_id))
+        .join(t.rung, t.rung.c.id == t.job.c.rung_id)
+        .join(t.candidate, t.candidate.c.id == t.job.c.candidate_id)
+        .where(a.campaign_id == campaign_id, a.state == AttemptState.RUNNING, a.progress_at.is_not(None))
+        .order_by(a.id)
+        .limit(limit)
+    )
+    listed = []
+    for *first, progress, progress_at in connection.execute(query).all():
+        listed.append(LongJob(*[*first, ReportedProgress(**progress), progress_at]))
+    return listed
 
 
 def booked(connection: Connection, attempt_ids: Sequence[int]) -> dict[int, tuple[AttemptState, Mapping[str, float]]]:

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.states_and_needs import JobState
+from sciagent.domain.states_and_needs import JobState, ReportedProgress
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
+from sciagent.store.job_queue.attempts import progress_of
 from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
 
 # the order of the states in a list of jobs
@@ -80,6 +81,8 @@ class JobRow:
     """Outcome of the last attempt that has ended; `reason` and `detail` belong to the same attempt."""
     reason: str | None
     detail: str
+    progress: ReportedProgress | None = None
+    """The last report of progress of the last attempt; None if it has reported none."""
 
 
 def page(
@@ -150,6 +153,7 @@ def job_rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
     of_job = (_J.state, _J.queue, _J.external, _J.priority, _J.attempts, _J.kills, _J.losses, _J.cancel_requested)
     query = (
         sa.select(_J.id, *names, *of_job, a.owner, sa.func.coalesce(a.ended_at, a.started_at, _J.updated_at))
+        .add_columns(a.progress)
         .select_from(JOBS_WITH_NAMES.outerjoin(t.attempt, a.id == newest))
         .where(among(connection, _J.id, job_ids))
     )
@@ -159,9 +163,10 @@ def job_rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
     results = {job_id: result for job_id, *result in connection.execute(ended).all()}
     no_result = [None, None, ""]  # outcome, reason and detail of a job without an ended attempt
     by_id = dict[int, JobRow]()
-    for row in connection.execute(query).all():
-        result = results.get(row.id, no_result)
-        by_id[row.id] = JobRow(*row, *result)
+    for *row, progress in connection.execute(query).all():
+        job_id = row[0]
+        result = results.get(job_id, no_result)
+        by_id[job_id] = JobRow(*[*row, *result, progress_of(progress)])
     return [by_id[job_id] for job_id in job_ids if job_id in by_id]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from sciagent.domain import lab_messages_and_codes
-from sciagent.domain.states_and_needs import AttemptState, JobState
+from sciagent.domain.states_and_needs import AttemptState, JobState, ReportedProgress
 from sciagent.inputs import environment_variables
 from sciagent.store.database import tables as t
-from sciagent.store.database.bulk_statements import among, insert_many
+from sciagent.store.database.bulk_statements import among, execute_many, insert_many
 from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue import jobs, reservations_and_bookings
 from sciagent.store.job_queue.jobs import NewJob
@@ -125,6 +125,14 @@ def heartbeat(connection: Connection, claims: Sequence[Claim], lease_seconds: fl
             sa.update(t.job).where(among(connection, j.id, sorted(renewed_ids))).values(lease_until=until)
         )
         connection.execute(sa.update(t.attempt).where(among(connection, a.id, attempts)).values(heartbeat_at=now))
+
+
+def report_progress(connection: Connection, progress: Mapping[int, ReportedProgress]) -> None:
+    """Write the progress of running attempts, by attempt id. An attempt that has ended is left as it is."""
+    a = t.attempt.c
+    update = sa.update(t.attempt).where(a.id == sa.bindparam("attempt_id"), a.state == AttemptState.RUNNING)
+    rows = [{"attempt_id": attempt_id, "progress": asdict(progress[attempt_id])} for attempt_id in sorted(progress)]
+    execute_many(connection, update, rows, {"progress_at": db_now(connection)})
 
 
 class HeldJob(NamedTuple):

@@ -17,9 +17,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from sciagent.domain.states_and_needs import CORES, GPU, JobState, in_words, parse_needs
+from sciagent.domain.states_and_needs import CORES, GPU, JobState, ReportedProgress, in_words, parse_needs
 from sciagent.store.database import tables as t
 from sciagent.store.database.engine import db_now
+from sciagent.store.job_queue.attempts import progress_of
 from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
 from sciagent.store.job_queue.leases import LEASE_SECONDS
 
@@ -102,6 +103,8 @@ class RunningJob:
     """{resource or licence: amount}, for GPUs their indices; None if the job holds a single core."""
     name: str | None = None
     """A name of the candidate from an input file; None if it has none."""
+    progress: ReportedProgress | None = None
+    """The last report of progress; None if the job has reported none."""
 
     @property
     def worker(self) -> str:
@@ -181,7 +184,7 @@ def running_jobs(connection: Connection, limit: int = 1000, campaign_id: int | N
     first_name = sa.select(n.text).where(n.candidate_id == j.candidate_id, of_campaign).order_by(*own_first).limit(1)
     query = (
         sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at, a.holds)
-        .add_columns(first_name.correlate(t.job).scalar_subquery())
+        .add_columns(first_name.correlate(t.job).scalar_subquery(), a.progress)
         .select_from(JOBS_WITH_NAMES.join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence)))
         .where(j.state == JobState.RUNNING, j.lease_until.is_not(None))
         .order_by(a.started_at)
@@ -189,7 +192,8 @@ def running_jobs(connection: Connection, limit: int = 1000, campaign_id: int | N
     )
     if campaign_id is not None:
         query = query.where(j.campaign_id == campaign_id)
-    return [RunningJob(*row) for row in connection.execute(query).all()]
+    rows = connection.execute(query).all()
+    return [RunningJob(*[*first, progress_of(progress)]) for *first, progress in rows]
 
 
 def queue_depths(connection: Connection, queues: Sequence[str]) -> dict[str, int]:

@@ -20,6 +20,7 @@ from sciagent.domain.answers.status_and_comparison import (
     ControlCounts,
     FilterCounts,
     HitCounts,
+    JobProgress,
     LabCounts,
     LetThrough,
     RateUse,
@@ -46,10 +47,12 @@ from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
 from sciagent.store.database.condition_for_part_of_candidates import WHOLE, CandidatePart
 from sciagent.store.database.engine import db_now
+from sciagent.store.job_queue import attempts
 from sciagent.store.lab import tasks
 
 _CC = t.campaign_candidate.c
 MAX_NAMED = 3  # number of candidates or proposals that a remark names
+MAX_LONG_JOBS = 20  # number of running jobs whose progress is told
 MAX_REMARK = 240  # number of characters of a reason in a remark
 ENDED = (CampaignState.FINISHED, CampaignState.BUDGET_SPENT)
 
@@ -272,12 +275,33 @@ def counts(connection: Connection, row: CampaignRow, hidden: Mapping[int, int] =
             if not rung.control
         ),
         rates=rates,
+        progress=job_progress(connection, row.id),
         notes=(
             *_remarks_on_standardisation(connection, row),
             *_remarks_on_unreadable(connection, row, n_unreadable),
             *_remarks_on_refused_options(connection, row),
         ),
     )
+
+
+def job_progress(connection: Connection, campaign_id: int) -> tuple[JobProgress, ...]:
+    """Returns the progress of running jobs that report it, longest running first, at most `MAX_LONG_JOBS`."""
+    listed = []
+    for job in attempts.long_jobs(connection, campaign_id, MAX_LONG_JOBS):
+        listed.append(
+            JobProgress(
+                job=job.job_id,
+                rung=job.rung,
+                candidate=job.candidate,
+                done=job.progress.done,
+                of=job.progress.of,
+                remaining_seconds=job.progress.remaining_seconds,
+                words=job.progress.words,
+                started_at=job.started_at,
+                reported_at=job.progress_at,
+            )
+        )
+    return tuple(listed)
 
 
 def _tasks(connection: Connection, row: CampaignRow, ladder: Sequence[RungRow]) -> LabCounts | None:

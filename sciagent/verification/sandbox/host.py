@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from sciagent.domain.candidate_and_its_names_in_files import Candidate
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence_keys_and_pooled_replicates import ArtifactFile, Finding
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
-from sciagent.domain.states_and_needs import MAX_LOSSES
+from sciagent.domain.states_and_needs import MAX_LOSSES, ReportedProgress
 from sciagent.errors import UsageError
 from sciagent.verification.declarations_and_availability import interpreter_of
 from sciagent.verification.sandbox.messages import Job, Limits, Sent, StoredFile, finding_from_wire
@@ -127,6 +127,7 @@ class Worker:
         self._number = 0  # of the last job
         self._cancelled = threading.Event()
         self._running = False
+        self._hear: Callable[[str, ReportedProgress], None] | None = None
         self._wasted = Cost()  # of failed attempts of a candidate that is tried again
         self._versions: dict[str, str] = {}  # of the engines, as the zygote states them for the running job
         self._link = ZygoteLink(self.folder, self._preload)  # to the zygote of the running or the last job
@@ -143,8 +144,9 @@ class Worker:
         """The process id of the zygote. It changes if the zygote has died and `run` is called again."""
         return self._link.pid
 
-    def run(self, request: Request) -> list[HostResult]:
-        """Returns one result for each candidate, in order, even if the verifier crashes.
+    def run(self, request: Request, hear: Callable[[str, ReportedProgress], None] | None = None) -> list[HostResult]:
+        """Returns one result for each candidate, in order, even if the verifier crashes. hear: called in this thread
+        with the key of a candidate and the progress that its verification reports.
 
         If the process dies, only the current candidate fails, and only if it was the first in that process; otherwise
         it is retried first in a fresh process, since an earlier candidate may have corrupted the process. If the zygote
@@ -155,6 +157,7 @@ class Worker:
         """
         self._cancelled.clear()
         self._running = True
+        self._hear = hear
         self._wasted = Cost()
         try:
             return self._run_all(request, request.candidates)
@@ -297,6 +300,11 @@ class Worker:
                 self._versions = dict(event["versions"])
                 if request.interpreter and request.environment:
                     self._versions["environment"] = request.environment
+            elif event["event"] == "progress":
+                if self._hear is not None:
+                    self._hear(
+                        candidates[event["index"]].key, ReportedProgress(event["done"], event["of"], event["text"])
+                    )
             else:
                 results.append(self._result(candidates[len(results)], event))
 

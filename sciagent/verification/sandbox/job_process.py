@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import socket
+import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -23,6 +24,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Finding
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level
 from sciagent.domain.rung_positions_and_tiers import Tier
+from sciagent.domain.states_and_needs import ReportedProgress
 from sciagent.errors import SimulatorError
 from sciagent.verification.cost_models import declared_cost
 from sciagent.verification.sandbox import process_trees
@@ -33,6 +35,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 JSON_ERRORS = (TypeError, ValueError, AttributeError, RecursionError)  # raised for a finding without a JSON form
 STDERR = 2  # file descriptor of standard error
 THREAD_STACK_BYTES = 128 << 20  # address space that each further thread may reserve without using it
+PROGRESS_SECONDS = 1.0  # least time between two reports of progress
 MAX_FRAMES = 6  # innermost frames of a traceback that are kept
 MAX_TRACEBACK = 3000  # characters of a traceback that are kept
 
@@ -71,8 +74,10 @@ def _verify(job: Job, kind: type[Verifier[Any]], work: Path, send: _Sender) -> N
         send.last(_fault(job.candidates[0].key, error))
         return
     groups = [job.candidates] if job.together else [(candidate,) for candidate in job.candidates]
+    wall_seconds = job.limits.wall_seconds * (len(job.candidates) if job.together else 1)
     for group in groups:
-        if not _verify_group(job, verifier, declared, group, work, send):
+        deadline = time.monotonic() + wall_seconds
+        if not _verify_group(job, verifier, declared, group, work, deadline, send):
             return
     send.message({"done": True})
 
@@ -83,9 +88,11 @@ def _verify_group(
     declared: Set[tuple[str, Level]],
     group: Sequence[Sent],
     work: Path,
+    deadline: float,
     send: _Sender,
 ) -> bool:
     """Calls `verify` once for the candidates of a group that the verifier accepts, and sends a finding for each.
+    deadline: of the group, by `time.monotonic`.
 
     Returns False after a failure, which is the last finding of this process.
     """
@@ -107,6 +114,8 @@ def _verify_group(
                     settings_hash=verifier.settings_hash,
                     threads=job.limits.threads,
                     memory_mb=job.limits.memory_mb,
+                    progress=send.progress,
+                    deadline=deadline,
                 )
                 findings = iter(verifier.verify(accepted, context))
             next_finding = next(findings, None)
@@ -243,6 +252,8 @@ class _Sender:
 
     def __init__(self, zygote: socket.socket) -> None:
         self._zygote = zygote
+        self._lock = threading.Lock()  # an engine's thread may report progress
+        self._heard_at = -PROGRESS_SECONDS  # time of the last report that was passed on
         self._sent_cpu = 0.0  # CPU seconds that the sent findings have reported
 
     def message(self, message: Mapping[str, Any]) -> None:
@@ -250,7 +261,17 @@ class _Sender:
         line = dumps(message)
         if len(line) > MAX_LINE:
             raise ValueError(f"{len(line)} bytes; at most {MAX_LINE}")
-        self._zygote.sendall(line)
+        with self._lock:
+            self._zygote.sendall(line)
+
+    def progress(self, done: float, of: float, text: str = "") -> None:
+        """Sends a report of progress, unless the last one is younger than `PROGRESS_SECONDS`. Raises ValueError for an
+        invalid one."""
+        progress = ReportedProgress(float(done), float(of), text)
+        now = time.monotonic()
+        if now - self._heard_at >= PROGRESS_SECONDS:
+            self._heard_at = now
+            self.message({"progress": {"done": progress.done, "of": progress.of, "text": progress.text}})
 
     def finding(self, finding: Finding, **more: float) -> None:
         """Sends a finding; if it has artifacts, waits until the zygote has copied them.

@@ -21,6 +21,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity
 from sciagent.domain.safe_text_and_durations import MAX_TEXT, clean
+from sciagent.domain.states_and_needs import MAX_PROGRESS_TEXT, ReportedProgress
 
 MAX_LINE = 1 << 20  # bytes of a message
 MAX_MEASURED = 256  # rows, and levels, of a finding
@@ -47,9 +48,12 @@ class Limits:
     """Memory of the whole process tree, MB."""
     threads: int = 1
     """Number of threads of the engine."""
+    stall_seconds: float | None = None
+    """Longest time without a report of progress; None: any."""
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.wall_seconds) and self.wall_seconds > 0 and self.memory_mb > 0 and self.threads > 0):
+        stall = math.inf if self.stall_seconds is None else self.stall_seconds
+        if not (math.isfinite(self.wall_seconds) and min(self.wall_seconds, self.memory_mb, self.threads, stall) > 0):
             raise ValueError(f"{self}: every limit is a finite number above 0")
 
 
@@ -211,6 +215,19 @@ def finding_from_wire(data: object, key: str) -> Finding:
         share=float(share),
         versions=versions,
     )
+
+
+def progress_from_wire(data: object) -> ReportedProgress:
+    """Returns the progress that a child has reported. Raises WireError if it is invalid."""
+    if not isinstance(data, dict) or set(data) != {"done", "of", "text"}:
+        raise WireError("progress has not exactly the fields done, of, text")
+    done = _number(data["done"], "progress")
+    of = _number(data["of"], "progress")
+    text = clean(_text(data["text"], "progress", MAX_PROGRESS_TEXT))
+    try:
+        return ReportedProgress(done, of, text)
+    except ValueError as error:
+        raise WireError(str(error)) from error
 
 
 def _measurements(levels: object, rows: object) -> tuple[Measured, ...]:

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import signal
@@ -32,6 +33,7 @@ from sciagent.verification.sandbox.messages import (
     finding_from_wire,
     finding_to_wire,
     loads,
+    progress_from_wire,
 )
 from sciagent.verification.verifier_contract import Verifier
 
@@ -168,6 +170,8 @@ class Watch:
         """Whether the child itself has said that the batch is done."""
         self._turn_began = time.monotonic()
         """Time at which the current candidate's turn began."""
+        self._heard_at = self._turn_began
+        """Time at which the current candidate's turn began, or of its last report of progress."""
         self._limits_checked = self._turn_began
         """Time at which memory and output were last checked."""
 
@@ -216,8 +220,7 @@ class Watch:
     def _supervise(self) -> None:
         """Reads messages and checks limits until the batch is done or fails. Raises Cancelled and DriverGoneError."""
         while not self._is_finished:
-            limit = self._limit()
-            seconds_left = self._turn_began + limit - time.monotonic()
+            seconds_left = min(self._wall_end(), self._stall_end()) - time.monotonic()
             nap_seconds = self._nap_end - time.monotonic()
             is_napping = 0 < nap_seconds < seconds_left
             fds = [self._driver.fd, self._pidfd]
@@ -237,11 +240,27 @@ class Watch:
             elif self._pidfd in ready:
                 self._ended()
             elif seconds_left <= 0:
-                self._fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {limit:g} s")
+                self._out_of_time()
             # Not during a nap: findings sent meanwhile are unread, so the wrong candidate would be blamed.
             is_check_due = time.monotonic() - self._limits_checked >= POLL_SECONDS
             if is_check_due and not (is_napping or self._is_finished):
                 self._check_limits()
+
+    def _wall_end(self) -> float:
+        """Returns the time at which the limit for the child's next message ends."""
+        return self._turn_began + self._limit()
+
+    def _stall_end(self) -> float:
+        """Returns the time until which the child has to report progress."""
+        return self._heard_at + (self._job.limits.stall_seconds or math.inf)
+
+    def _out_of_time(self) -> None:
+        """Ends the job with a failure at the limit that ended first."""
+        if self._stall_end() < self._wall_end():
+            detail = f"no progress was reported for {self._job.limits.stall_seconds:g} s"
+            self._fail(Outcome.TIMEOUT, Reason.STALLED, detail)
+        else:
+            self._fail(Outcome.TIMEOUT, Reason.WALL_LIMIT, f"more than {self._limit():g} s")
 
     def _limit(self) -> float:
         """Returns the time limit for the child's next message, s."""
@@ -322,6 +341,10 @@ class Watch:
             self._has_sent_done = True
         elif is_after_last:
             raise WireError("more findings than candidates")
+        elif set(message) == {"progress"}:
+            progress = progress_from_wire(message["progress"])
+            self._heard_at = time.monotonic()
+            self._driver.say("progress", index=self.index, done=progress.done, of=progress.of, text=progress.text)
         else:
             _check_envelope(message)
             finding_from_wire(message["finding"], self._job.candidates[self.index].key)
@@ -347,6 +370,7 @@ class Watch:
             except FullDiskError:
                 time.sleep(FULL_DISK_PAUSE)
                 self._turn_began += FULL_DISK_PAUSE
+                self._heard_at += FULL_DISK_PAUSE
                 self._driver.check()
                 self._driver.read()
                 if self._job.number in self._driver.cancelled:
@@ -372,6 +396,7 @@ class Watch:
         self._nap_end = 0.0 if len(self._job.candidates) == 1 else now + NAP_SECONDS
         self._unsent = []
         self._turn_began = now
+        self._heard_at = now
         self.wall = 0.0
 
     def _tail(self) -> str:

@@ -19,15 +19,20 @@ HELD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISI
 
 
 class Remote(Base):
-    """steps: of `seconds` each, with a checkpoint after each. hang_at, kill_at: the SMILES at which it hangs, with a
-    child, or kills `kill`: the process that `forks` its jobs, or the `slot` above it. declared: core-seconds."""
+    """steps: of `seconds` each, with a checkpoint and a report of progress after each. silent_from: the step from which
+    it does nothing and reports nothing. of: the whole amount that it reports, if not `steps`. hang_at, kill_at: the
+    SMILES at which it hangs, with a child, or kills `kill`: the process that `forks` its jobs, or the `slot` above it.
+    declared: core-seconds."""
 
     name = "bad.remote"
     tier = Tier.SIMULATION
+    stall_seconds = 300.0
 
     class Settings(verifier_contract.Settings):
         steps: int = 1
         seconds: float = 0.0
+        silent_from: int = 1000
+        of: float = 0.0
         hang_at: str = ""
         kill_at: str = ""
         kill: str = "forks"
@@ -53,6 +58,10 @@ class Remote(Base):
         done = context.checkpoint / "done"
         began = int(done.read_text()) if done.exists() else 0
         for step in range(began, settings.steps):
+            if step >= settings.silent_from:
+                time.sleep(1000)
+            context.progress(step, settings.of or settings.steps, f"step {step + 1}")
+            assert context.deadline > time.monotonic()
             end = time.process_time() + settings.seconds
             while time.process_time() < end:
                 pass
