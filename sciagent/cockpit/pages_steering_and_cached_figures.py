@@ -379,9 +379,8 @@ def _campaign_page(
         of_tasks = unseen_answers(connection, viewer, [task.candidate_id for task in lab_tasks])
         unseen = unseen_in(connection, viewer, row.id)
         best = best_seen(connection, figures.best, unseen)
-        progress = campaign_counts_and_remarks.job_progress(
-            connection, row.id
-        )  # not among the cached figures, which may be a minute old
+        # not among the cached figures, which may be a minute old
+        progress = campaign_counts_and_remarks.job_progress(connection, row.id)
         if unseen.by_candidate:
             figures = replace(figures, status=status_best_trace.counts_seen(connection, row, unseen))
     out = [replace(task, claimed_by=None) if of_tasks.hides(task) else task for task in lab_tasks]

@@ -123,7 +123,7 @@ class RenewedLeases:
     gone: dict[int, bool] = field(default_factory=dict)
     """Ids of jobs that were cancelled or whose lease was lost; the value is true if a person cancelled the job."""
     unwritten: dict[int, ReportedProgress] = field(default_factory=dict)
-    """ReportedProgress by attempt id that is not in the ledger yet."""
+    """Progress by attempt id that is not in the ledger yet."""
     _first_heard: dict[int, tuple[float, float]] = field(default_factory=dict)
     """(amount done, time) of the first report of progress, by attempt id."""
 
