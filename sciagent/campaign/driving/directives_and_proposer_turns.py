@@ -16,7 +16,7 @@ from sciagent.campaign.proposing.source_contract_and_scripts import Source
 from sciagent.domain.states_and_needs import CampaignState, Verb
 from sciagent.errors import SciagentError
 from sciagent.execution.worker import end_attempts
-from sciagent.store.campaign_state import campaigns, directives
+from sciagent.store.campaign_state import campaigns, candidate_standings, directives
 from sciagent.store.campaign_state.directives import Directive
 from sciagent.store.views import campaign_counts_and_remarks
 
@@ -172,13 +172,24 @@ class Intake:
         if any(budget.room(resource) <= 0 for resource in UNRESERVED_RESOURCES):
             self.starved = True  # running jobs may still give back a part of their reservations
             return False
-        if not insist:
-            with built.ledger.read() as connection:
-                n_waiting = purchasing.wants(connection, is_idle)
-                if n_waiting >= built.fewest_waiting:
-                    return False
-                self.holding = built.waits_for_first_paid_rung and purchasing.is_preparing(connection)
-        return not self.holding and self._turn(limit, session)
+        if not insist and self._waits_for_answers(session, is_idle):
+            return False
+        return self._turn(limit, session)
+
+    def _waits_for_answers(self, session: DriverSession, is_idle: bool) -> bool:
+        """Returns whether answers should come before the next turn: enough candidates wait for one, or the first paid
+        rung has not answered all, or seeds lack theirs in a campaign of so many verifications, so that what its
+        proposer knows at its first turn does not depend on the campaigns that the ledger had before."""
+        built = session.built
+        purchasing = session.purchasing
+        with built.ledger.read() as connection:
+            begins_with_seeds = built.spec.budget.verifications is not None and not is_idle
+            if begins_with_seeds and candidate_standings.has_waiting_seeds(connection, built.row.id):
+                return True
+            if purchasing.wants(connection, is_idle) >= built.fewest_waiting:
+                return True
+            self.holding = built.waits_for_first_paid_rung and purchasing.is_preparing(connection)
+        return self.holding
 
     def _limit_reached(self, session: DriverSession, limit: int) -> ProposalsEnd | None:
         """Returns why the budget will never allow another proposal; None if it may allow one. limit: number of

@@ -246,6 +246,16 @@ def count_at(connection: Connection, campaign_id: int, positions: Sequence[int],
     return count_up_to(connection, at_most, _CC.campaign_id == campaign_id, undecided, _CC.position.in_(positions))
 
 
+def has_waiting_seeds(connection: Connection, campaign_id: int) -> bool:
+    """Returns whether a seed of the campaign is open or pending. It reads what waits, in order of arrival, which begins
+    with the seeds."""
+    for standing in (Standing.OPEN, Standing.PENDING):
+        conditions = (_CC.campaign_id == campaign_id, _CC.standing == standing, _CC.in_seeds)
+        if count_up_to(connection, 1, *conditions):
+            return True
+    return False
+
+
 def count_up_to(connection: Connection, at_most: int, *conditions: sa.ColumnElement[bool]) -> int:
     """Number of standings that meet the conditions; counting stops at `at_most`."""
     query = sa.select(sa.literal(1)).select_from(t.campaign_candidate).where(*conditions).limit(at_most)

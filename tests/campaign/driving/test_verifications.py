@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from sciagent import Campaign
+from sciagent.store.database import tables as t
 from sciagent.store.views.campaign_counts_and_remarks import verifications
 
 TEXT = """
@@ -45,3 +47,20 @@ def test_a_campaign_ends_after_exactly_its_verifications(tmp_path: Path, inline:
     assert run("first", 5) == ("budget_spent", "all 5 verifications by xtb are used", 5, 3)
     assert run("first", 7)[2] == 7, "an amended budget goes on"
     assert run("second", 6)[2] == 6, "known evidence counts, too"
+
+
+def test_its_proposer_waits_for_the_answers_of_the_seeds(tmp_path: Path) -> None:
+    (tmp_path / "seeds.csv").write_text("smiles\nCCO\nC=O\nCCN\nCCC\nCC=C\n", encoding="utf-8")
+    (tmp_path / "c.yaml").write_text(TEXT.format(name="seeds", inline="false", n=3), encoding="utf-8")
+    campaign = Campaign.from_yaml(tmp_path / "c.yaml", tmp_path / "sciagent.db")
+    campaign.run(progress=False)
+
+    standing = t.campaign_candidate.c
+    seeds = sa.select(standing.candidate_id).where(standing.in_seeds)
+    last_answer = sa.select(sa.func.max(t.evidence.c.watermark)).where(t.evidence.c.candidate_id.in_(seeds))
+    is_child = sa.func.coalesce(t.proposal.c.operation, "") != "seed"
+    turns_with_children = sa.select(t.proposal.c.turn_id).where(is_child)
+    first_asked = sa.select(sa.func.min(t.turn.c.asked_watermark)).where(t.turn.c.id.in_(turns_with_children))
+    with campaign.ledger.store.read() as connection:
+        assert sum(each.in_seeds for each in campaign.candidates()) == 5
+        assert connection.execute(last_answer).scalar_one() <= connection.execute(first_asked).scalar_one()
