@@ -172,8 +172,8 @@ def _tell(process: subprocess.Popen[str], line: str) -> None:
 
 
 def in_turn(by_arm: Mapping[str, Sequence[PlannedCampaign]], apart: Container[str]) -> list[PlannedCampaign]:
-    """Returns the campaigns in the order in which they run. The arms take turns, so that whatever else loads the machine
-    slows all of them alike.
+    """Returns the campaigns in the order in which they run. The arms take turns, so that other work on the machine
+    slows all of them.
 
     apart: arms whose campaigns run one after the other at the end, since their model is loaded anew after another's.
     """
