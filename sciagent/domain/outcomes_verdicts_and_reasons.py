@@ -138,6 +138,11 @@ class Reason(StrEnum):
     NOT_PERIODIC = "not_periodic"  # the method needs a cell in three dimensions
     MISSING_SETUP = "missing_setup"  # no PAW data for an element
     SYMMETRY_BROKEN = "symmetry_broken"  # positions lost the symmetry with which a calculation began
+    NOT_EQUILIBRATED = "not_equilibrated"  # a simulation too short for its correlations, or one that still drifts
+    NO_OVERLAP = "no_overlap"  # two states share too few configurations for the difference of their free energies
+    BOX_TOO_SMALL = "box_too_small"  # the periodic box became narrower than twice the range of the forces
+    EXPLODED = "exploded"  # positions, velocities or energies of a simulation became NaN or infinite
+    VISCOSITY_UNKNOWN = "viscosity_unknown"  # without it a diffusion coefficient cannot be corrected for the box's size
     # external programs
     PROGRAM_MISSING = "program_missing"  # not installed on this machine, or another program of the same name
     BAD_INPUT = "bad_input"  # the program does not understand its input, such as the name of a functional
