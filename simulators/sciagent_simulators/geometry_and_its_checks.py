@@ -69,7 +69,7 @@ class Geometry:
 
 OUTCOMES = {
     "element multiplicity missing_basis missing_ecp no_excited_state solvent undefined_stereo": Outcome.REFUSED,
-    "not_periodic missing_setup viscosity_unknown": Outcome.REFUSED,
+    "not_periodic missing_setup viscosity_unknown no_parameters": Outcome.REFUSED,
     "scf_not_converged geometry_not_converged not_equilibrated no_overlap": Outcome.NOT_CONVERGED,
     "embedding_failed implausible_energy implausible_value not_finite overlapping_atoms": Outcome.IMPLAUSIBLE,
     "exception signal no_result bad_result symmetry_broken": Outcome.CRASHED,
