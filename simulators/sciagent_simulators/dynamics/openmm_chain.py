@@ -321,7 +321,7 @@ def degrees_of_freedom(system: Any) -> int:
     the system removes it."""
     heavy = [i for i in range(system.getNumParticles()) if system.getParticleMass(i)._value > 0]
     removes_momentum = any(force.__class__.__name__ == "CMMotionRemover" for force in system.getForces())
-    return 3 * len(heavy) - system.getNumConstraints() - 3 * removes_momentum
+    return 3 * len(heavy) - int(system.getNumConstraints()) - 3 * removes_momentum
 
 
 def platforms(name: str | None, threads: int) -> Iterator[tuple[Any, dict[str, str]]]:

@@ -188,9 +188,9 @@ def molecule_centres(frames: BoxFrames, masses: ArrayLike) -> Array:
     box = frames.boxes[:, None]
     arms = frames.positions - anchors[:, molecules]
     arms = arms - box * np.round(arms / box)
-    sums = np.zeros((len(arms), n_molecules, 3))
-    np.add.at(sums, (slice(None), molecules), arms * weights[:, None])
-    centres = anchors + sums / np.bincount(molecules, weights)[:, None]
+    sums = np.zeros((n_molecules, len(arms), 3))
+    np.add.at(sums, molecules, (arms * weights[:, None]).swapaxes(0, 1))
+    centres = anchors + sums.swapaxes(0, 1) / np.bincount(molecules, weights)[:, None]
     return unwrapped(centres, frames.boxes)
 
 
