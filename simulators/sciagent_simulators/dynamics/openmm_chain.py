@@ -77,6 +77,9 @@ class DynamicsSettings:
             raise ValueError("the temperature is above 0 K, the friction 0 or more, the time step up to 0.02 ps")
         if not 1 <= self.steps <= MAX_STEPS or self.barostat_every < 1 or self.threads < 1:
             raise ValueError(f"a chunk has 1 to {MAX_STEPS} steps, and the barostat and the threads are 1 or more")
+        self._check_intervals()
+
+    def _check_intervals(self) -> None:
         if self.sample_every < 1 or self.steps % self.sample_every:
             raise ValueError(f"sample_every {self.sample_every} does not divide the {self.steps} steps of a chunk")
         if self.frame_every is not None and (self.frame_every < 1 or self.frame_every % self.sample_every):
