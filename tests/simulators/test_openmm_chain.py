@@ -150,7 +150,7 @@ def test_atoms_on_top_of_each_other_explode_by_name(tmp_path: Path) -> None:
 def test_a_platform_that_is_not_there_has_its_name(tmp_path: Path) -> None:
     system, positions = argon()
     settings = DynamicsSettings(95.0, platform="Abacus")
-    with pytest.raises(SimulatorError, match="no platform Abacus here; it has .*CPU") as error:
+    with pytest.raises(SimulatorError, match=r"no platform Abacus here; it has .*CPU") as error:
         OpenMMRun(system, positions, settings).chain(tmp_path, "argon", 0, 1).run()
     assert (error.value.outcome, error.value.reason) == (Outcome.BAD_ENVIRONMENT, Reason.PROGRAM_MISSING)
 
