@@ -187,6 +187,7 @@ class LiquidSimulation:
             self._advance(chain, f"box {replica + 1} of {protocol.replicas}", protocol.chunks + 1, progress, deadline)
             boxes.append((run, chain))
         samples = [run.samples(chain) for run, chain in boxes]
+        flow = self._flow(samples)
         gas = self._gas(progress, deadline) if protocol.vaporisation else None
         density = mean_of_replicas([self._produced(each.density) for each in samples])
         diffusion = None
@@ -194,11 +195,12 @@ class LiquidSimulation:
         if protocol.viscosity is not None:
             ends = [final_positions_and_box(chain.read(chain.length)) for _, chain in boxes]
             diffusion, displacements = self._diffusion(ends, density.mean, progress, deadline)
-        return self._values(samples, density, gas, diffusion, displacements)
+        return self._values(samples, flow, density, gas, diffusion, displacements)
 
     def _values(
         self,
         samples: Sequence[DynamicsSamples],
+        flow: float,
         density: ReplicaMean,
         gas: ReplicaMean | None,
         diffusion: SelfDiffusion | None,
@@ -216,7 +218,7 @@ class LiquidSimulation:
             vaporisation=vaporisation,
             diffusion=diffusion,
             distributions=self._distributions(samples),
-            flow=self._flow(samples),
+            flow=flow,
             times=samples[0].time,
             densities=tuple(_present(each.density) for each in samples),
             displacements=displacements,
