@@ -250,6 +250,10 @@ ENERGY_SPREAD = Property(
 )
 VOLUME_PER_ATOM = Property("volume_per_atom", ("angstrom**3",), "volume of the cell per atom", low=1, high=1000)
 DENSITY = Property("density", ("g/mL", "g/cm^3", "kg/m^3"), "mass by volume", low=0, high=30)
+VAPORISATION_ENTHALPY = Property(
+    "vaporisation_enthalpy", ("kJ/mol", "kcal/mol", "eV"), "heat of vaporisation at the temperature of the level"
+)
+SELF_DIFFUSION = Property("self_diffusion", ("m^2/s", "cm^2/s"), "self-diffusion coefficient of a liquid", low=0)
 BULK_MODULUS = Property("bulk_modulus", ("GPa", "eV/angstrom**3"), "bulk modulus at zero pressure", low=0, high=1000)
 SOLVATION_ENERGY = Property("solvation_free_energy", _ENERGY, "solvation free energy, 1 M to 1 M")
 VERTICAL_IP = Property(
