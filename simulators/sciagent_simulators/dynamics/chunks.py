@@ -34,6 +34,7 @@ MANIFEST = "manifest.json"
 MAX_CHUNKS = 100_000
 MAX_FILE = 1 << 30  # bytes of the members of a chunk
 DAMAGED = (EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error)  # of archives that cannot be read
+READ_ONLY = 0o444  # a next attempt's folder then links the file instead of copying it
 SAFETY = 1.2  # a chunk begins if the time to the deadline is this many times that of the longest so far
 
 Members = Mapping[str, bytes]
@@ -170,6 +171,7 @@ def write_chunk(path: Path, place: ChunkPlace, members: Members) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        unfinished.chmod(READ_ONLY)
         unfinished.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
