@@ -180,12 +180,17 @@ class CifTable:
 def cif_of(
     structure: Any, name: str = "", items: Mapping[str, str] | None = None, tables: Sequence[CifTable] = ()
 ) -> str:
-    """Returns a CIF with one data block: the conventional cell, its space group, operations and Wyckoff positions.
+    """Returns a CIF of the conventional cell of a pymatgen Structure; further arguments as in `cif_of_cell`."""
+    return cif_of_cell(conventional_cell(structure), name, items, tables)
 
-    structure: a pymatgen Structure in any cell. name: of the block, letters and digits; the formula if there is none.
-    items, tables: further data.
+
+def cif_of_cell(
+    cell: ConventionalCell, name: str = "", items: Mapping[str, str] | None = None, tables: Sequence[CifTable] = ()
+) -> str:
+    """Returns a CIF with one data block: the cell, its space group, operations and Wyckoff positions.
+
+    name: of the block, letters and digits; the formula if there is none. items, tables: further data.
     """
-    cell = conventional_cell(structure)
     composition = cell.structure.composition
     formula, n_units = composition.get_integer_formula_and_factor()
     constants = cell.constants

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.crystal import Crystal
-from sciagent.chemistry.crystals.conventional_cell_and_cif import cif_of
+from sciagent.chemistry.crystals.conventional_cell_and_cif import ConventionalCell, cif_of_cell, conventional_cell
 from sciagent.chemistry.crystals.layers_and_vacuum import VACUUM, part_in_vacuum
 from sciagent.domain.evidence_keys_and_pooled_replicates import CLASS, UNCERTAINTY_KIND
 from sciagent.domain.omit_unset import omitted_if_unset
@@ -262,11 +262,15 @@ class ForceField(Verifier[Crystal]):
         rows: tuple[Measured, ...],
         relaxation: Relaxed,
         facts: Mapping[str, Any],
+        cell: ConventionalCell | None = None,
     ) -> Finding:
-        """Returns the finding of a successful calculation, with the relaxed conventional cell as a CIF."""
+        """Returns the finding of a successful calculation, with the relaxed conventional cell as a CIF.
+
+        cell: this cell, if it is known already.
+        """
         structure = structure_of(relaxation)
         path = Path(context.scratch) / f"{crystal.key[:16]}.cif"
-        path.write_text(cif_of(structure), encoding="utf-8")
+        path.write_text(cif_of_cell(cell or conventional_cell(structure)), encoding="utf-8")
         diagnostics = {
             "steps": relaxation.steps,
             "fmax": relaxation.fmax,

@@ -313,7 +313,7 @@ class MlffRelax(ForceField):
         cell = conventional_cell(structure)
         values |= _lattice_constants(cell)
         rows = self.measured(values, self._levels, lattice_errors(cell, self.settings.fmax))
-        return self.calculated(crystal, context, rows, relaxation, facts)
+        return self.calculated(crystal, context, rows, relaxation, facts, cell)
 
 
 def _lattice_constants(cell: ConventionalCell) -> dict[Property, float]:
