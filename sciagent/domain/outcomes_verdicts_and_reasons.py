@@ -79,6 +79,7 @@ class Reason(StrEnum):
     NO_IDENTITY = "no_identity"  # InChI gave nothing
     NOT_FINITE = "not_finite"  # NaN or infinity among the numbers
     UNDEFINED_STEREO = "undefined_stereo"
+    FORMULA_MISMATCH = "formula_mismatch"  # the sites of a file do not make the formula that it states
     # refusals: the method or the campaign does not apply
     ELEMENT = "element"
     TOO_LARGE = "too_large"
