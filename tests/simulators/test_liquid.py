@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from sciagent.errors import SimulatorError
-from sciagent_simulators.dynamics.liquid import STEPS, LiquidProtocol, LiquidSimulation, estimated_density, molecules_in
+from sciagent_simulators.dynamics.liquid import (
+    FRAME_EVERY,
+    STEPS,
+    LiquidProtocol,
+    LiquidSimulation,
+    estimated_density,
+    molecules_in,
+)
 from sciagent_simulators.dynamics.openmm_chain import DynamicsSamples
 from sciagent_simulators.force_fields.molecule_parameters import (
     AtomParameters,
@@ -56,7 +63,7 @@ def samples(simulation: LiquidSimulation, spread: float, seed: int) -> DynamicsS
     chunks = PROTOCOL.chunks
     random = np.random.default_rng(seed)
     n = simulation.molecules
-    frames = chunks * STEPS // 1000
+    frames = chunks * STEPS // FRAME_EVERY
     centres = random.uniform(0, 20, (1, n, 3)) + np.cumsum(random.normal(0, spread, (frames, n, 3)), axis=0)
     positions = np.repeat(centres, 2, axis=1)
     positions[:, 1::2, 0] += 2.0
@@ -71,9 +78,9 @@ def test_what_does_not_flow_is_no_liquid(tmp_path: Path) -> None:
     with pytest.raises(SimulatorError, match="it does not flow") as caught:
         simulation._flow([samples(simulation, 0.1, seed) for seed in (1, 2)])
     assert caught.value.reason == "phase"
-    # ten frames of production; within half of them, five steps in three directions
+    # twenty frames of production; within half of them, ten steps in three directions
     flowing = simulation._flow([samples(simulation, 1.0, seed) for seed in (1, 2)])
-    assert flowing == pytest.approx(5 * 3, rel=0.15)
+    assert flowing == pytest.approx(10 * 3, rel=0.15)
 
 
 def test_molecules_stay_whole_when_their_box_grows(tmp_path: Path) -> None:
