@@ -1,0 +1,118 @@
+"""Compares `md.liquid` with the measured densities and heats of vaporisation of eight liquids:
+
+    python -m benchmarks.md.liquids --folder FOLDER [--force-field gaff2] [--only NAME]
+
+Each liquid takes 20 to 50 core-minutes. `rows.jsonl` gets a line as each ends, and the same command goes on after the
+last; a liquid that was stopped in its middle goes on from its files in FOLDER. `--table` prints what is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from sciagent.chemistry.molecule import parse_molecule
+from sciagent.errors import SimulatorError
+from sciagent.verification.verifier_contract import Context
+from sciagent_verifiers.high_fidelity.md_liquid import MdLiquid
+
+HERE = Path(__file__).parent
+ROWS = HERE / "rows.jsonl"
+MEASURED = {"density": "density_g_mL", "vaporisation_enthalpy": "vaporisation_kJ_mol"}
+"""{property: column of liquids.csv}."""
+
+
+def liquids() -> list[dict[str, str]]:
+    """The rows of liquids.csv."""
+    with (HERE / "liquids.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def rows() -> list[dict[str, Any]]:
+    """The runs that have ended."""
+    if not ROWS.exists():
+        return []
+    return [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
+
+
+def run(liquid: dict[str, str], force_field: str, folder: Path) -> dict[str, Any]:
+    """Returns the row of a liquid: values with uncertainties, or the reason without them, and the CPU time."""
+    verifier = MdLiquid({"force_field": force_field, "replicas": 3 if force_field != "gaff2" else 1})
+    scratch = folder / liquid["name"].replace(" ", "_") / force_field
+    attempt = scratch / f"attempt-{time.time_ns()}"
+    attempt.mkdir(parents=True)
+    checkpoint = scratch / "checkpoint"
+    checkpoint.mkdir(exist_ok=True)
+    molecule = parse_molecule(liquid["smiles"])
+    row: dict[str, Any] = {"name": liquid["name"], "level": verifier.level.label, "force_field": force_field}
+    row["declared_core_seconds"] = round(verifier.cost(molecule)["core_seconds"])
+    began = time.process_time()
+    try:
+        finding = verifier.finding(molecule, Context(scratch=attempt, checkpoint=checkpoint))
+    except SimulatorError as error:
+        row["reason"] = str(error.reason)
+        row["detail"] = error.detail
+    else:
+        for measured in finding.measured:
+            quantity = measured.quantity
+            row[measured.property] = [round(quantity.value, 5), round(quantity.uncertainty or 0.0, 5)]
+        row["molecules"] = finding.diagnostics["molecules"]
+    row["core_seconds_of_last_attempt"] = round(time.process_time() - began)
+    return row
+
+
+def table() -> str:
+    """The rows beside the measured values, and the errors of each force field."""
+    by_name = {liquid["name"]: liquid for liquid in liquids()}
+    lines = []
+    errors: dict[tuple[str, str], list[float]] = {}
+    for row in rows():
+        texts = [row["name"], row["force_field"]]
+        for prop, column in MEASURED.items():
+            measured = float(by_name[row["name"]][column])
+            if prop not in row:
+                texts.append(row["reason"])
+                continue
+            value, uncertainty = row[prop]
+            errors.setdefault((row["force_field"], prop), []).append(value - measured)
+            texts.append(f"{value:.4g} ± {uncertainty:.2g} ({measured:g})")
+        lines.append(" | ".join(texts))
+    for (force_field, prop), values in errors.items():
+        mean = sum(values) / len(values)
+        absolute = sum(map(abs, values)) / len(values)
+        lines.append(
+            f"{force_field}, {prop}: n {len(values)}, mean error {mean:+.3g}, mean absolute error {absolute:.3g}"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, help="for the files of the runs")
+    parser.add_argument("--force-field", default="openff-2.2.1", choices=["openff-2.2.1", "gaff2"])
+    parser.add_argument("--only", help="the name of one liquid")
+    parser.add_argument("--table", action="store_true")
+    chosen = parser.parse_args()
+    if chosen.table:
+        sys.stdout.write(table() + "\n")
+        return
+    if chosen.folder is None:
+        parser.error("name a --folder")
+    done = {(row["name"], row["force_field"]) for row in rows()}
+    for liquid in liquids():
+        if chosen.only not in (None, liquid["name"]) or (liquid["name"], chosen.force_field) in done:
+            continue
+        row = run(liquid, chosen.force_field, chosen.folder)
+        with ROWS.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        sys.stdout.write(json.dumps(row) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
