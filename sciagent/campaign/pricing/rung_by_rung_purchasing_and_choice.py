@@ -14,10 +14,12 @@ from sciagent.campaign.pricing.observation_schema_and_ledger_pool import LedgerP
 from sciagent.campaign.pricing.purchasing_interface import Purchasing
 from sciagent.domain.proposer_interfaces import Choice
 from sciagent.domain.rung_positions_and_tiers import Position
-from sciagent.domain.states_and_needs import NOT_PROMOTED, CampaignState
+from sciagent.domain.states_and_needs import NOT_PROMOTED, CampaignState, Standing
 from sciagent.scheduling.array_types import RowIndices
+from sciagent.scheduling.rules.exhaustive import Exhaustive
 from sciagent.scheduling.rules.priced_settings import PricedSpec
 from sciagent.scheduling.rules.rule_and_settings_bases import PaidLadder, RungRule
+from sciagent.store.campaign_state import candidate_standings
 
 
 class InTurn(Purchasing):
@@ -29,6 +31,8 @@ class InTurn(Purchasing):
         super().__init__(LedgerPool(built, paid, schema=None, connection=connection), budget)
         self._terminal = built.terminal
         self._rule = rule
+        self._campaign_id = built.row.id
+        self._begins_with_seeds = built.spec.budget.verifications is not None
         self._paid = tuple(paid)
         self._rungs_of_people = [j for j, position in enumerate(paid) if built.rungs[position].spec.is_world]
 
@@ -42,10 +46,11 @@ class InTurn(Purchasing):
             room.append(self.budget.remaining_jobs(position) if position in places else 0)
         self.pool.room = tuple(room)
         self.pool.started = tuple(self.budget.started(position) for position in self._paid)
+        rule = self._rule_now(connection)
         if first_only:
-            purchases = self._rule.for_everyone(self.pool)
+            purchases = rule.for_everyone(self.pool)
         else:
-            purchases = self._rule.choose(self.pool, math.inf)  # `room` limits the purchases, not their cost
+            purchases = rule.choose(self.pool, math.inf)  # `room` limits the purchases, not their cost
         choices = []
         for purchase in purchases:
             candidate_id = int(self.pool.ids[purchase.row])
@@ -57,6 +62,14 @@ class InTurn(Purchasing):
             )
             choices.append(choice)
         return choices
+
+    def _rule_now(self, connection: Connection) -> RungRule:
+        """Returns the campaign's rule; one that leaves nobody while seeds are open in a campaign of so many
+        verifications, which begins with the answers of all seeds."""
+        is_open = [Standing.OPEN]
+        if self._begins_with_seeds and candidate_standings.has_waiting_seeds(connection, self._campaign_id, is_open):
+            return Exhaustive()
+        return self._rule
 
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:
         """Does nothing: the rule chooses these candidates again."""

@@ -246,10 +246,12 @@ def count_at(connection: Connection, campaign_id: int, positions: Sequence[int],
     return count_up_to(connection, at_most, _CC.campaign_id == campaign_id, undecided, _CC.position.in_(positions))
 
 
-def has_waiting_seeds(connection: Connection, campaign_id: int) -> bool:
-    """Returns whether a seed of the campaign is open or pending. It reads what waits, in order of arrival, which begins
-    with the seeds."""
-    for standing in (Standing.OPEN, Standing.PENDING):
+def has_waiting_seeds(
+    connection: Connection, campaign_id: int, standings: Sequence[Standing] = (Standing.OPEN, Standing.PENDING)
+) -> bool:
+    """Returns whether a seed of the campaign has one of these standings. It reads what waits in order of arrival, which
+    begins with the seeds."""
+    for standing in standings:
         conditions = (_CC.campaign_id == campaign_id, _CC.standing == standing, _CC.in_seeds)
         if count_up_to(connection, 1, *conditions):
             return True

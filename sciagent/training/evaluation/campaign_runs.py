@@ -229,8 +229,8 @@ def _verified(connection: Connection, built: Built) -> list[tuple[bool, str | No
 def _core_seconds(connection: Connection, built: Built) -> float:
     """Returns the core-seconds of a campaign: of sampling, of answers, and of attempts that gave no answer.
 
-    All answers on candidates that are no seeds count that the campaign has computed or reused, whichever campaign paid
-    for them. What other campaigns have computed since does not count.
+    All answers and failed attempts on candidates that are no seeds count: answers that the campaign has computed or
+    reused, whichever campaign paid for them. What other campaigns have computed since does not count.
     """
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == built.row.id, _CC.in_seeds.is_(False))
     candidate_ids = list(connection.execute(query).scalars())
@@ -247,8 +247,14 @@ def _core_seconds(connection: Connection, built: Built) -> float:
     is_own = (spend.campaign_id == built.row.id, spend.resource == "core_seconds")
     sampling = spend_sum.where(*is_own, spend.attempt_id.is_(None))
     has_answer = sa.exists().where(t.evidence.c.attempt_id == attempt.id)
+    is_of_seed = sa.exists().where(
+        t.job.c.id == attempt.job_id,
+        _CC.campaign_id == built.row.id,
+        _CC.candidate_id == t.job.c.candidate_id,
+        _CC.in_seeds,
+    )
     failed = spend_sum.select_from(t.spend.join(t.attempt))
-    failed = failed.where(*is_own, attempt.id == spend.attempt_id, ~has_answer)
+    failed = failed.where(*is_own, attempt.id == spend.attempt_id, ~has_answer, ~is_of_seed)
     sampling_seconds = float(connection.execute(sampling).scalar_one())
     failed_seconds = float(connection.execute(failed).scalar_one())
     return answer_seconds + (sampling_seconds + failed_seconds)

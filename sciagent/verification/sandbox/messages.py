@@ -20,7 +20,7 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import ArtifactFile, Fi
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.domain.properties_and_levels import Level, properties
 from sciagent.domain.quantities import Censoring, Quantity
-from sciagent.domain.safe_text_and_durations import MAX_TEXT, clean
+from sciagent.domain.safe_text_and_durations import MAX_TEXT, clean, one_line
 from sciagent.domain.states_and_needs import MAX_PROGRESS_TEXT, ReportedProgress
 
 MAX_LINE = 1 << 20  # bytes of a message
@@ -223,7 +223,7 @@ def progress_from_wire(data: object) -> ReportedProgress:
         raise WireError("progress has not exactly the fields done, of, text")
     done = _number(data["done"], "progress")
     of = _number(data["of"], "progress")
-    text = clean(_text(data["text"], "progress", MAX_PROGRESS_TEXT))
+    text = one_line(clean(_text(data["text"], "progress", MAX_PROGRESS_TEXT)), MAX_PROGRESS_TEXT)
     try:
         return ReportedProgress(done, of, text)
     except ValueError as error:

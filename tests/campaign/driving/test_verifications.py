@@ -28,6 +28,10 @@ proposer: {{kind: evolve, seeds: seeds.csv, batch: 4}}
 scheduler: {{kind: exhaustive}}
 workers: 2
 """
+SECOND_RUNG = """  - rung: again
+    verifier: xtb.singlepoint
+    settings: {geometry: {method: mmff94, conformers: 2}}
+goal:"""
 
 
 @pytest.mark.parametrize("inline", ["true", "false"])
@@ -49,18 +53,23 @@ def test_a_campaign_ends_after_exactly_its_verifications(tmp_path: Path, inline:
     assert run("second", 6)[2] == 6, "known evidence counts, too"
 
 
-def test_its_proposer_waits_for_the_answers_of_the_seeds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheduler", ["exhaustive", "halving"])
+def test_its_proposer_waits_for_the_answers_of_the_seeds(tmp_path: Path, scheduler: str) -> None:
+    """Also of those that the scheduler would not promote."""
     (tmp_path / "seeds.csv").write_text("smiles\nCCO\nC=O\nCCN\nCCC\nCC=C\n", encoding="utf-8")
-    (tmp_path / "c.yaml").write_text(TEXT.format(name="seeds", inline="false", n=3), encoding="utf-8")
+    text = TEXT.format(name="seeds", inline="false", n=3).replace("kind: exhaustive", f"kind: {scheduler}")
+    (tmp_path / "c.yaml").write_text(text.replace("goal:", SECOND_RUNG), encoding="utf-8")
     campaign = Campaign.from_yaml(tmp_path / "c.yaml", tmp_path / "sciagent.db")
     campaign.run(progress=False)
 
     standing = t.campaign_candidate.c
     seeds = sa.select(standing.candidate_id).where(standing.in_seeds)
-    last_answer = sa.select(sa.func.max(t.evidence.c.watermark)).where(t.evidence.c.candidate_id.in_(seeds))
+    answers = sa.select(t.evidence.c.watermark).where(t.evidence.c.candidate_id.in_(seeds))
+    paid_answers = answers.where(t.evidence.c.verifier == "xtb.singlepoint").order_by(t.evidence.c.watermark)
     is_child = sa.func.coalesce(t.proposal.c.operation, "") != "seed"
     turns_with_children = sa.select(t.proposal.c.turn_id).where(is_child)
     first_asked = sa.select(sa.func.min(t.turn.c.asked_watermark)).where(t.turn.c.id.in_(turns_with_children))
     with campaign.ledger.store.read() as connection:
         assert sum(each.in_seeds for each in campaign.candidates()) == 5
-        assert connection.execute(last_answer).scalar_one() <= connection.execute(first_asked).scalar_one()
+        watermarks = connection.execute(paid_answers).scalars().all()
+        assert len(watermarks) == 10 and watermarks[-1] <= connection.execute(first_asked).scalar_one()

@@ -86,6 +86,32 @@ def test_what_other_campaigns_compute_later_costs_a_campaign_nothing(tmp_path: P
         assert connection.execute(answered).scalar_one() > first.verifications == 1
 
 
+def test_failed_attempts_on_seeds_cost_a_campaign_nothing(tmp_path: Path) -> None:
+    """Neither those that crash nor those that lose the race with another campaign for the same answer."""
+    (tmp_path / "seeds.csv").write_text("smiles\nCCO\nCCN\n", encoding="utf-8")
+    (tmp_path / "gap.yaml").write_text(GAP, encoding="utf-8")
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(GAP_RECIPE.format(verifications=1), encoding="utf-8")
+    before = evaluated(recipe)[0].campaigns[0]
+    booked = []
+    with Ledger(str(tmp_path / "sciagent.db")).begin() as connection:
+        row = campaigns.get(connection, before.campaign)
+        member = t.campaign_candidate.c
+        query = sa.select(t.attempt, member.in_seeds).join(t.job, t.job.c.id == t.attempt.c.job_id)
+        query = query.join(
+            t.campaign_candidate, sa.and_(member.candidate_id == t.job.c.candidate_id, member.campaign_id == row.id)
+        )
+        for attempt in connection.execute(query).mappings().all():
+            failed = {c.name: attempt[c.name] for c in t.attempt.columns if c.name != "id"} | {"outcome": "crashed"}
+            id_ = connection.execute(sa.insert(t.attempt).values(failed)).inserted_primary_key[0]
+            cost = {"resource": "core_seconds", "amount": 100.0, "at": attempt["started_at"]}
+            connection.execute(sa.insert(t.spend).values(campaign_id=row.id, attempt_id=id_, **cost))
+            booked.append(bool(attempt["in_seeds"]))
+    after = evaluated(recipe)[0].campaigns[0]
+    assert booked.count(True) == 2 and booked.count(False) >= 1
+    assert after.core_seconds == pytest.approx(before.core_seconds + 100 * booked.count(False))
+
+
 def test_an_arm_that_fails_says_so_and_does_not_stop_the_others(recipe: Path) -> None:
     text = recipe.read_text(encoding="utf-8").replace("[1, 2]", "[1]")
     recipe.write_text(text + "    trained: {model: nowhere}\n    broken: {proposer: {kind: evolve, batch: 0}}\n")

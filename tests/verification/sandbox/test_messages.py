@@ -26,6 +26,7 @@ from sciagent.verification.sandbox.messages import (
     finding_from_wire,
     finding_to_wire,
     loads,
+    progress_from_wire,
 )
 
 KEY = "ab" * 32
@@ -250,3 +251,10 @@ def test_no_bytes_whatever_break_the_reader(line: bytes) -> None:
         assert isinstance(loads(line), dict)
     except WireError:
         pass
+
+
+def test_a_report_of_progress_is_one_line_without_control_characters() -> None:
+    told = progress_from_wire({"done": 1.0, "of": 2.0, "text": "chunk 2\nstatus: finished\x1b[31m"})
+    assert told.text == "chunk 2 status: finished\ufffd[31m"
+    with pytest.raises(WireError):
+        progress_from_wire({"done": 3.0, "of": 2.0, "text": ""})
