@@ -1,9 +1,10 @@
-"""Relaxation of a molecule on a molecular potential."""
+"""Relaxation of a molecule on a molecular potential, and the potential as a surface for the conformer search."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from ase.optimize import LBFGS
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.errors import SimulatorError
+from sciagent_simulators.conformer_search_and_averages import FMAX, Surface
 from sciagent_simulators.geometry_and_its_checks import Geometry, check, failure
 from sciagent_simulators.molecular_potentials.molecular_potential_base_and_registry import (
     MolecularPotential,
@@ -87,3 +89,13 @@ def potential_energies(potential: MolecularPotential, geometries: Sequence[Geome
     if problems and len(problems) == len(geometries):
         raise problems[0]
     return energies
+
+
+def potential_surface(potential: MolecularPotential, fmax: float = FMAX) -> Surface:
+    """Returns the surface of a potential for the conformer search. fmax: of the relaxations, eV/angstrom."""
+
+    def relax(geometry: Geometry) -> tuple[Geometry, MolecularValues]:
+        relaxed = relax_molecule(potential, geometry, fmax=fmax)
+        return relaxed.geometry, relaxed.values
+
+    return Surface(energies=partial(potential_energies, potential), relax=relax)
