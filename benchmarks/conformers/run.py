@@ -5,7 +5,8 @@ OMP_NUM_THREADS=1 python -m benchmarks.conformers.run [--rows ROWS] [--out RESUL
 It takes about 25 minutes on one core. A molecule is a line of ROWS, written when it is done, so that a run that was
 stopped goes on.
 
-Conformers: up to three lowest distinct ones of ETKDGv3 and MMFF94, which none of the compared methods has chosen.
+Conformers: up to three lowest distinct ones of ETKDGv3 and MMFF94, or the two of TURNED, where embedding finds one;
+SO3LR and GFN2-xTB had no part in the choice.
 SO3LR and GFN2-xTB relax each from the same start; a method's energy is that of its own minimum. The reference has no
 geometries of its own, which would take hours: it is the lower of the two single points on the minima of SO3LR and of
 GFN2-xTB. By the variational principle the lower one is nearer to the functional's own minimum, whichever method it
@@ -68,6 +69,14 @@ MOLECULES = {
     "dimethoxymethane": "COCOC",
 }
 FOLDER = Path(__file__).parent
+TURNED = {
+    "glyoxal": ((0, 1, 2, 3), (180.0, 0.0)),
+    "methyl formate": ((0, 1, 2, 3), (0.0, 180.0)),
+    "butadiene": ((0, 1, 2, 3), (180.0, 35.0)),
+    "N-methylformamide": ((0, 1, 2, 3), (0.0, 180.0)),
+    "acrylic acid": ((0, 1, 2, 3), (0.0, 180.0)),
+}
+"""{molecule: (dihedral, degrees of its conformers)}, where embedding finds one conformer only."""
 METHODS = ("SO3LR", "GFN2-xTB", "MMFF94", "SO3LR, cut-off 12")
 REFERENCE = "wB97X-D3(BJ)/def2-TZVP"
 CONFORMERS = 3
@@ -80,11 +89,31 @@ CLOSE = 0.2
 RESAMPLES = 4000
 
 
-def starts(molecule: Molecule, shape: Symmetry) -> tuple[list[Geometry], list[float]]:
+def starts(name: str, molecule: Molecule, shape: Symmetry) -> tuple[list[Geometry], list[float]]:
     """Returns the lowest distinct conformers of the force field, and their energies, kcal/mol."""
+    if name in TURNED:
+        return turned(MOLECULES[name], *TURNED[name])
     geometries, _, energies = embed(molecule.mol, 0, 1, EMBEDDED, SEED)
     chosen, _ = distinct(geometries, energies * KCAL, shape)
     return [geometries[k] for k in chosen[:CONFORMERS]], [float(energies[k]) for k in chosen[:CONFORMERS]]
+
+
+def turned(smiles: str, dihedral: Sequence[int], angles: Sequence[float]) -> tuple[list[Geometry], list[float]]:
+    """Returns conformers that differ in a dihedral, relaxed in MMFF94, and their energies, kcal/mol."""
+    from rdkit import Chem
+    from rdkit.Chem import AllChem, rdForceFieldHelpers, rdMolTransforms
+
+    molecule = Chem.AddHs(Chem.MolFromSmiles(smiles))
+    numbers = tuple(atom.GetAtomicNum() for atom in molecule.GetAtoms())
+    AllChem.EmbedMolecule(molecule, randomSeed=SEED)
+    geometries = []
+    energies = []
+    for angle in angles:
+        rdMolTransforms.SetDihedralDeg(molecule.GetConformer(), *dihedral, angle)
+        [(_, energy)] = rdForceFieldHelpers.MMFFOptimizeMoleculeConfs(molecule, maxIters=2000)
+        geometries.append(Geometry(numbers, np.array(molecule.GetConformer().GetPositions())))
+        energies.append(float(energy))
+    return geometries, energies
 
 
 def reference(geometries: Sequence[Geometry]) -> list[float]:
@@ -142,7 +171,7 @@ def row(name: str, potentials: dict[str, MolecularPotential]) -> dict[str, Any]:
     molecule = parse_molecule(MOLECULES[name])
     shape = replace(symmetry(molecule.mol), reflections=is_achiral(molecule.mol))
     bonds = bonds_of(molecule.mol)
-    geometries, force_field = starts(molecule, shape)
+    geometries, force_field = starts(name, molecule, shape)
     table: dict[str, list[float]] = {method: [] for method in (*METHODS, REFERENCE, "on SO3LR", "on GFN2-xTB")}
     minima: list[Geometry] = []
     left_out = []
