@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -55,6 +56,8 @@ class Program:
     """Whether it is the interpreter of another Python environment, which gets none of our variables for Python."""
     patience: float = PATIENCE
     """Seconds to wait for its version. A process asks once; only a program that was too slow is asked again."""
+    is_beside_python: bool = False
+    """Whether pip may have put it beside this Python: that folder is searched too, activated environment or not."""
     scratch_variable: str = ""
     """The environment variable that names the folder of its temporary files; empty if it takes the working folder."""
 
@@ -129,6 +132,8 @@ def _files(program: Program) -> Iterator[Path]:
         files = [shutil.which(str(named))]
     else:
         folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder]
+        if program.is_beside_python:
+            folders.append(str(Path(sys.executable).parent))
         files = [shutil.which(command, path=folder) for command in program.commands for folder in folders]
     yield from dict.fromkeys(Path(file).absolute() for file in files if file)  # each file once
 

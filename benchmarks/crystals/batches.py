@@ -2,6 +2,7 @@
 
     python -m benchmarks.crystals.batches --out benchmarks/crystals/batches.json
     python -m benchmarks.crystals.batches --part repeatability --out benchmarks/crystals/relaxation_repeatability.json
+    python -m benchmarks.crystals.batches --part lattice --out benchmarks/crystals/lattice_repeatability.json
 
 `campaign`: 32 cells of 2 to 8 atoms are relaxed by `mlff.relax` in the sandbox, as a campaign does it: one process for
 each, or one process for all; core-seconds are those that the host measures, with the start of the processes, and the
@@ -10,6 +11,8 @@ median of seven runs (`--runs`). `without_symmetry` is the same with all atoms d
 `relaxing`: the same cells relaxed in this process, one by one and in one batch, in core-seconds (seconds on a GPU).
 `evaluation`: core-seconds (seconds on a GPU) for energies, forces and stresses of n cells in one call.
 `repeatability`: the spread of the relaxed values over starts with strains of 3 % and displacements of 0.05 angstrom.
+`lattice`: over the same starts, the relative spread of lengths and the spread of angles (radians) of the primitive
+cell, and the stress that the relaxation may leave over both, which is a stiffness in GPa.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ase import units
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
 from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
@@ -216,16 +220,7 @@ def repeatability(model: str, fmax: float) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     potential = load_potential(model)
-    rng = np.random.default_rng(1)
-    starts = []
-    for text in REPEATED:
-        for seed in range(STARTS):
-            atoms = atoms_of(crystal_of(text))
-            strain = 0.03 * rng.normal(size=(3, 3))
-            atoms.set_cell(atoms.cell.array @ (np.eye(3) + (strain + strain.T) / 2), scale_atoms=True)
-            atoms.rattle(0.05, seed=seed)
-            starts.append(atoms)
-    relaxed = relax(potential, starts, fmax)
+    relaxed = relax(potential, _starts(), fmax)
     curves = equations_of_state(potential, [found.atoms for found in relaxed], fmax, 300)
     rows = {}
     for place, text in enumerate(REPEATED):
@@ -244,6 +239,46 @@ def repeatability(model: str, fmax: float) -> dict[str, Any]:
     names = [name for name in next(iter(rows.values())) if name != "n"]
     mean = {name: float(np.sqrt(np.mean([row[name] ** 2 for row in rows.values()]))) for name in names}
     return {"model": model, "fmax": fmax, "rows": rows, "root_mean_square": mean}
+
+
+def _starts() -> list[Any]:
+    """Returns STARTS strained and displaced ase.Atoms of each crystal of REPEATED."""
+    rng = np.random.default_rng(1)
+    starts = []
+    for text in REPEATED:
+        for seed in range(STARTS):
+            atoms = atoms_of(crystal_of(text))
+            strain = 0.03 * rng.normal(size=(3, 3))
+            atoms.set_cell(atoms.cell.array @ (np.eye(3) + (strain + strain.T) / 2), scale_atoms=True)
+            atoms.rattle(0.05, seed=seed)
+            starts.append(atoms)
+    return starts
+
+
+def lattice(model: str, fmax: float) -> dict[str, Any]:
+    """Returns the spreads of lengths and angles over the starts, and the stiffness, root mean square over crystals."""
+    import torch
+
+    torch.set_num_threads(1)
+    relaxed = relax(load_potential(model), _starts(), fmax)
+    rows = {}
+    for place, text in enumerate(REPEATED):
+        done = [found for found in relaxed[place * STARTS : (place + 1) * STARTS] if found.fault is None]
+        constants = np.array([found.atoms.cell.cellpar() for found in done])
+        lengths = constants[:, :3].std(axis=0, ddof=1) / constants[:, :3].mean(axis=0)
+        angles = np.radians(constants[:, 3:]).std(axis=0, ddof=1)
+        volume = float(np.mean([found.atoms.cell.volume / len(found.atoms) for found in done]))
+        rows[text] = {
+            "n": len(done),
+            "length": float(np.sqrt(np.mean(lengths**2))),
+            "angle": float(np.sqrt(np.mean(angles**2))),
+            "stress": fmax / volume / units.GPa,
+        }
+    stiffness = {}
+    for name in ("length", "angle"):
+        errors = [row[name] / row["stress"] for row in rows.values()]
+        stiffness[name] = float(1 / np.sqrt(np.mean(np.square(errors))))
+    return {"model": model, "fmax": fmax, "rows": rows, "stiffness": stiffness}
 
 
 def card(device: str) -> str:
@@ -280,6 +315,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found["evaluation"] = evaluation(model, given.device, given.counts, given.sizes)
         if "repeatability" in given.part:
             found["repeatability"] = repeatability(model, given.fmax)
+        if "lattice" in given.part:
+            found["lattice"] = lattice(model, given.fmax)
     given.out.write_text(json.dumps(result, indent=1) + "\n")
     return 0
 

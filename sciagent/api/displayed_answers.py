@@ -31,7 +31,7 @@ from sciagent.report.export import parquet_tables
 from sciagent.report.parts import export_rows, wording
 from sciagent.report.parts.export_rows import IMPORTED, Entry
 from sciagent.store.campaign_state import campaigns
-from sciagent.store.database.ledger import Ledger
+from sciagent.store.database.ledger import ArtifactStore, Ledger
 from sciagent.store.views import campaign_counts_and_remarks
 
 LEAST_CORE_SECONDS = 0.1  # least computing time of proposers or drivers that is shown
@@ -345,6 +345,10 @@ class CandidateRow:
     """Names and remarks in input files, by column; every column has a text for each row, in the same order."""
     drawn_from: str = ""
     """Notation from which it is drawn."""
+    structure: Mapping[str, Any] | None = None
+    """Cell of a crystal, as a rung relaxed it last or else as proposed (`source`): `space_group`, `conventional` (a, b,
+    c in angstrom, alpha, beta, gamma in degrees), and the primitive cell by `lattice` (vectors as rows, angstrom),
+    `species` and `coordinates` (fractional). None for a molecule."""
     values: tuple[MeasuredValue, ...] = ()
     """Measured values, in ladder order of their rungs."""
 
@@ -371,7 +375,7 @@ def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> Result
         entries_of_page = list(islice(entries, export_rows.PAGE_ROWS))
         if entries_of_page:
             last_seq = entries_of_page[-1].candidate.seq
-        return [_row(entry) for entry in entries_of_page], last_seq
+        return [_row(entry, store.artifacts) for entry in entries_of_page], last_seq
 
     def count(connection: Connection) -> int:
         return campaign_counts_and_remarks.n_candidates(connection, campaigns.get(connection, name).id)
@@ -383,14 +387,20 @@ def candidates_of(store: Ledger, name: str, properties: Sequence[str]) -> Result
     return ResultQuery(f"Candidates of {name}", store, page, count, arrow, brief, record=_record)
 
 
-def _row(entry: Entry) -> CandidateRow:
-    """Returns the row of a candidate."""
+def _row(entry: Entry, artifacts: ArtifactStore) -> CandidateRow:
+    """Returns the row of a candidate. artifacts: with the relaxed cells."""
     values = []
     for (rung, name), measured in entry.values.items():
         values.append(MeasuredValue.of(measured, rung=rung, property=name))
     candidate = entry.candidate
     # `fixed` has the other fields of a row, by name
-    return CandidateRow(**entry.fixed, names=candidate.names, drawn_from=candidate.drawn_from, values=tuple(values))
+    return CandidateRow(
+        **entry.fixed,
+        names=candidate.names,
+        drawn_from=candidate.drawn_from,
+        structure=export_rows.cell_of(entry, artifacts),
+        values=tuple(values),
+    )
 
 
 def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
@@ -411,7 +421,8 @@ def _brief(row: CandidateRow, properties: Sequence[str]) -> Mapping[str, Any]:
 
 def _record(row: CandidateRow) -> Mapping[str, Any]:
     """Returns all cells of a candidate, for a data frame."""
-    cells = {name: cell for name, cell in vars(row).items() if name not in ("names", "drawn_from", "values")}
+    left_out = ("names", "drawn_from", "values") if row.structure else ("names", "drawn_from", "values", "structure")
+    cells = {name: cell for name, cell in vars(row).items() if name not in left_out}
     cells = name_cells(row.names, fields=tuple(row.names)) | cells
     for value in row.values:
         name = f"{value.rung}.{value.property}"

@@ -18,7 +18,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,8 @@ BIN_SHIFT = BIN * (math.sqrt(5) - 1) / 2
 MIN_DISTANCE = 0.5  # angstrom; the bond of H2 has 0.74
 MIN_VOLUME = 1.0  # angstrom**3 per atom
 MAX_SITES = 500
+ESTIMATED_VOLUME = "estimated"
+"""Value of `volume` in the payload of a crystal whose volume was estimated."""
 MAX_DETAIL = 300  # characters of an error
 NO_PYMATGEN = "crystals need pymatgen; install it with: pip install 'sciagent[crystals]'"
 
@@ -60,6 +62,10 @@ class Crystal:
     """Fractional coordinates of the sites."""
     charge: int = 0
     multiplicity: int = 1
+    has_estimated_volume: bool = field(default=False, compare=False)
+    """Whether the volume follows from atomic radii; False for a cell that was given."""
+    isotopes: tuple[str, ...] = field(default=(), compare=False)
+    """Isotopes that the text named, `D` or `T`; the sites hold hydrogen. A restored crystal has none."""
 
     @property
     def kind(self) -> str:
@@ -88,15 +94,19 @@ class Crystal:
         return _structure(self.payload())
 
     def payload(self) -> Mapping[str, Any]:
-        return {
+        payload: dict[str, Any] = {
             "lattice": [list(row) for row in self.lattice],
             "species": list(self.species),
             "coordinates": [list(row) for row in self.coordinates],
         }
+        if self.has_estimated_volume:
+            payload["volume"] = ESTIMATED_VOLUME
+        return payload
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> Crystal:
-        return crystal_from_structure(_structure(payload))
+        crystal = crystal_from_structure(_structure(payload))
+        return replace(crystal, has_estimated_volume=payload.get("volume") == ESTIMATED_VOLUME)
 
     @classmethod
     def of_fields(cls, fields: Mapping[str, Any]) -> Crystal:
@@ -112,6 +122,8 @@ class Crystal:
                 coordinates=tuple(tuple(map(float, row)) for row in fields["coordinates"]),
                 charge=int(fields["charge"]),
                 multiplicity=int(fields["multiplicity"]),
+                has_estimated_volume=fields.get("volume") == ESTIMATED_VOLUME
+                or fields.get("has_estimated_volume") is True,
             )
         except (KeyError, ValueError, TypeError) as error:
             detail = f"not a crystal's record: {type(error).__name__}: {error}"
@@ -140,7 +152,14 @@ def crystal_from_structure(structure: Any) -> Crystal:
         lattice=tuple(tuple(round(float(x), 10) for x in row) for row in primitive.lattice.matrix),
         species=tuple(site.specie.symbol for site in primitive),
         coordinates=tuple(tuple(round(float(x) % 1.0, 10) for x in site.frac_coords) for site in primitive),
+        isotopes=_isotopes(structure),
     )
+
+
+def _isotopes(structure: Any) -> tuple[str, ...]:
+    """Returns the isotopes of hydrogen that the sites of a pymatgen Structure name."""
+    names = {getattr(site.specie, "element", site.specie).name for site in structure}
+    return tuple(name for name in ("D", "T") if name in names)
 
 
 def _checked(structure: Any) -> Any:

@@ -203,5 +203,5 @@ def _write(
             n, n_relaxed = write_cif(connection, row, artifacts, file, hits)
             return f"{n} crystals, {n_relaxed} of them with a relaxed cell,"
         if chosen is Format.JSONL:
-            return f"{write_jsonl(connection, row, file, of_proposals, hits)} {what}"
+            return f"{write_jsonl(connection, row, file, of_proposals, hits, artifacts)} {what}"
         return f"{write_csv(connection, row, file, of_proposals, selection)} {lines}"

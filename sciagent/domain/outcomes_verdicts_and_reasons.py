@@ -79,6 +79,7 @@ class Reason(StrEnum):
     NO_IDENTITY = "no_identity"  # InChI gave nothing
     NOT_FINITE = "not_finite"  # NaN or infinity among the numbers
     UNDEFINED_STEREO = "undefined_stereo"
+    FORMULA_MISMATCH = "formula_mismatch"  # the sites of a file do not make the formula that it states
     # refusals: the method or the campaign does not apply
     ELEMENT = "element"
     TOO_LARGE = "too_large"
@@ -98,6 +99,7 @@ class Reason(StrEnum):
     NOT_NOVEL = "not_novel"  # in a reference set, or too similar to a member
     NO_ROUTE = "no_route"  # no synthesis is known
     SOLVENT = "solvent"  # the method has no parameters for it
+    NO_PARAMETERS = "no_parameters"  # a force field has none for an atom, bond, angle or torsion
     WRONG_KIND = "wrong_kind"  # a crystal for a molecular method, or the reverse
     # gates and objectives
     BELOW_WINDOW = "below_window"
@@ -138,6 +140,12 @@ class Reason(StrEnum):
     NOT_PERIODIC = "not_periodic"  # the method needs a cell in three dimensions
     MISSING_SETUP = "missing_setup"  # no PAW data for an element
     SYMMETRY_BROKEN = "symmetry_broken"  # positions lost the symmetry with which a calculation began
+    NOT_EQUILIBRATED = "not_equilibrated"  # a simulation too short for its correlations, or one that still drifts
+    NO_OVERLAP = "no_overlap"  # two states share too few configurations for the difference of their free energies
+    BOX_TOO_SMALL = "box_too_small"  # the periodic box became narrower than twice the range of the forces
+    EXPLODED = "exploded"  # positions, velocities or energies of a simulation became NaN or infinite
+    PHASE = "phase"  # a liquid that boiled, or that does not flow
+    VISCOSITY_UNKNOWN = "viscosity_unknown"  # without it a diffusion coefficient cannot be corrected for the box's size
     # external programs
     PROGRAM_MISSING = "program_missing"  # not installed on this machine, or another program of the same name
     BAD_INPUT = "bad_input"  # the program does not understand its input, such as the name of a functional

@@ -249,7 +249,29 @@ ENERGY_SPREAD = Property(
     "energy_spread", ("eV/atom", "meV/atom"), "difference between two models of one energy scale", low=0
 )
 VOLUME_PER_ATOM = Property("volume_per_atom", ("angstrom**3",), "volume of the cell per atom", low=1, high=1000)
+LATTICE_A = Property(
+    "lattice_a", ("angstrom", "nm"), "length a of the conventional cell of a crystal", low=0.5, high=1000
+)
+LATTICE_B = Property(
+    "lattice_b", ("angstrom", "nm"), "length b of the conventional cell of a crystal", low=0.5, high=1000
+)
+LATTICE_C = Property(
+    "lattice_c", ("angstrom", "nm"), "length c of the conventional cell of a crystal", low=0.5, high=1000
+)
+LATTICE_ALPHA = Property(
+    "lattice_alpha", ("degree",), "angle between b and c of the conventional cell of a crystal", low=1, high=179
+)
+LATTICE_BETA = Property(
+    "lattice_beta", ("degree",), "angle between a and c of the conventional cell of a crystal", low=1, high=179
+)
+LATTICE_GAMMA = Property(
+    "lattice_gamma", ("degree",), "angle between a and b of the conventional cell of a crystal", low=1, high=179
+)
 DENSITY = Property("density", ("g/mL", "g/cm^3", "kg/m^3"), "mass by volume", low=0, high=30)
+VAPORISATION_ENTHALPY = Property(
+    "vaporisation_enthalpy", ("kJ/mol", "kcal/mol", "eV"), "heat of vaporisation at the temperature of the level"
+)
+SELF_DIFFUSION = Property("self_diffusion", ("m^2/s", "cm^2/s"), "self-diffusion coefficient of a liquid", low=0)
 BULK_MODULUS = Property("bulk_modulus", ("GPa", "eV/angstrom**3"), "bulk modulus at zero pressure", low=0, high=1000)
 SOLVATION_ENERGY = Property("solvation_free_energy", _ENERGY, "solvation free energy, 1 M to 1 M")
 VERTICAL_IP = Property(

@@ -19,10 +19,11 @@ from typing import TypeVar
 
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
-from sciagent.domain.safe_text_and_durations import duration
+from sciagent.domain.safe_text_and_durations import cut, duration
 
 MAX_KILLS = 2  # kills after which a job is quarantined
 MAX_PROGRESS_TEXT = 200  # characters
+OLD_REPORT_SECONDS = 30.0  # age from which a report of progress says how old it is
 MAX_LOSSES = 5  # losses after which a job is quarantined
 TRIED_AGAIN = (Outcome.CRASHED, Outcome.LOST)  # outcomes after which a job is queued again
 DEATHS = (Reason.SIGNAL, Reason.WORKER_DIED, Reason.LEASE_EXPIRED)  # a process died; others are faults of the plug-in
@@ -182,7 +183,10 @@ class ReportedProgress:
     text: str = ""
     """The present work in a few words."""
     remaining_seconds: float | None = None
-    """Expected wall time to the end, from the speed since the attempt's first report; None while it is unknown."""
+    """Expected wall time from the report to the end, from the speed since the attempt's first report; None while it is
+    unknown."""
+    age_seconds: float = 0.0
+    """Time since the report."""
 
     def __post_init__(self) -> None:
         if not (0.0 <= self.done <= self.of < math.inf and self.of > 0.0):
@@ -190,17 +194,34 @@ class ReportedProgress:
         if len(self.text) > MAX_PROGRESS_TEXT:
             raise ValueError(f"the text of the progress is longer than {MAX_PROGRESS_TEXT} characters")
 
+    @classmethod
+    def clipped(cls, done: float, of: float, text: str = "") -> ReportedProgress:
+        """Returns the progress that an engine reports, with an amount beyond its limits and a long text cut, as a slip
+        must not cost the job. Raises ValueError if `of` is not above 0 and finite, or if `done` is NaN."""
+        if math.isnan(done):
+            raise ValueError("progress of NaN")
+        return cls(min(max(0.0, float(done)), float(of)), float(of), cut(text, MAX_PROGRESS_TEXT))
+
     @property
     def share(self) -> float:
         """The part that is done, 0 to 1."""
         return self.done / self.of
 
     @property
+    def seconds_left(self) -> float | None:
+        """Expected wall time to the end from now, at least 0; None while it is unknown."""
+        if self.remaining_seconds is None:
+            return None
+        return max(0.0, self.remaining_seconds - self.age_seconds)
+
+    @property
     def words(self) -> str:
-        """The progress in words, such as `62 %, 14 min left: replica 2 of 3`."""
+        """The progress in words, such as `62 %, 14 min left: replica 2 of 3`; an old report says how old it is."""
         parts = [f"{100 * self.share:.0f} %"]
-        if self.remaining_seconds is not None:
-            parts.append(f"{duration(self.remaining_seconds)} left")
+        if self.seconds_left is not None:
+            parts.append(f"{duration(self.seconds_left)} left")
+        if self.age_seconds > OLD_REPORT_SECONDS:
+            parts.append(f"reported {duration(self.age_seconds)} ago")
         told = ", ".join(parts)
         return f"{told}: {self.text}" if self.text else told
 

@@ -29,6 +29,8 @@ from typing import Any, ClassVar, Literal
 import cloudpickle
 from pydantic import create_model
 
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_names, subject_of
+from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured, text_hash
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
@@ -148,7 +150,7 @@ class Definition:
     """A verifier made from a function, in the form that is sent to the processes that run jobs."""
 
     function: Callable[..., Any]
-    """The function; its arguments are a `Molecule` and the settings."""
+    """The function; its arguments are a candidate, such as a `Molecule` or a `Crystal`, and the settings."""
     name: str
     """Name of the verifier."""
     version: str
@@ -167,6 +169,8 @@ class Definition:
     """Fingerprint of the function and of all that it uses."""
     preload: tuple[str, ...]
     """Modules that are imported once for all jobs."""
+    subject: str = MOLECULE_KIND
+    """Kind of the candidates: `molecule`, `crystal` or another subject."""
 
 
 class FunctionVerifier(Verifier[Any]):
@@ -210,7 +214,7 @@ class FunctionVerifier(Verifier[Any]):
 class VerifierFunction:
     """A function decorated by `sciagent.verifier`: still callable, and usable as a rung of a ladder.
 
-    It also accepts a SMILES instead of a molecule.
+    It also accepts a notation instead of a candidate: a SMILES, or the text of a structure such as `rocksalt: Na Cl`.
     """
 
     def __init__(self, definition: Definition, kind: type[FunctionVerifier]) -> None:
@@ -221,9 +225,7 @@ class VerifierFunction:
 
     def __call__(self, candidate: Any, **settings: Any) -> Any:
         if isinstance(candidate, str):
-            from sciagent.chemistry.molecule import parse_molecule
-
-            candidate = parse_molecule(candidate)
+            candidate = subject_of(self.definition.subject).read(candidate)
         return self.definition.function(candidate, **settings)
 
     def __repr__(self) -> str:
@@ -236,6 +238,7 @@ def verifier(
     *,
     measures: Measures,
     unit: str | None = None,
+    kind: str = MOLECULE_KIND,
     version: str = "1",
     name: str | None = None,
     tier: str = "simulation",
@@ -249,15 +252,18 @@ def verifier(
     """Makes a verifier from a function, for use in a ladder: `ladder=[{"verifier": my_solubility}]`.
 
     The function is called with a molecule, which has `smiles`, `mol` (RDKit, do not change it), `charge`,
-    `multiplicity`, `n_atoms`, `heavy_atoms` and `formula`. Further parameters need defaults; they are the settings of
-    the rung. It returns a number, a pair (number, standard uncertainty), a dictionary of either by property, or a
-    `Refusal`. An exception is recorded as the candidate's error.
+    `multiplicity`, `n_atoms`, `heavy_atoms` and `formula`; with `kind="crystal"` with a crystal, which has `structure`
+    (pymatgen, do not change it), `formula`, `space_group`, `lattice`, `species`, `coordinates` and `n_atoms`, all of
+    the primitive cell. Further parameters need defaults; they are the settings of the rung. It returns a number, a pair
+    (number, standard uncertainty), a dictionary of either by property, or a `Refusal`. An exception is recorded as the
+    candidate's error.
 
     measures: a property, known or new; several; or {property: unit}. unit: unit of the returned value, None for a pure
-    number. version: raise it when the numbers change although the code does not, for example after retraining a model.
-    name: default: the function's. tier: `fast` for milliseconds; `simulation` and `high_fidelity` run as jobs.
-    cost: expected core-seconds, or a function of the molecule. method: method of the level; default: the name.
-    description, low, high: description and plausible limits of a new property. preload: modules to import once.
+    number. kind: of the candidates, `molecule` or `crystal`. version: raise it when the numbers change although the
+    code does not, for example after retraining a model. name: default: the function's. tier: `fast` for milliseconds;
+    `simulation` and `high_fidelity` run as jobs. cost: expected core-seconds, or a function of the candidate. method:
+    method of the level; default: the name. description, low, high: description and plausible limits of a new property.
+    preload: modules to import once.
 
     Raises UsageError; its message says what is accepted.
     """
@@ -271,6 +277,9 @@ def verifier(
             raise UsageError(f'{where}: tier="{tier}"{did_you_mean(tier, TIERS)}; one of {", ".join(TIERS)}')
         if not callable(cost) and not (math.isfinite(cost) and cost >= 0):
             raise UsageError(f"{where}: cost={cost}: core-seconds, a finite number of at least 0")
+        kinds = subject_names()
+        if kind not in kinds:
+            raise UsageError(f'{where}: kind="{kind}"{did_you_mean(kind, kinds)}; one of {", ".join(kinds)}')
         units, defined = _properties(measures, unit, description, low, high, where)
         code = code_of(given, where)
         modules = tuple(preload)
@@ -285,6 +294,7 @@ def verifier(
             cost=cost,
             code=code,
             preload=modules,
+            subject=kind,
         )
         pickled = _pickled(definition, where)
         return VerifierFunction(definition, _register(definition, pickled, where))
@@ -356,6 +366,7 @@ def _kind(definition: Definition, where: str) -> type[FunctionVerifier]:
         "version": definition.version,
         "tier": TIERS[definition.tier],
         "Settings": settings,
+        "kind": definition.subject,
         "preload": definition.preload,
         "definition": definition,
     }

@@ -142,8 +142,8 @@ class Refusal:
 
 
 def _unheard(done: float, of: float, text: str = "") -> None:
-    """Checks a report that nobody hears. Raises ValueError as `ReportedProgress`."""
-    ReportedProgress(done, of, text)
+    """Checks a report that nobody hears. Raises ValueError as `ReportedProgress.clipped`."""
+    ReportedProgress.clipped(done, of, text)
 
 
 @dataclass(frozen=True)

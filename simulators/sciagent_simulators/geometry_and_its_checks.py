@@ -69,11 +69,12 @@ class Geometry:
 
 OUTCOMES = {
     "element multiplicity missing_basis missing_ecp no_excited_state solvent undefined_stereo": Outcome.REFUSED,
-    "not_periodic missing_setup": Outcome.REFUSED,
-    "scf_not_converged geometry_not_converged": Outcome.NOT_CONVERGED,
+    "not_periodic missing_setup viscosity_unknown no_parameters": Outcome.REFUSED,
+    "scf_not_converged geometry_not_converged not_equilibrated no_overlap": Outcome.NOT_CONVERGED,
     "embedding_failed implausible_energy implausible_value not_finite overlapping_atoms": Outcome.IMPLAUSIBLE,
     "exception signal no_result bad_result symmetry_broken": Outcome.CRASHED,
     "memory_limit": Outcome.OUT_OF_MEMORY,
+    "wall_limit": Outcome.TIMEOUT,
     "program_missing bad_input licence disk_full": Outcome.BAD_ENVIRONMENT,
 }
 """{reasons of engines' errors, separated by blanks: the outcome that they have}."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.crystals import batches
+from sciagent_verifiers.simulation import mlff_relax
 from sciagent_verifiers.simulation.mlff_bulk_modulus import MlffElastic
 from sciagent_verifiers.simulation.mlff_relax import MlffRelax
 
@@ -50,3 +51,10 @@ def test_uncertainties_are_the_committed_repeatability() -> None:
     for name in ("volume_per_atom", "density", "bulk_modulus"):
         assert spread[name] == pytest.approx(found["root_mean_square"][name], rel=0.5), name
     assert spread["formation_energy"] >= found["root_mean_square"]["energy"]
+
+
+def test_errors_of_lattice_constants_are_the_committed_stiffness() -> None:
+    found = json.loads((FOLDER / "lattice_repeatability.json").read_text())["chgnet-0.3.0"]["lattice"]
+    assert pytest.approx(found["stiffness"]["length"], rel=0.02) == mlff_relax.STIFFNESS
+    assert pytest.approx(found["stiffness"]["angle"], rel=0.02) == mlff_relax.SHEAR_STIFFNESS
+    assert found["fmax"] == MlffRelax().settings.fmax

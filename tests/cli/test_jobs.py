@@ -66,7 +66,8 @@ def test_a_job_tells_how_far_it_is(ledger: Ledger, six_jobs: Built, typed: Typed
     assert (first["progress"]["done"], first["progress"]["of"]) == (30.0, 40.0)
     assert [job["progress"] for job in others] == [None] * 5
     [told] = typed.data("status", "elsewhere")["progress"]
-    assert (told["job"], told["rung"], told["remaining_seconds"]) == (one.job_id, "remote", 600.0)
+    assert (told["job"], told["rung"]) == (one.job_id, "remote")
+    assert told["remaining_seconds"] == pytest.approx(600.0, abs=30)
     assert told["reported_at"] >= told["started_at"]
     ended(ledger, one, JobState.FAILED, Reason.EXCEPTION)
     with ledger.begin() as connection:

@@ -130,8 +130,8 @@ def test_a_look_tells_how_far_a_job_is(ledger: Ledger) -> None:
     running = t.attempt.c.state == "running"
     with ledger.begin() as connection:
         id_ = connection.execute(sa.select(t.attempt.c.id).where(running).limit(1)).scalar_one()
-        leases.report_progress(connection, {id_: ReportedProgress(1.0, 4.0, "chunk 2", 90.0)})
-    assert "25 %, 90 s left: chunk 2" in drawn(ledger, 160)
+        leases.report_progress(connection, {id_: ReportedProgress(1.0, 4.0, "chunk 2", 600.0)})
+    assert "25 %, 10 min left: chunk 2" in drawn(ledger, 160)
 
 
 @ON_SQLITE

@@ -69,12 +69,12 @@ def test_a_running_job_shows_how_far_it_is_and_open_pages_hear_of_it(serve: Serv
     assert ticker.tick == before
     with server.ledger.begin() as connection:
         running = sa.select(t.attempt.c.id).where(t.attempt.c.state == "running", t.attempt.c.job_id.is_not(None))
-        progress = ReportedProgress(1.0, 4.0, "<b>chunk 2", remaining_seconds=90.0)
+        progress = ReportedProgress(1.0, 4.0, "<b>chunk 2", remaining_seconds=600.0)
         leases.report_progress(connection, {connection.execute(running).scalar_one(): progress})
     ticker.look()
     assert ticker.tick == before + 1
     page = viewer.client.get("/campaigns/gaps").text
-    assert '<progress max="1" value="0.25"' in page and "25 %, 90 s left: &lt;b&gt;chunk 2" in page
+    assert '<progress max="1" value="0.25"' in page and "25 %, 10 min left: &lt;b&gt;chunk 2" in page
 
 
 def test_a_candidate_shows_its_evidence_with_revisions(serve: Serve) -> None:

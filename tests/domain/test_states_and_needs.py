@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import replace
 from enum import StrEnum
 
 import pytest
@@ -12,8 +14,10 @@ from sciagent.domain.states_and_needs import (
     ATTEMPT_TRANSITIONS,
     CAMPAIGN_TRANSITIONS,
     MAX_LOSSES,
+    MAX_PROGRESS_TEXT,
     AttemptState,
     CampaignState,
+    ReportedProgress,
     after_loss,
     after_recall,
     after_result,
@@ -96,3 +100,20 @@ def test_what_is_taken_back_counts_for_nothing() -> None:
 def test_a_killed_job_costs_its_wall_time_on_all_its_cores() -> None:
     assert cost_of_killed(3600, 8) == {"core_seconds": 28_800}
     assert cost_of_killed(-0.1, 8).get("core_seconds", 0.0) == 0.0
+
+
+def test_progress_counts_down_and_says_how_old_it_is() -> None:
+    progress = ReportedProgress(30.0, 40.0, "replica 2 of 3", remaining_seconds=600.0)
+    assert progress.words == "75 %, 10 min left: replica 2 of 3"
+    later = replace(progress, age_seconds=240.0)
+    assert later.words == "75 %, 6 min left, reported 4 min ago: replica 2 of 3"
+    assert later.seconds_left == 360.0 and replace(progress, age_seconds=900.0).seconds_left == 0.0
+
+
+def test_a_slip_in_a_report_of_progress_is_cut() -> None:
+    assert ReportedProgress.clipped(41, 40) == ReportedProgress(40.0, 40.0)
+    assert ReportedProgress.clipped(-1e-9, 1).done == 0.0
+    assert len(ReportedProgress.clipped(1, 2, "chunk " * 100).text) == MAX_PROGRESS_TEXT
+    for done, of in ((math.nan, 1), (0, 0), (1, -1), (1, math.inf), (0, math.nan)):
+        with pytest.raises(ValueError, match="progress of"):
+            ReportedProgress.clipped(done, of)

@@ -122,3 +122,29 @@ def test_the_series_of_the_largest_pattern_is_small_enough_and_adds_up() -> None
     ]  # fmt: skip
     seen, computed, off = (np.array(series.column(name).values) for name in ("measured", "computed", "difference"))
     assert seen - computed == pytest.approx(off, abs=1e5)
+
+
+@cache
+def bismuth_telluride() -> Structure:
+    """Nakajima, J. Phys. Chem. Solids 24, 479 (1963)."""
+    places = [[0, 0, 0.4000], [0, 0, 0], [0, 0, 0.2097]]
+    return Structure.from_spacegroup("R-3m", Lattice.hexagonal(4.386, 30.497), ["Bi", "Te", "Te"], places)
+
+
+def test_plates_that_lie_flat_are_found_with_their_orientation() -> None:
+    plates = reflections(bismuth_telluride().get_primitive_structure())
+    true = TRUE._replace(march=0.35)
+    signal = rendered(GRID, peaks_of(plates, TUBE, true), true.lorentz)
+    counts = np.random.default_rng(3).poisson(5000 * signal / signal.max() + background()) * 1.0
+    pattern = prepared(PowderPattern(GRID, counts, None), 3.0)
+    found = fit(pattern, plates, TUBE, LIMITS)
+    without = fit(pattern, replace(plates, tilts=None), TUBE, LIMITS)
+    assert found is not None and without is not None
+    assert found.parameters.march == pytest.approx(0.35, abs=0.03)
+    assert found.match > 0.99 and without.match < 0.8
+    assert without.parameters.march == 1.0 and "march" not in found.at_limit
+
+
+def test_a_powder_without_orientation_has_the_parameter_one() -> None:
+    found = fitted(measured(bismuth_telluride()), bismuth_telluride().get_primitive_structure())
+    assert found.parameters.march == pytest.approx(1.0, abs=0.05) and found.match > 0.99

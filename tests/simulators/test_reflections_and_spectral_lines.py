@@ -8,7 +8,13 @@ from pymatgen.analysis.diffraction.xrd import XRDCalculator
 from pymatgen.core import Lattice, Structure
 
 from sciagent_simulators.powder.powder_fit import ProfileParameters, peaks_of
-from sciagent_simulators.powder.reflections_and_spectral_lines import SpectralLine, lines_of, reflections_of
+from sciagent_simulators.powder.reflections_and_spectral_lines import (
+    PlateletTilts,
+    SpectralLine,
+    lines_of,
+    platelet_tilts,
+    reflections_of,
+)
 
 CU_K_ALPHA_1 = lines_of("CuKa1")
 EXACT = ProfileParameters(1.0, 0.0, 0.1, 0.05, 0.5, 0.3)
@@ -66,3 +72,27 @@ def test_a_tube_has_both_lines_unless_a_monochromator_removes_the_second(silicon
     assert lines_of("CoKa1") == (SpectralLine(1.788996, 1.0),) and lines_of(0.4) == (SpectralLine(0.4, 1.0),)
     peaks = peaks_of(reflections_of(silicon, 1.5405929, 10, 89), lines_of("CuKa"), EXACT)
     assert len(peaks.centre) == 12 and peaks.area[6] == pytest.approx(peaks.area[0] / 2, rel=0.02)
+
+
+def test_the_function_of_march_and_dollase() -> None:
+    """r^-3 for planes along the plates, r^(3/2) for planes across them; Dollase, J. Appl. Cryst. 19, 267 (1986)."""
+    tilts = PlateletTilts(np.array([0, 1, 2, 2]), np.array([1.0, 0.0, 1.0, 0.0]))
+    factors, slopes = tilts.factors(0.5)
+    assert factors == pytest.approx([8, 0.5**1.5, (8 + 0.5**1.5) / 2])
+    step = 1e-6
+    assert slopes == pytest.approx((tilts.factors(0.5 + step)[0] - factors) / step, rel=1e-4)
+    assert tilts.factors(1.0)[0] == pytest.approx([1, 1, 1])
+
+
+def test_crystals_with_one_wide_spacing_grow_as_plates() -> None:
+    a = 4.386  # hexagonal cell of Bi2Te3, angstrom
+    c = 30.497
+    side = a / 3**0.5
+    lattice = Lattice([[a / 2, side / 2, c / 3], [-a / 2, side / 2, c / 3], [0, -side, c / 3]])
+    spacing = np.array([c / 15, a / 2])  # 0 0 15 and 1 1 0
+    telluride = platelet_tilts(lattice, spacing)
+    assert telluride is not None
+    tilts = [set(np.round(telluride.cosine_squared[telluride.reflection == place], 3)) for place in (0, 1)]
+    assert tilts[1] == {0.0} and 1.0 in tilts[0]
+    assert platelet_tilts(Lattice.cubic(4), np.array([4.0])) is None
+    assert platelet_tilts(Lattice.tetragonal(3.78, 4.76), np.array([3.78])) is None

@@ -12,7 +12,7 @@ from sciagent_simulators.periodic.k_points_and_elements import VALENCE, in_gpaw_
     [
         ("SrTiO3", ()), ("CsSnI3", ()), ("KTaO3", ()), ("AgNbO3", ()), ("CeO2", ()), ("YbF2", ()), ("CuCl", ()),
         ("Al", ()), ("Cu", ()), ("LaMnO3", ("Mn",)), ("SrVO3", ("V",)), ("CuO", ("Cu",)), ("Fe", ("Fe",)),
-        ("GdN", ("Gd",)), ("ZnO", ()),
+        ("GdN", ("Gd",)), ("ZnO", ()), ("ErNiSn", ("Er",)), ("TmNiSn", ("Tm",)), ("LuNiSn", ()), ("LaNiSn", ()),
     ],
 )  # fmt: skip
 def test_open_shells_follow_from_the_formula(formula: str, opened: tuple[str, ...]) -> None:

@@ -137,9 +137,12 @@ class Maker:
         reason: Reason | None = None,
         seconds: float = 1.0,
         geometry: bool = False,
+        cif: str = "",
         job: bool = True,
     ) -> int:
-        """One job of a rung on the i-th candidate, done, with its evidence, its cost and, if asked for, a geometry."""
+        """One job of a rung on the i-th candidate, done, with its evidence, its cost and, if asked for, a geometry.
+
+        cif: the relaxed cell of a crystal."""
         artifacts = []
         with self.ledger.begin() as connection:
             text = connection.execute(sa.select(t.candidate.c.text).where(t.candidate.c.id == self.ids[i])).scalar_one()
@@ -148,6 +151,11 @@ class Maker:
                 path.write_text(xyz(text))
                 sha, size = self.ledger.artifacts.put(path)
                 artifacts.append((path.name, sha, size, "chemical/x-xyz"))
+            if cif:
+                path = self.folder / f"{i}-{rung}.cif"
+                path.write_text(cif)
+                sha, size = self.ledger.artifacts.put(path)
+                artifacts.append((path.name, sha, size, "chemical/x-cif"))
             rung_id = campaigns.rungs(connection, self.row.id)[rung].id
             depth = candidate_standings.depths(connection, self.row.id, [self.ids[i]])[self.ids[i]]
             candidate_standings.update(connection, self.row.id, self.ids[i], depth=max(depth, rung))

@@ -93,3 +93,13 @@ def test_a_glance_gives_only_what_it_is_asked_for() -> None:
 def test_wrong_settings_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         CrystalChecks(settings)
+
+
+def test_open_shells_are_refused_only_if_asked_for() -> None:
+    """Erbium of ErNiSn is an ion with 11 f electrons; the setting enters no hash while it is unset."""
+    erbium = "half-Heusler: Er Ni Sn"
+    assert finding(erbium).outcome is Outcome.OK
+    refused = finding(erbium, open_shells="refuse")
+    assert (refused.reason, refused.detail) == (Reason.ELEMENT, "open d or f shells: Er")
+    assert finding("perovskite: Sr Ti O", open_shells="refuse").outcome is Outcome.OK
+    assert CrystalChecks().settings_hash == CrystalChecks({"open_shells": "allow"}).settings_hash

@@ -151,3 +151,7 @@ def test_a_file_that_changes_meanwhile_is_not_used(folder: Path) -> None:
 
 def test_diagnostics_are_json(folder: Path) -> None:
     assert json.loads(json.dumps(look(folder, PERICLASE).diagnostics))["reflections"] > 3
+
+
+def test_a_pattern_that_is_worse_than_none_fails_a_gate(folder: Path) -> None:
+    assert verifier(folder).gates == {"xrd_rwp": (None, 1.0)}

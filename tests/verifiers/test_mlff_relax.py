@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from pymatgen.core import Lattice, Structure
 
-from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystal import Crystal, crystal_from_structure
+from sciagent.chemistry.crystals.conventional_cell_and_cif import conventional_cell
 from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.verification.sandbox.host import HostResult, Limits, Request, Worker
 from sciagent.verification.verifier_contract import Context, Finding
+from sciagent_verifiers.high_fidelity.gpaw_bands import GpawBands
 from sciagent_verifiers.simulation.force_field_base import START_SECONDS
-from sciagent_verifiers.simulation.mlff_relax import MlffRelax
+from sciagent_verifiers.simulation.mlff_bulk_modulus import MlffElastic
+from sciagent_verifiers.simulation.mlff_relax import MlffRelax, lattice_errors
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +53,12 @@ def test_a_salt_against_its_elements(tmp_path: Path) -> None:
     assert got["formation_energy"] == pytest.approx(-2.13, abs=0.15)
     assert got["density"] == pytest.approx(2.1, abs=0.1)
     assert {(m.property, m.level) for m in found.measured} == {(m.property.name, m.level) for m in verifier.measures}
+    # 5.640 angstrom at room temperature; the model's functional and the model are 0.9 % larger
+    assert got["lattice_a"] == got["lattice_b"] == got["lattice_c"] == pytest.approx(5.69, abs=0.03)
+    assert got["lattice_a"] ** 3 / 8 == pytest.approx(got["volume_per_atom"], rel=1e-4)
+    uncertainties = {measured.property: measured.quantity.uncertainty for measured in found.measured}
+    assert (got["lattice_gamma"], uncertainties["lattice_gamma"]) == (pytest.approx(90, abs=1e-6), 0.0)
+    assert 0.001 < (uncertainties["lattice_a"] or 0) < 0.03
     assert 0.011 < (found.share - START_SECONDS) / found.diagnostics["steps"] < 0.012  # 12 kinds of pairs and angles
     assert found.diagnostics["space_group"] == "Fm-3m"
     atoms = read(found.artifacts[0].path)
@@ -68,6 +78,32 @@ def test_what_the_model_cannot_know_is_refused() -> None:
         refusal = verifier.accepts(crystal)
         assert refusal is not None
         assert refusal.reason is reason
+
+
+def test_slabs_and_molecules_in_a_box_are_refused_before_they_are_relaxed() -> None:
+    structure = decorated("MoS2", ("Mo", "S")).structure
+    layer = [place for place, site in enumerate(structure) if site.frac_coords[2] < 0.5]
+    cell = Lattice.hexagonal(structure.lattice.a, 20.0)
+    sites = [structure[place] for place in layer]
+    positions = [cell.get_fractional_coords(site.coords) for site in sites]
+    slab = crystal_from_structure(Structure(cell, [site.specie.symbol for site in sites], positions))
+    for verifier in (MlffRelax(), MlffElastic(), GpawBands({"geometry": {}})):
+        refusal = verifier.accepts(slab)
+        assert refusal is not None and refusal.reason is Reason.NOT_PERIODIC and "a slab" in refusal.detail
+    assert GpawBands({"spin": {"Mo": 0}}).accepts(slab) is None, "bands of a layer mean something"
+
+
+def test_lengths_along_which_no_bonds_run_have_no_uncertainty() -> None:
+    def errors(crystal: Crystal, fmax: float = 0.02) -> dict[str, float | None]:
+        found = lattice_errors(conventional_cell(crystal.structure), fmax)
+        return {prop.name: error for prop, error in found.items()}
+
+    layered = errors(decorated("MoS2", ("Mo", "S")))
+    assert layered["lattice_a"] and layered["lattice_c"] is None
+    salt = errors(SALT)
+    assert salt["lattice_a"] == pytest.approx(2 * (errors(SALT, 0.01)["lattice_a"] or 0))
+    monoclinic = errors(decorated("baddeleyite", ("Zr", "O")))
+    assert monoclinic["lattice_alpha"] == 0 and (monoclinic["lattice_beta"] or 0) > 0.1
 
 
 def test_failures_have_names_and_the_others_go_on(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ from sciagent.chemistry.crystals.edits import CrystalLimits, mutate
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand, decorated, prototypes
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.errors import CampaignError, UsageError
-from sciagent.report.export.structure_files import AS_PROPOSED, atoms_of
-from sciagent.report.parts.export_rows import Entry, columns, entries
+from sciagent.report.export.structure_files import atoms_of
+from sciagent.report.parts.export_rows import AS_PROPOSED, Entry, columns, entries
 from sciagent.verification.verifier_registry import verifier_class
 from sciagent_bench.campaigns_of_a_benchmark import BenchmarkFolder
 from sciagent_bench.made.discovery_figures import RANDOM, TOLERANCE, DiscoveryRun, OracleAnswer, discovery_curve

@@ -45,7 +45,10 @@ if TYPE_CHECKING:
 
 KNOWN = PaidIndex(-1)  # index of all fast and inline rungs, whose answers are known for every candidate
 MAX_UNRELATED_PROPERTIES = 3  # most properties observed of a rung that does not measure the objective's property
-UNINFORMATIVE_PROPERTIES = frozenset({"total_energy"})  # properties that depend on little but the size of a molecule
+UNINFORMATIVE_PROPERTIES = frozenset(
+    {"total_energy", "lattice_a", "lattice_b", "lattice_c", "lattice_alpha", "lattice_beta", "lattice_gamma"}
+)
+"""Properties that depend on little but the size of a molecule, or on the setting of a crystal's space group."""
 
 
 @dataclass(frozen=True)

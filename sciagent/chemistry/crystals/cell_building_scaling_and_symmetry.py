@@ -289,8 +289,6 @@ def _height(matrix: Any) -> float:
 
 FULL_SHELL = 1.5
 """Multiple of the shortest bond from which on Hoppe's weight is below 0.0001."""
-ESTIMATED = 1e-5
-"""Largest difference from 1 of the tightness of an estimated cell; writing and reading a cell loses digits."""
 MEAN_LENGTH_ERROR = "4 %"
 """Mean error of the lattice constants of estimated cells."""
 NO_NEGATIVITY = 5.0
@@ -323,8 +321,3 @@ def rescaled(structure: Any) -> Any:
     scaled = structure.copy()
     scaled.scale_lattice(structure.volume / tightness(structure) ** 3)  # takes the new volume
     return scaled
-
-
-def is_estimated(structure: Any) -> bool:
-    """Returns whether a cell has the volume that `rescaled` gives; a measured cell has it by chance only."""
-    return abs(tightness(structure) - 1) < ESTIMATED

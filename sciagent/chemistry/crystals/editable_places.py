@@ -184,7 +184,7 @@ def accepted(structure: Any, parent: Crystal, limits: CrystalLimits) -> Crystal 
         scaled = rescaled(structure)
         if shortest_contact(scaled) < limits.min_contact:
             return None
-        child = crystal_from_structure(scaled)
+        child = replace(crystal_from_structure(scaled), has_estimated_volume=True)
     except InvalidCandidateError:
         return None
     if not limits.min_sites <= child.n_atoms <= limits.max_sites or child == parent:

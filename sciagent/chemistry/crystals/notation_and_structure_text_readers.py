@@ -19,10 +19,11 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from sciagent.chemistry.crystal import MAX_SITES, NO_PYMATGEN, Crystal
+from sciagent.chemistry.crystal import ESTIMATED_VOLUME, MAX_SITES, NO_PYMATGEN, Crystal
 from sciagent.chemistry.crystals.bonds import electronegativity
 from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import (
     MAX_CHARACTERS,
@@ -54,6 +55,9 @@ EXACT_DECIMALS = 6
 """Number of decimals from which on coordinates are taken as they are."""
 SNAP = 1e-4
 """A coordinate with fewer decimals is set to a special value, such as 1/3, if it is no further away than this."""
+FORMULA_TOLERANCE = 0.01
+"""Largest difference between the shares of an element among all atoms, by the stated formula and by the sites."""
+_ELEMENT_AND_COUNT = re.compile(r"([A-Z][a-z]?)(\d+\.?\d*|\.\d+)?")
 _OPERATION_TAGS = (
     "_symmetry_equiv_pos_as_xyz",
     "_space_group_symop_operation_xyz",
@@ -141,12 +145,44 @@ def _parse_block(block: str) -> Crystal:
             _check_counts(content.data)
             parser = CifParser.from_str(block, check_cif=False, frac_tolerance=_snap_distance(content.data))
             structure = parser.parse_structures(primitive=False, on_error="raise")[0]
+            _require_formula(content.data, structure)
         except InvalidCandidateError:
             raise
         except Exception as error:  # pymatgen's parser raises many types without a common base
             detail = f"not a readable CIF: {type(error).__name__}: {error}"
             raise InvalidCandidateError(Reason.UNPARSABLE, " ".join(detail.split())[:300]) from error
         return bounded_crystal(structure)
+
+
+def _require_formula(data: Mapping[str, object], structure: Any) -> None:
+    """Raises InvalidCandidateError if the sites make another formula than the file states: hydrogen is often left out.
+
+    A formula that is no list of elements with numbers is not compared, and neither are partly occupied sites.
+    """
+    text = data.get("_chemical_formula_sum")
+    if not isinstance(text, str) or not structure.is_ordered:
+        return
+    stated: dict[str, float] = {}
+    for word in text.split():
+        element = _ELEMENT_AND_COUNT.fullmatch(word)
+        if element is None:
+            return
+        symbol = "H" if element[1] in ("D", "T") else element[1]
+        stated[symbol] = stated.get(symbol, 0.0) + float(element[2] or 1)
+    found = structure.composition.get_el_amt_dict()
+    n_stated = sum(stated.values())
+    n_found = sum(found.values())
+    if not n_stated:
+        return
+    for symbol in sorted({*stated, *found}):
+        share = stated.get(symbol, 0.0) / n_stated
+        share_found = found.get(symbol, 0.0) / n_found
+        if abs(share - share_found) > FORMULA_TOLERANCE or (not share) != (not share_found):
+            sites = structure.composition.reduced_formula
+            detail = (
+                f"the sites make {sites}, and _chemical_formula_sum is {text!r}: {symbol} differs; complete the sites"
+            )
+            raise InvalidCandidateError(Reason.FORMULA_MISMATCH, detail[:300])
 
 
 def _check_counts(data: Mapping[str, object]) -> None:
@@ -299,7 +335,8 @@ def crystal_from_json(text: str) -> Crystal:
     if not isinstance(data, dict) or "lattice" not in data:
         raise unparsable("the JSON is no structure; it lacks `lattice`")
     if "species" in data:
-        return crystal_of(data["lattice"], _checked_symbols(data["species"]), data.get("coordinates"))
+        crystal = crystal_of(data["lattice"], _checked_symbols(data["species"]), data.get("coordinates"))
+        return replace(crystal, has_estimated_volume=data.get("volume") == ESTIMATED_VOLUME)
     return _from_sites(data)
 
 

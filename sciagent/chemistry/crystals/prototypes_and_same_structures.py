@@ -25,7 +25,7 @@ import gzip
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,7 @@ def decorated(name: str, elements: Sequence[str]) -> Crystal:
     else:
         hint = did_you_mean(name, prototypes()) or f"; there are {', '.join(prototypes())}, and AFLOW labels"
         raise InvalidCandidateError(Reason.UNPARSABLE, f'no prototype is called "{name[:60]}"{hint}')
-    return crystal_from_structure(rescaled(structure))
+    return replace(crystal_from_structure(rescaled(structure)), has_estimated_volume=True)
 
 
 def _element_by_letter(name: str, order: str, elements: Sequence[str], example: str = "") -> Mapping[str, str]:

@@ -263,6 +263,10 @@ class Subject(ABC):
         Raises InvalidCandidateError for a payload that cannot be read."""
         return None
 
+    def cell(self, candidate: Candidate) -> Mapping[str, Any] | None:
+        """Returns the cell of a candidate and its sites as JSON; None for a subject without cells."""
+        return None
+
     def geometry(self, payload: Mapping[str, Any]) -> tuple[str, str] | None:
         """Returns the text and the format (`cif`, `xyz`) of the geometry of a payload, for the rotatable view of the
         report; None if the payload holds no coordinates."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 REMEMBERED = 1 << 12
+ISOTOPES = {"D": "deuterium", "T": "tritium"}
 
 
 class CrystalSubject(Subject):
@@ -101,10 +102,10 @@ class CrystalSubject(Subject):
         return f"{candidate.n_atoms} atoms in the primitive cell"
 
     def caveat(self, notation: str) -> str:
-        from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import MEAN_LENGTH_ERROR, is_estimated
+        from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import MEAN_LENGTH_ERROR
 
         crystal = _read(notation)
-        if crystal is None or not is_estimated(crystal.structure):
+        if crystal is None or not crystal.has_estimated_volume:
             return ""
         return (
             "the volume of the proposed cell is an estimate from atomic radii (edges within "
@@ -174,8 +175,29 @@ class CrystalSubject(Subject):
 
         return AseAtomsAdaptor.get_atoms(Crystal.from_payload(payload).structure)
 
+    def cell(self, candidate: Candidate) -> Mapping[str, Any]:
+        """Returns the primitive cell with its sites, and the lattice constants of the conventional cell.
+
+        Lengths are in angstrom, angles in degrees, coordinates fractional.
+        """
+        from sciagent.chemistry.crystals.conventional_cell_and_cif import conventional_cell
+
+        assert isinstance(candidate, Crystal)
+        conventional = conventional_cell(candidate.structure)
+        return {
+            "space_group": candidate.space_group,
+            "conventional": asdict(conventional.constants),
+            "lattice": [list(row) for row in candidate.lattice],
+            "species": list(candidate.species),
+            "coordinates": [list(row) for row in candidate.coordinates],
+        }
+
     def geometry(self, payload: Mapping[str, Any]) -> tuple[str, str]:
-        return str(Crystal.from_payload(payload).structure.to(fmt="cif")), "cif"
+        """Returns a CIF of the conventional cell with all its sites, since the view does not apply symmetry."""
+        from sciagent.chemistry.crystals.conventional_cell_and_cif import conventional_cell
+
+        structure = Crystal.from_payload(payload).structure
+        return str(conventional_cell(structure).structure.to(fmt="cif")), "cif"
 
     @cached_property
     def edits(self) -> EditSet:
@@ -198,7 +220,9 @@ class CrystalReading:
         if crystal is None:
             crystal = read_crystal(text)
             _remember(text, crystal)
-        return Standardised(crystal)
+        names = [ISOTOPES[symbol] for symbol in crystal.isotopes]
+        remark = f"{' and '.join(names)} taken as hydrogen" if names else ""
+        return Standardised(crystal, row_note=remark)
 
     def forms(self, text: object, multiplicity: int | None = None) -> Sequence[Standardised]:
         """Returns the crystal alone, since a crystal has no other forms."""

@@ -93,7 +93,7 @@ class JobProgress(AnswerModel):
     of: float
     """The whole amount, in the same units."""
     remaining_seconds: float | None
-    """Expected wall time to the end in seconds, from the speed of this attempt; null while it is unknown."""
+    """Expected wall time to the end in seconds from now, by the speed of this attempt; null while it is unknown."""
     words: str
     """The progress in words."""
     started_at: datetime

@@ -18,13 +18,25 @@ from typing import IO, Any
 from sqlalchemy.engine import Connection
 
 from sciagent import __version__
+from sciagent.chemistry.crystals.conventional_cell_and_cif import CifTable, cif_of
 from sciagent.chemistry.isomers_and_tautomers import split_stereo_groups, with_open_stereo, with_stereo_groups
 from sciagent.chemistry.molecule import Molecule
 from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.candidate_and_its_names_in_files import MOLECULE_KIND, standardised_notes
-from sciagent.domain.quantities import Censoring, value_text
+from sciagent.domain.quantities import Censoring
 from sciagent.errors import SciagentError, UsageError
-from sciagent.report.parts.export_rows import FIXED_COLUMNS, Entry, MeasuredColumn, columns, entries, geometry, nested
+from sciagent.report.parts.export_rows import (
+    AS_PROPOSED,
+    CIF_FORMAT,
+    FIXED_COLUMNS,
+    Entry,
+    MeasuredColumn,
+    columns,
+    entries,
+    geometry,
+    nested,
+    placed_candidate,
+)
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database.ledger import ArtifactStore
 from sciagent.store.views.report_queries import proposed_texts
@@ -171,19 +183,18 @@ def atoms_of(entry: Entry, artifacts: ArtifactStore) -> tuple[Any | None, str]:
     from ase.io import read
 
     stored = geometry(artifacts, entry.answers)
-    if stored is not None:
+    if stored is not None and stored[1] != CIF_FORMAT:
         text, file_format, answer = stored
         with suppress(ValueError, IndexError, KeyError, OSError):
             return read(io.StringIO(text), format=file_format), f"{answer.rung}, evidence {answer.key}"
     with suppress(SciagentError):
-        atoms = subject_of(entry.candidate.kind).atoms(entry.candidate.payload)
+        candidate, source = placed_candidate(entry, artifacts)
+        atoms = subject_of(entry.candidate.kind).atoms(candidate.payload())
         if atoms is not None:
-            return atoms, AS_PROPOSED
+            return atoms, source
     return None, ""
 
 
-AS_PROPOSED = "as proposed"
-"""Origin of a structure that no rung has relaxed."""
 TRANSACTION_ROWS = 500
 PAIR_FIELDS = ("multiplicity", "standing", "hit", "in_seeds", "utility", "verdict", "reason", "inchikey")
 
@@ -275,36 +286,49 @@ def write_cif(
 ) -> tuple[int, int]:
     """Writes the file. Returns (blocks written, blocks with a relaxed cell).
 
-    Each block is in P1 and is named after the candidate; comments above it state the key, the standing, and each value
-    with unit, uncertainty and level. Raises UsageError for a campaign whose candidates have no cells.
+    Each block is named after the candidate and has its conventional cell with space group and Wyckoff positions. The
+    candidate and its values are data whose names begin with `_sciagent_`: key, standing, origin of the cell, and for
+    each value rung, property, number, uncertainty, unit and level. Raises UsageError for a campaign whose candidates
+    have no cells.
     """
+    subject = subject_of(row.spec["subject"])
+    if not subject.relaxed_file:
+        raise UsageError(f"a CIF holds crystals, and {row.name} has {subject.words.many}; choose another format")
     n_written = 0
     n_relaxed = 0
     stream = entries(connection, row, columns(connection, row), hits=hits)
     for number, entry in enumerate(stream, start=1):
-        atoms, source = atoms_of(entry, artifacts)
-        if atoms is None or not atoms.pbc.all():
-            many = subject_of(row.spec["subject"]).words.many
-            raise UsageError(f"a CIF holds crystals, and {row.name} has {many}; choose another format")
-        file.write(_block(entry, atoms, source, number))
+        candidate, source = placed_candidate(entry, artifacts)
+        file.write(_block(entry, candidate, source, number))
         n_written += 1
         if source != AS_PROPOSED:
             n_relaxed += 1
     return n_written, n_relaxed
 
 
-def _block(entry: Entry, atoms: Any, source: str, number: int) -> str:
-    """Returns the data block of a candidate. atoms: ASE Atoms. source: origin of the cell. number: of the block."""
-    from pymatgen.io.ase import AseAtomsAdaptor
-    from pymatgen.io.cif import CifWriter
+VALUE_NAMES = ("rung", "property", "censoring", "number", "uncertainty", "unit", "level")
+"""Columns of the values in a CIF, after `_sciagent_value_`."""
 
+
+def _block(entry: Entry, placed_crystal: Any, source: str, number: int) -> str:
+    """Returns the data block of a candidate.
+
+    placed_crystal: the Crystal with the cell that is written. source: origin of the cell. number: of the block.
+    """
     candidate = entry.candidate
-    lines = [f"# {candidate.text}, key {candidate.key}", f"# {candidate.standing}; cell: {source}"]
-    for (rung, name), measured in entry.values.items():
-        quantity = measured.quantity
-        amount = value_text(quantity.value, quantity.uncertainty, quantity.unit)
-        lines.append(f"# {rung}.{name} = {quantity.censoring.sign}{amount} [{measured.level.label}]")
-    text = str(CifWriter(AseAtomsAdaptor.get_structure(atoms)))
     name = _UNSAFE_IN_BLOCK_NAME.sub("_", candidate.name or candidate.formula)[:60]
-    body = re.sub(r"^data_.*$", f"data_{number}_{name}", text, count=1, flags=re.MULTILINE)
-    return "\n".join(line.replace("\n", " ") for line in lines) + f"\n{body}\n"
+    items = {
+        "_audit_creation_method": f"sciagent {__version__}",
+        "_sciagent_candidate": candidate.text,
+        "_sciagent_candidate_key": candidate.key,
+        "_sciagent_standing": candidate.standing,
+        "_sciagent_cell_source": source,
+    }
+    rows = []
+    for (rung, measured_name), measured in entry.values.items():
+        quantity = measured.quantity
+        uncertainty = "" if quantity.uncertainty is None else repr(quantity.uncertainty)
+        sign = quantity.censoring.sign or "="
+        rows.append([rung, measured_name, sign, repr(quantity.value), uncertainty, quantity.unit, measured.level.label])
+    names = tuple(f"_sciagent_value_{column}" for column in VALUE_NAMES)
+    return cif_of(placed_crystal.structure, f"{number}_{name}", items, [CifTable(names, rows)]) + "\n"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any
@@ -16,8 +17,9 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.states_and_needs import Standing
 from sciagent.domain.worth import SURE_PERCENT, percent_of
+from sciagent.errors import InvalidCandidateError
 from sciagent.report.parts.candidate_stories import CandidateStories, CandidateStory
-from sciagent.report.parts.export_rows import geometry
+from sciagent.report.parts.export_rows import CIF_FORMAT, geometry
 from sciagent.report.parts.margins_and_method_errors import Certainty
 from sciagent.report.parts.series_charts import SeriesChart, series_chart, stored_series
 from sciagent.report.parts.wording import MEANS, is_by_measurement, mean_note, missed_property, value, words
@@ -147,7 +149,11 @@ def _shown_geometry(
     artifacts: ArtifactStore, candidate: RankedCandidate, answers: Sequence[EvidenceAnswer]
 ) -> Mapping[str, str] | None:
     """Returns the field geometry of `Card`: from an answer, else as proposed. answers: of the candidate's rungs."""
-    found = geometry(artifacts, answers, MAX_GEOMETRY) or subject_of(candidate.kind).geometry(candidate.payload)
+    subject = subject_of(candidate.kind)
+    found = geometry(artifacts, answers, MAX_GEOMETRY) or subject.geometry(candidate.payload)
+    if found and found[1] == CIF_FORMAT:  # a stored CIF has one site of each orbit, and the view applies no symmetry
+        with suppress(InvalidCandidateError):
+            found = subject.geometry(subject.read(found[0]).payload())
     if not found:
         return None
     text = found[0]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -18,14 +19,15 @@ from typing import IO, Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
 from sciagent.domain.answers.candidate_and_value_answers import LimitMargin, plain
 from sciagent.domain.answers.explanation import FilterStory
-from sciagent.domain.candidate_and_its_names_in_files import identifier_text, name_cells, smiles_of
+from sciagent.domain.candidate_and_its_names_in_files import Candidate, identifier_text, name_cells, smiles_of
 from sciagent.domain.display_units import chosen_unit_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import Measured
 from sciagent.domain.properties_and_levels import properties
 from sciagent.domain.quantities import Censoring
-from sciagent.errors import SciagentError
+from sciagent.errors import InvalidCandidateError, SciagentError
 from sciagent.report.parts.candidate_stories import CandidateStories
 from sciagent.store.campaign_state.campaigns import CampaignRow, rungs
 from sciagent.store.database import tables as t
@@ -45,7 +47,8 @@ from sciagent.store.views.report_candidates import (
 PAGE_ROWS = 500  # rows that are read together
 IMPORTED = "imported"  # stands for imported values in place of a rung's label
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # first characters of what spreadsheets take for a formula
-GEOMETRY_FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": "cif"}
+CIF_FORMAT = "cif"
+GEOMETRY_FORMATS = {"chemical/x-xyz": "xyz", "chemical/x-cif": CIF_FORMAT}
 MAX_GEOMETRY = 2_000_000  # bytes of a geometry file
 FATE_COLUMNS = ("status", "reason", "detail", "text", "candidate", "operation", "rationale", "predicted")
 PROPOSAL_COLUMNS = ("id", "at", "turn", "proposer", *FATE_COLUMNS, "chance", "propensity", "name")
@@ -220,26 +223,70 @@ def nested(entry: Entry) -> dict[str, dict[str, Any]]:
 
 
 def write_jsonl(
-    connection: Connection, row: CampaignRow, file: IO[str], proposed: bool = False, hits: bool = False
+    connection: Connection,
+    row: CampaignRow,
+    file: IO[str],
+    proposed: bool = False,
+    hits: bool = False,
+    artifacts: ArtifactStore | None = None,
 ) -> int:
-    """Writes a line per candidate, or per proposal. Returns the number of lines."""
+    """Writes a line per candidate, or per proposal. Returns the number of lines.
+
+    The line of a crystal has its cell under `structure`. artifacts: with relaxed cells; without them, all cells are as
+    proposed.
+    """
+    objects: Iterator[Mapping[str, Any]]
     if proposed:
         objects = proposals(connection, row)
     else:
-        objects = (
-            {
-                **entry.fixed,
-                "names": entry.candidate.names,
-                "values": nested(entry),
-                "margins": plain(tuple(entry.margins.values())),
-            }
-            for entry in entries(connection, row, columns(connection, row), hits=hits)
-        )
+        found = entries(connection, row, columns(connection, row), hits=hits)
+        objects = (_line(entry, artifacts) for entry in found)
     n_lines = 0
     for line in objects:
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
         n_lines += 1
     return n_lines
+
+
+def _line(entry: Entry, artifacts: ArtifactStore | None) -> Mapping[str, Any]:
+    """Returns the line of a candidate."""
+    line = {
+        **entry.fixed,
+        "names": entry.candidate.names,
+        "values": nested(entry),
+        "margins": plain(tuple(entry.margins.values())),
+    }
+    cell = cell_of(entry, artifacts)
+    return line if cell is None else {**line, "structure": cell}
+
+
+AS_PROPOSED = "as proposed"
+"""Origin of a structure that no rung has relaxed."""
+
+
+def placed_candidate(entry: Entry, artifacts: ArtifactStore | None) -> tuple[Candidate, str]:
+    """Returns the candidate with the cell that a rung stored last, and the origin of the cell.
+
+    Without such a cell it is the candidate as it was proposed. Raises InvalidCandidateError if its payload cannot be
+    read.
+    """
+    subject = subject_of(entry.candidate.kind)
+    stored = None if artifacts is None else geometry(artifacts, entry.answers)
+    if stored is not None and stored[1] == CIF_FORMAT:
+        text, _, answer = stored
+        with suppress(InvalidCandidateError):
+            return subject.read(text), f"{answer.rung}, evidence {answer.key}"
+    return subject.restored(entry.candidate.payload), AS_PROPOSED
+
+
+def cell_of(entry: Entry, artifacts: ArtifactStore | None) -> Mapping[str, Any] | None:
+    """Returns the cell of a crystal as JSON with its origin, `source`; None for a candidate without a cell."""
+    subject = subject_of(entry.candidate.kind)
+    if not subject.relaxed_file:
+        return None
+    candidate, source = placed_candidate(entry, artifacts)
+    cell = subject.cell(candidate)
+    return None if cell is None else {"source": source, **cell}
 
 
 def harmless(cell: Any) -> Any:

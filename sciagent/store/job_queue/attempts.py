@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -124,39 +124,15 @@ def mark_late(connection: Connection, booked_before: Mapping[int, Mapping[str, f
         execute_many(connection, _MARK_LATE, rows, {"late_watermark": next_watermark(connection)})
 
 
-def progress_of(stored: Mapping[str, Any] | None) -> ReportedProgress | None:
-    """The progress in the column `progress` of an attempt; None if the attempt has reported none."""
-    return None if stored is None else ReportedProgress(**stored)
-
-
-class LongJob(NamedTuple):
-    """A running job that has reported progress."""
-
-    job_id: int
-    rung: str
-    candidate: str
-    started_at: datetime
-    progress: ReportedProgress
-    progress_at: datetime
-    """When the progress was written."""
-
-
-def long_jobs(connection: Connection, campaign_id: int, limit: int) -> list[LongJob]:
-    """The running jobs of a campaign that have reported progress, longest running first."""
-    a = t.attempt.c
-    query = (
-        sa.select(a.job_id, t.rung.c.name, t.candidate.c.text, a.started_at, a.progress, a.progress_at)
-        .select_from(t.attempt.join(t.job, t.job.c.id == a.job_id))
-        .join(t.rung, t.rung.c.id == t.job.c.rung_id)
-        .join(t.candidate, t.candidate.c.id == t.job.c.candidate_id)
-        .where(a.campaign_id == campaign_id, a.state == AttemptState.RUNNING, a.progress_at.is_not(None))
-        .order_by(a.id)
-        .limit(limit)
-    )
-    listed = []
-    for *first, progress, progress_at in connection.execute(query).all():
-        listed.append(LongJob(*[*first, ReportedProgress(**progress), progress_at]))
-    return listed
+def progress_of(
+    stored: Mapping[str, Any] | None, reported_at: datetime | None, now: datetime
+) -> ReportedProgress | None:
+    """The progress in the columns `progress` and `progress_at` of an attempt, with its age at `now`; None if it has
+    reported none."""
+    if stored is None or reported_at is None:
+        return None
+    age = (now - reported_at).total_seconds()
+    return replace(ReportedProgress(**stored), age_seconds=max(0.0, age))
 
 
 def booked(connection: Connection, attempt_ids: Sequence[int]) -> dict[int, tuple[AttemptState, Mapping[str, float]]]:

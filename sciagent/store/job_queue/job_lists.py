@@ -13,6 +13,7 @@ from sqlalchemy.engine import Connection
 from sciagent.domain.states_and_needs import JobState, ReportedProgress
 from sciagent.store.database import tables as t
 from sciagent.store.database.bulk_statements import among
+from sciagent.store.database.engine import db_now
 from sciagent.store.job_queue.attempts import progress_of
 from sciagent.store.job_queue.jobs import JOBS_WITH_NAMES
 
@@ -153,7 +154,7 @@ def job_rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
     of_job = (_J.state, _J.queue, _J.external, _J.priority, _J.attempts, _J.kills, _J.losses, _J.cancel_requested)
     query = (
         sa.select(_J.id, *names, *of_job, a.owner, sa.func.coalesce(a.ended_at, a.started_at, _J.updated_at))
-        .add_columns(a.progress)
+        .add_columns(a.progress, a.progress_at)
         .select_from(JOBS_WITH_NAMES.outerjoin(t.attempt, a.id == newest))
         .where(among(connection, _J.id, job_ids))
     )
@@ -163,10 +164,11 @@ def job_rows(connection: Connection, job_ids: Sequence[int]) -> list[JobRow]:
     results = {job_id: result for job_id, *result in connection.execute(ended).all()}
     no_result = [None, None, ""]  # outcome, reason and detail of a job without an ended attempt
     by_id = dict[int, JobRow]()
-    for *row, progress in connection.execute(query).all():
+    now = db_now(connection)
+    for *row, progress, reported_at in connection.execute(query).all():
         job_id = row[0]
         result = results.get(job_id, no_result)
-        by_id[job_id] = JobRow(*[*row, *result, progress_of(progress)])
+        by_id[job_id] = JobRow(*[*row, *result, progress_of(progress, reported_at, now)])
     return [by_id[job_id] for job_id in job_ids if job_id in by_id]
 
 

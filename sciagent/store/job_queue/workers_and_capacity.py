@@ -184,7 +184,7 @@ def running_jobs(connection: Connection, limit: int = 1000, campaign_id: int | N
     first_name = sa.select(n.text).where(n.candidate_id == j.candidate_id, of_campaign).order_by(*own_first).limit(1)
     query = (
         sa.select(j.lease_owner, j.id, c.name, r.name, t.candidate.c.text, a.started_at, a.holds)
-        .add_columns(first_name.correlate(t.job).scalar_subquery(), a.progress)
+        .add_columns(first_name.correlate(t.job).scalar_subquery(), a.progress, a.progress_at)
         .select_from(JOBS_WITH_NAMES.join(t.attempt, sa.and_(a.job_id == j.id, a.fence == j.fence)))
         .where(j.state == JobState.RUNNING, j.lease_until.is_not(None))
         .order_by(a.started_at)
@@ -192,8 +192,11 @@ def running_jobs(connection: Connection, limit: int = 1000, campaign_id: int | N
     )
     if campaign_id is not None:
         query = query.where(j.campaign_id == campaign_id)
-    rows = connection.execute(query).all()
-    return [RunningJob(*[*first, progress_of(progress)]) for *first, progress in rows]
+    now = db_now(connection)
+    listed = []
+    for *first, progress, reported_at in connection.execute(query).all():
+        listed.append(RunningJob(*[*first, progress_of(progress, reported_at, now)]))
+    return listed
 
 
 def queue_depths(connection: Connection, queues: Sequence[str]) -> dict[str, int]:

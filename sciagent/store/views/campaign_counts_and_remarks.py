@@ -31,7 +31,7 @@ from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
 from sciagent.domain.proposer_interfaces import FILTERED
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.domain.safe_text_and_durations import one_line
-from sciagent.domain.states_and_needs import CampaignState, JobState, Standing
+from sciagent.domain.states_and_needs import AttemptState, CampaignState, JobState, Standing
 from sciagent.store.campaign_state.campaigns import (
     AMBIGUOUS_STATE,
     FORMS_LEFT_OUT,
@@ -286,19 +286,33 @@ def counts(connection: Connection, row: CampaignRow, hidden: Mapping[int, int] =
 
 def job_progress(connection: Connection, campaign_id: int) -> tuple[JobProgress, ...]:
     """Returns the progress of running jobs that report it, longest running first, at most `MAX_LONG_JOBS`."""
+    a = t.attempt.c
+    query = (
+        sa.select(a.job_id, t.rung.c.name, t.candidate.c.text, a.started_at, a.progress, a.progress_at)
+        .select_from(t.attempt.join(t.job, t.job.c.id == a.job_id))
+        .join(t.rung, t.rung.c.id == t.job.c.rung_id)
+        .join(t.candidate, t.candidate.c.id == t.job.c.candidate_id)
+        .where(a.campaign_id == campaign_id, a.state == AttemptState.RUNNING, a.progress_at.is_not(None))
+        .order_by(a.id)
+        .limit(MAX_LONG_JOBS)
+    )
+    now = db_now(connection)
     listed = []
-    for job in attempts.long_jobs(connection, campaign_id, MAX_LONG_JOBS):
+    for job, rung, candidate, started_at, stored, reported_at in connection.execute(query):
+        progress = attempts.progress_of(stored, reported_at, now)
+        if progress is None:
+            continue
         listed.append(
             JobProgress(
-                job=job.job_id,
-                rung=job.rung,
-                candidate=job.candidate,
-                done=job.progress.done,
-                of=job.progress.of,
-                remaining_seconds=job.progress.remaining_seconds,
-                words=job.progress.words,
-                started_at=job.started_at,
-                reported_at=job.progress_at,
+                job=job,
+                rung=rung,
+                candidate=candidate,
+                done=progress.done,
+                of=progress.of,
+                remaining_seconds=progress.seconds_left,
+                words=progress.words,
+                started_at=started_at,
+                reported_at=reported_at,
             )
         )
     return tuple(listed)

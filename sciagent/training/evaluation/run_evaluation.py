@@ -12,7 +12,8 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,17 @@ def _tell(process: subprocess.Popen[str], line: str) -> None:
     process.stdin.flush()
 
 
+def in_turn(by_arm: Mapping[str, Sequence[PlannedCampaign]], apart: Container[str]) -> list[PlannedCampaign]:
+    """Returns the campaigns in the order in which they run. The arms take turns, so that other work on the machine
+    slows all of them.
+
+    apart: arms whose campaigns run one after the other at the end, since their model is loaded anew after another's.
+    """
+    turns = zip_longest(*(campaigns for arm, campaigns in by_arm.items() if arm not in apart))
+    alternated = [campaign for turn in turns for campaign in turn if campaign is not None]
+    return alternated + [campaign for arm, campaigns in by_arm.items() if arm in apart for campaign in campaigns]
+
+
 Tell = Callable[[EvaluatedCampaign, int, int], None]
 """Takes a campaign that has ended, the number of ended campaigns, and the number of all."""
 STOPPED = "campaigns are left to run"
@@ -188,14 +200,16 @@ class Evaluation:
         self._pool = Pool(ledger, workers)
         self._failed: dict[str, list[str]] = {}
         self._models: dict[str, Model] = {}  # by arm
-        self._plan: list[PlannedCampaign] = []
+        by_arm: dict[str, list[PlannedCampaign]] = {}
         for arm, stated in spec.arms.items():
             try:
                 resolved = self._resolved(arm, stated)
                 version = self._models[arm].sha256 if arm in self._models else ""
-                self._plan += planned(spec, folder, arm, resolved, version)
+                by_arm[arm] = list(planned(spec, folder, arm, resolved, version))
             except SciagentError as error:
                 self._failed[arm] = [fault_of(error)]
+        self._plan = list(chain.from_iterable(by_arm.values()))
+        self._order = in_turn(by_arm, self._models)
 
     def stop(self, now: bool = False) -> None:
         """Stops the campaigns that run; the next run goes on with them. now: jobs that run are ended, too."""
@@ -205,7 +219,7 @@ class Evaluation:
         """Runs all campaigns, or goes on with them. An arm that fails does not stop the others."""
         evaluated: list[EvaluatedCampaign] = []
         n_failed = 0
-        for campaign, result in self._pool.run(self._plan):
+        for campaign, result in self._pool.run(self._order):
             if isinstance(result, str):
                 n_failed += 1
                 self._failed.setdefault(campaign.arm, []).append(f"{campaign.name}: {result}")

@@ -265,9 +265,9 @@ class _Sender:
             self._zygote.sendall(line)
 
     def progress(self, done: float, of: float, text: str = "") -> None:
-        """Sends a report of progress, unless the last one is younger than `PROGRESS_SECONDS`. Raises ValueError for an
-        invalid one."""
-        progress = ReportedProgress(float(done), float(of), text)
+        """Sends a report of progress, unless the last one is younger than `PROGRESS_SECONDS`. Raises ValueError as
+        `ReportedProgress.clipped`."""
+        progress = ReportedProgress.clipped(done, of, text)
         now = time.monotonic()
         if now - self._heard_at >= PROGRESS_SECONDS:
             self._heard_at = now

@@ -131,6 +131,8 @@ D_GROUPS = {
 """{element of the d block: electrons beyond its noble gas, without a filled f shell}. Zinc's group is
 left out, since its d shell is never open."""
 LANTHANIDES = ("La", "Ce", "Pr", "Nd", "Pm", "Sm", "Eu", "Gd", "Tb", "Dy", "Ho", "Er", "Tm", "Yb", "Lu")
+LANTHANIDE_STATE = 3.0
+"""Usual oxidation state of a lanthanide, also in alloys, where no states add up to zero."""
 CLOSED_TOLERANCE = 1e-3  # electrons by which a closed shell may seem to be open, since states may be fractions
 
 
@@ -156,7 +158,8 @@ def is_open(symbol: str, oxidation: float) -> bool:
 def open_shells(formula: str) -> tuple[str, ...]:
     """Returns the elements with open d or f shells in the oxidation states that the formula suggests.
 
-    Without such states, as in elements and alloys, atoms count as neutral: most metals of the d block are open.
+    Without such states, as in elements and alloys, lanthanides count as ions of charge 3, and other atoms as neutral:
+    most metals of the d block are open, and so are all lanthanides but lanthanum and lutetium.
     """
     from pymatgen.core import Composition
 
@@ -166,7 +169,14 @@ def open_shells(formula: str) -> tuple[str, ...]:
         return ()
     guesses = composition.oxi_state_guesses() if len(symbols) > 1 else ()
     states = guesses[0] if guesses else {}
-    return tuple(symbol for symbol in symbols if is_open(symbol, float(states.get(symbol, 0.0))))
+    open_elements = []
+    for symbol in symbols:
+        state = float(states.get(symbol, 0.0))
+        if symbol in LANTHANIDES and not state:
+            state = LANTHANIDE_STATE
+        if is_open(symbol, state):
+            open_elements.append(symbol)
+    return tuple(open_elements)
 
 
 ENERGY_ERRORS = {1.2: 0.19, 2.5: 0.026, 3.5: 0.015, 4.5: 0.007}

@@ -1,4 +1,4 @@
-"""Fits the computed pattern of a crystal to a measured one: cell scale, zero shift, peak shape, displacement, height.
+"""Fits the computed pattern of a crystal to a measured one: cell scale, zero shift, peaks, displacement, orientation.
 
 The fit maximises the match, which is the cosine of measured and computed intensities over the points of the pattern. It
 begins at the best places of a search over cell and zero shift, and takes damped Gauss-Newton steps within limits; it
@@ -47,6 +47,8 @@ class ProfileParameters(NamedTuple):
     """Share of the Lorentz function, 0 to 1; the rest is a Gauss function."""
     displacement: float
     """Isotropic displacement parameter B of all atoms, in angstrom**2."""
+    march: float = 1.0
+    """March's parameter of the preferred orientation of plates; 1 without one, and for a crystal that forms none."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,19 @@ class Peaks:
     damping: Array
     """(m,) twice the square of sin(theta)/wavelength, in angstrom**-2: minus the logarithmic derivative of the area by
     the displacement parameter."""
+    orientation: Array
+    """(m,) logarithmic derivative of the area by March's parameter; 0 for a crystal that forms no plates."""
 
 
 def peaks_of(reflections: Reflections, lines: tuple[SpectralLine, ...], parameters: ProfileParameters) -> Peaks:
     """Returns the peaks below 179 degrees."""
     spacing = reflections.spacing * parameters.cell
     sine = np.concatenate([line.wavelength / 2 / spacing for line in lines])
-    strength = np.concatenate([line.weight * reflections.strength for line in lines])
+    factors = np.ones(len(reflections))
+    slopes = np.zeros(len(reflections))
+    if reflections.tilts is not None:
+        factors, slopes = reflections.tilts.factors(parameters.march)
+    strength = np.concatenate([line.weight * reflections.strength * factors for line in lines])
     is_below_limit = sine < np.sin(np.radians(89.5))  # theta, half of 179 degrees
     theta = np.arcsin(sine[is_below_limit])
     two_theta = np.degrees(2 * theta)
@@ -84,6 +92,7 @@ def peaks_of(reflections: Reflections, lines: tuple[SpectralLine, ...], paramete
         width=parameters.width + parameters.slope * tangent,
         tangent=tangent,
         damping=2 * sine_over_wavelength_squared,
+        orientation=np.tile(slopes / factors, len(lines))[is_below_limit],
     )
 
 
@@ -99,7 +108,7 @@ def rendered(grid: Array, peaks: Peaks, lorentz: float) -> Array:
 
 
 def with_derivatives(grid: Array, peaks: Peaks, parameters: ProfileParameters) -> tuple[Array, Array]:
-    """Returns the pattern, (n,), and its derivatives by the parameters in their order, (6, n)."""
+    """Returns the pattern, (n,), and its derivatives by the parameters in their order, (7, n)."""
     indices, distance = _windows(grid, peaks)
     u = distance / peaks.width[:, None]  # in full widths
     squared_u = u * u
@@ -116,7 +125,8 @@ def with_derivatives(grid: Array, peaks: Peaks, parameters: ProfileParameters) -
     by_slope = by_width * peaks.tangent[:, None]
     by_displacement = -value * peaks.damping[:, None]
     # in the order of ProfileParameters; the zero shift moves the centres
-    derivatives = (by_cell, by_centre, by_width, by_slope, by_lorentz * height, by_displacement)
+    by_march = value * peaks.orientation[:, None]
+    derivatives = (by_cell, by_centre, by_width, by_slope, by_lorentz * height, by_displacement, by_march)
     summed_derivatives = [_summed(indices, derivative, len(grid)) for derivative in derivatives]
     return _summed(indices, value, len(grid)), np.array(summed_derivatives)
 
@@ -180,6 +190,10 @@ MIN_GAIN = 1e-5
 MAX_WIDTH = 1.5  # degrees
 MAX_SLOPE = 1.0  # degrees
 MAX_DISPLACEMENT = 5.0  # angstrom**2
+MIN_MARCH = 0.2
+"""Smallest parameter of March; plates in a pressed powder have 0.3 to 0.8."""
+ORIENTED_MARCH = 0.5
+"""Parameter of March from which the fit of a crystal that grows as plates starts, too."""
 SIGNIFICANT = 3.0
 """Number of standard uncertainties above which a smoothed intensity counts as measured area."""
 
@@ -220,7 +234,10 @@ def fit(
     if not len(reflections):
         return None
     problem = _Problem(measured, reflections, lines, limits)
-    improved_starts = [problem.improved(start, FIRST_STEPS) for start in problem.starts()]
+    starts = list(problem.starts())
+    if reflections.tilts is not None:
+        starts += [np.array([*start[:-1], ORIENTED_MARCH]) for start in starts]
+    improved_starts = [problem.improved(start, FIRST_STEPS) for start in starts]
     matching = [state for state in improved_starts if state.match > 0]
     if not matching:
         return None
@@ -234,7 +251,7 @@ class _State(NamedTuple):
     """A point of the fit."""
 
     vector: Array
-    """(6,) the values of ProfileParameters, in their order."""
+    """(7,) the values of ProfileParameters, in their order."""
     match: float
     """The match there; during the search an estimate."""
 
@@ -252,10 +269,11 @@ class _Problem:
     def bounds(self) -> tuple[Array, Array]:
         """The smallest and largest values of the parameters, in their order."""
         cell, zero = self.limits
+        least_march = 1.0 if self.reflections.tilts is None else MIN_MARCH
         min_width = max(1.5 * self.measured.step, 0.01)  # a narrower peak would fall between the points
         max_width = max(MAX_WIDTH, 2 * min_width)
-        low = np.array([1 - cell, -zero, min_width, 0.0, 0.0, 0.0])
-        high = np.array([1 + cell, zero, max_width, MAX_SLOPE, 1.0, MAX_DISPLACEMENT])
+        low = np.array([1 - cell, -zero, min_width, 0.0, 0.0, 0.0, least_march])
+        high = np.array([1 + cell, zero, max_width, MAX_SLOPE, 1.0, MAX_DISPLACEMENT, 1.0])
         return low, high
 
     def starts(self) -> Sequence[Array]:
@@ -355,7 +373,7 @@ class _Problem:
         return rendered(self.measured.two_theta, peaks, parameters.lorentz)
 
     def _equations(self, vector: Array) -> tuple[Array, Array]:
-        """Returns minus the gradient, (6,), and the approximate Hessian, (6, 6), of the squared residual.
+        """Returns minus the gradient, (7,), and the approximate Hessian, (7, 7), of the squared residual.
 
         The height is eliminated. Source: Kaufman, BIT 15, 49 (1975)."""
         parameters = ProfileParameters(*map(float, vector))
@@ -382,7 +400,7 @@ class _Problem:
         at_limit = []
         for name, value, least, most in zip(ProfileParameters._fields, state.vector, low, high, strict=True):
             is_at_low_limit = value <= least and least != 0
-            is_at_high_limit = value >= most
+            is_at_high_limit = value >= most and name != "march"  # 1 means that there is no preferred orientation
             is_fitted = most > least  # a limit of 0 keeps the cell or the zero shift
             if is_fitted and (is_at_low_limit or is_at_high_limit):
                 at_limit.append(name)

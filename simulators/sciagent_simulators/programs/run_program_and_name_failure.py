@@ -127,15 +127,20 @@ def run(
     files: Mapping[str, str],
     stdin: str = "",
     ranks: int = 1,
+    command: str = "",
 ) -> ProgramOutput:
     """Runs the program in the new folder and returns its output, whatever its exit status.
 
     files: texts by file name, which are written into the folder first. stdin: name of the file that is its standard
     input; empty for none.
-    ranks: number of processes that Open MPI starts; 1 starts the program without it.
+    ranks: number of processes that Open MPI starts; 1 starts the program without it. command: the file beside the
+    program's that is started instead of it, if the program is a set of commands; empty for the program itself.
     Raises SimulatorError bad_environment (program_missing), crashed (bad_result) for endless output.
     """
     installed = find(program)
+    executable = installed.path.with_name(command) if command else installed.path
+    if not os.access(executable, os.X_OK):
+        raise failure(Reason.PROGRAM_MISSING, f"{program.title} at {installed.path.parent} lacks {executable.name}")
     launcher = mpi_launcher(ranks) if ranks > 1 else SERIAL
     source_file = folder / stdin if stdin else Path(os.devnull)
     folder.mkdir(parents=True)
@@ -145,7 +150,7 @@ def run(
         source_file.open("rb") as source,
         (folder / OUTPUT).open("wb") as output,
         subprocess.Popen(
-            [*launcher.command, str(installed.path), *arguments],
+            [*launcher.command, str(executable), *arguments],
             cwd=folder,
             env=launcher.environment(_environment(program, folder, threads)),
             stdin=source,

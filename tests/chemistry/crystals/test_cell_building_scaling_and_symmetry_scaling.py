@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from statistics import fmean
 
 import pytest
 
-from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import is_estimated, rescaled, tightness
+from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystals.cell_building_scaling_and_symmetry import rescaled, tightness
+from sciagent.chemistry.crystals.editable_places import ANY, accepted
 from sciagent.chemistry.crystals.notation_and_structure_text_readers import read_crystal
 from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_from_shorthand
+from sciagent.chemistry.subjects.registry_and_candidate_dispatch import subject_of
+
+CRYSTALS = subject_of("crystal")
 
 MEASURED = {
     "rocksalt: Na Cl": 22.43, "rocksalt: Mg O": 9.35, "rocksalt: Li I": 27.0, "rocksalt: K Br": 35.9,
@@ -38,10 +44,23 @@ def test_scaling_twice_changes_nothing(text: str) -> None:
     assert rescaled(structure).volume == pytest.approx(crystal_from_shorthand(text).structure.volume, rel=1e-6)
 
 
-def test_an_estimated_cell_is_known_also_when_it_comes_from_a_file_and_a_measured_one_is_none() -> None:
-    estimated = crystal_from_shorthand("spinel: Mg Al O").structure
-    for text in (estimated.to(fmt="cif"), estimated.to(fmt="poscar")):
-        assert is_estimated(read_crystal(text).structure)
-    measured = estimated.copy()
-    measured.scale_lattice(MEASURED["spinel: Mg Al O"] * len(measured))
-    assert not is_estimated(measured)
+def test_a_cell_that_was_given_is_never_called_estimated() -> None:
+    """Magnesium and oxygen have radii of 1.5 and 0.6 angstrom, so that a given edge of 4.2 has the same volume."""
+    estimated = crystal_from_shorthand("rocksalt: Mg O")
+    given = estimated.structure.copy()
+    given.scale_lattice(4.2**3 / 4)
+    measured = read_crystal(given.to(fmt="poscar"))
+    assert measured.key == estimated.key
+    assert CRYSTALS.caveat(CRYSTALS.notation(measured)) == ""
+    assert "an estimate from atomic radii" in CRYSTALS.caveat(CRYSTALS.notation(estimated))
+
+
+def test_the_estimate_is_known_of_children_and_of_restored_crystals() -> None:
+    estimated = crystal_from_shorthand("rocksalt: Mg O")
+    for again in (
+        Crystal.from_payload(estimated.payload()),
+        Crystal.of_fields(asdict(estimated)),
+        read_crystal(CRYSTALS.notation(estimated)),
+        accepted(estimated.structure.copy().replace_species({"O": "S"}), estimated, ANY),
+    ):
+        assert again is not None and again.has_estimated_volume

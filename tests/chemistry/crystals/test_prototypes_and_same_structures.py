@@ -66,3 +66,11 @@ def test_a_wrong_shorthand_is_refused_with_what_would_be_right(text: str, reason
     with pytest.raises(InvalidCandidateError, match=words) as caught:
         crystal_from_shorthand(text)
     assert caught.value.reason is reason
+
+
+def test_titanium_has_six_neighbours_in_both_oxides() -> None:
+    """Rutile and anatase are made of octahedra."""
+    for name in ("rutile", "anatase"):
+        structure = crystal_from_shorthand(f"{name}: Ti O").structure
+        neighbours = {site.specie.symbol: len(structure.get_neighbors(site, 2.4)) for site in structure}
+        assert neighbours == {"Ti": 6, "O": 3}, name

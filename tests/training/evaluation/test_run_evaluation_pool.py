@@ -15,9 +15,10 @@ from sciagent.store.campaign_state import campaigns
 from sciagent.store.campaign_state.campaigns import new_owner
 from sciagent.store.database.ledger import Ledger
 from sciagent.training.evaluation import run_evaluation
+from sciagent.training.evaluation.campaign_runs import PlannedCampaign
 from sciagent.training.evaluation.evaluation_command_answers import EvaluatedCampaign
 from sciagent.training.evaluation.evaluation_spec import load_evaluation
-from sciagent.training.evaluation.run_evaluation import Evaluation
+from sciagent.training.evaluation.run_evaluation import Evaluation, in_turn
 from tests.training.evaluation.test_run_evaluation import evaluated
 
 
@@ -66,3 +67,11 @@ def test_a_campaign_that_another_process_runs_is_asked_for_again(
 
     answer = evaluation.run(tell)
     assert not answer.failed and len(told) == len(evaluation._plan) and told[-1] == first.name
+
+
+def test_arms_take_turns_but_for_those_that_load_a_model() -> None:
+    def of(arm: str, n: int) -> list[PlannedCampaign]:
+        return [PlannedCampaign(arm, "task", seed, f"{arm}{seed}", "", Path()) for seed in range(1, n + 1)]
+
+    order = in_turn({"model": of("model", 2), "evolve": of("evolve", 2), "law": of("law", 3)}, {"model"})
+    assert [campaign.name for campaign in order] == ["evolve1", "law1", "evolve2", "law2", "law3", "model1", "model2"]

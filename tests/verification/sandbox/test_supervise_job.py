@@ -80,8 +80,8 @@ def test_a_job_that_falls_silent_ends_as_stalled_and_one_that_reports_does_not(w
     assert silent.wall_seconds < 10 and alive.wall_seconds > 2.5
 
 
-@pytest.mark.parametrize("of", [-1.0, 0.5, 1e301])
-def test_progress_beyond_the_whole_is_the_engines_fault(worker: Worker, of: float) -> None:
+@pytest.mark.parametrize("of", [-1.0, 1e301])
+def test_progress_of_an_impossible_whole_is_the_engines_fault(worker: Worker, of: float) -> None:
     [result] = worker.run(Request("bad.remote", {"steps": 3, "seconds": 1.1, "of": of}, (ETHANOL,), AMPLE))
     assert result.finding.outcome == "crashed" and "progress" in result.finding.detail
 

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from sciagent.chemistry.crystal import MAX_SITES, Crystal
 from sciagent.chemistry.crystals.bonds import is_metal, shortest_contact
 from sciagent.chemistry.crystals.oxidation_states import Assignment, assignment_of
+from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import (
     BARTEL_TAU,
@@ -38,6 +39,7 @@ from sciagent.verification.verifier_contract import (
     Tier,
     at,
 )
+from sciagent_simulators.periodic.k_points_and_elements import open_shells
 from sciagent_verifiers.fast.compounds.tolerance_factors_and_supply_concentration import (
     known_elements,
     scarcity,
@@ -66,6 +68,11 @@ class CrystalChecksSettings(Settings):
     )
     electronegativity_order: Literal["refuse", "allow"] = Field(
         "refuse", description="Formulas that are only balanced with a cation more electronegative than an anion."
+    )
+    open_shells: Literal["refuse", "allow"] = omitted_if_unset(
+        "allow",
+        description="Formulas with open d or f shells in their usual ions. `gpaw.bands` refuses them without `spin`; "
+        "those refused here are not relaxed before.",
     )
     min_contact: float = Field(
         0.6, ge=0, le=1.5, description="Smallest distance of two atoms over the sum of their atomic radii."
@@ -160,7 +167,12 @@ class CrystalChecks(CrystalVerifier):
         if refusal is not None:
             return refusal
         counts = Counter(candidate.species)
-        return self._by_counts(candidate, counts) or self._by_charges(counts) or self._by_distances(candidate)
+        return (
+            self._by_counts(candidate, counts)
+            or self._by_charges(counts)
+            or self._by_shells(candidate)
+            or self._by_distances(candidate)
+        )
 
     def _by_counts(self, crystal: Crystal, counts: Counter[str]) -> Refusal | None:
         """Returns the refusal by elements or size of the cell, or None. counts: atoms by symbol."""
@@ -193,6 +205,13 @@ class CrystalChecks(CrystalVerifier):
             states = ", ".join(f"{symbol} {state:+g}" for symbol, state in assignment.states.items())
             return Refusal(Reason.CHARGE, f"only balanced with a cation more electronegative than an anion: {states}")
         return None
+
+    def _by_shells(self, crystal: Crystal) -> Refusal | None:
+        """Returns the refusal by open d or f shells, or None."""
+        if self.settings.open_shells == "allow":
+            return None
+        elements = open_shells(crystal.formula)
+        return Refusal(Reason.ELEMENT, f"open d or f shells: {', '.join(elements)}") if elements else None
 
     def _by_distances(self, crystal: Crystal) -> Refusal | None:
         """Returns the refusal if two atoms are too close, or None."""

@@ -100,17 +100,20 @@ class CrystalXrdSettings(Settings):
 class CrystalXrd(Verifier[Crystal]):
     """Match of a crystal's computed powder pattern with a measured one: the cosine of the intensities after a fit.
 
-    The pattern is kinematic (pymatgen): neutral atoms, no absorption, no preferred orientation, unpolarised beam. The
-    fit changes the cell lengths by a common factor, the zero of the angles, width and shape of the peaks, one
-    displacement parameter and the height; atoms stay where they are. The background is that of SNIP, the same for all
-    candidates. Values are exact for their definition (uncertainty 0), and the fit draws no random number.
+    The pattern is kinematic (pymatgen): neutral atoms, no absorption, unpolarised beam. The fit changes the cell
+    lengths by a common factor, the zero of the angles, width and shape of the peaks, one displacement parameter and the
+    height; atoms stay where they are. For a crystal with one set of lattice planes whose spacing is 1.5 times that of
+    all others, such as Bi2Te3, it also fits the preferred orientation of plates, by the function of March and Dollase.
+    The background is that of SNIP, the same for all candidates. Values are exact for their definition (uncertainty 0),
+    and the fit draws no random number.
 
     A high match does not prove a structure: cells that differ by a common factor, and atoms of similar scattering
-    power, give nearly the same pattern. Texture, as of plates and needles, lowers the match of the right structure.
+    power, give nearly the same pattern. Texture of needles, and of plates of other crystals, lowers the match of the
+    right structure. A residual above 1, which is worse than no pattern at all, fails a gate that the verifier sets.
     """
 
     name = "crystal.xrd"
-    version = "1"
+    version = "2"
     tier = Tier.FAST
     kind = "crystal"
     Settings = CrystalXrdSettings
@@ -138,6 +141,10 @@ class CrystalXrd(Verifier[Crystal]):
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
         return at(self.level, XRD_MATCH, XRD_RWP, XRD_UNEXPLAINED)
+
+    @property
+    def gates(self) -> Mapping[str, tuple[float | None, float | None]]:
+        return {XRD_RWP.name: (None, 1.0)}
 
     def prepare(self) -> None:
         self._require_pattern()

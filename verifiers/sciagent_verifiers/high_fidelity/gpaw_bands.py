@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from sciagent.chemistry.crystal import Crystal, crystal_from_structure
+from sciagent.chemistry.crystals.conventional_cell_and_cif import cif_of
 from sciagent.domain.evidence_keys_and_pooled_replicates import ArtifactFile, Measured
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import BAND_GAP, MAGNETIC_MOMENT, TOTAL_ENERGY
@@ -264,7 +265,7 @@ class GpawBands(Verifier[Crystal]):
     """
 
     name = "gpaw.bands"
-    version = "1"
+    version = "2"
     tier = Tier.HIGH_FIDELITY
     kind = "crystal"
     Settings = BandsSettings
@@ -411,7 +412,7 @@ class GpawBands(Verifier[Crystal]):
     def _files(self, crystal: Crystal, computed: Crystal, bands: Bands, folder: Path) -> tuple[ArtifactFile, ...]:
         """Writes the cell that was computed, and GPAW's report, to files, and returns these."""
         # {suffix of the file: (text, media type)}
-        texts = {"cif": (computed.structure.to(fmt="cif"), "chemical/x-cif")}
+        texts = {"cif": (cif_of(computed.structure), "chemical/x-cif")}
         if bands.text:
             texts["gpaw.txt"] = (bands.text, "text/plain")
         files = []

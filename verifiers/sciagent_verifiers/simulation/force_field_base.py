@@ -17,6 +17,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystals.conventional_cell_and_cif import ConventionalCell, cif_of_cell, conventional_cell
+from sciagent.chemistry.crystals.layers_and_vacuum import VACUUM, part_in_vacuum
 from sciagent.domain.evidence_keys_and_pooled_replicates import CLASS, UNCERTAINTY_KIND
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.verification.verifier_contract import (
@@ -175,6 +177,10 @@ class ForceField(Verifier[Crystal]):
         if candidate.n_atoms > self.settings.max_atoms:
             detail = f"{candidate.n_atoms} atoms in the primitive cell; the limit is {self.settings.max_atoms}"
             return Refusal(Reason.TOO_LARGE, detail)
+        part = part_in_vacuum(candidate)
+        if part is not None:
+            detail = f"{part.name} with more than {VACUUM:g} angstrom of vacuum around it; relax bulk crystals only"
+            return Refusal(Reason.NOT_PERIODIC, detail)
         return None
 
     @property
@@ -226,10 +232,16 @@ class ForceField(Verifier[Crystal]):
             raise SimulatorError(Outcome.UNSTABLE, Reason.VOLUME_CHANGED, detail)
         return relaxation
 
-    def measured(self, values: Mapping[Property, float], levels: Mapping[Property, Level]) -> tuple[Measured, ...]:
+    def measured(
+        self,
+        values: Mapping[Property, float],
+        levels: Mapping[Property, Level],
+        spreads: Mapping[Property, float | None] | None = None,
+    ) -> tuple[Measured, ...]:
         """Returns the values, in canonical units, with the repeatability of the relaxation.
 
-        levels: of properties that depend on more than the model and the relaxation.
+        levels: of properties that depend on more than the model and the relaxation. spreads: standard uncertainties of
+        this crystal, in place of those of all crystals; None where one is not known.
         Raises SimulatorError implausible for a value outside the property's bounds."""
         rows = []
         for prop, value in values.items():
@@ -238,7 +250,8 @@ class ForceField(Verifier[Crystal]):
             if not low <= value <= high:
                 detail = f"{prop.name} = {value:.4g} {prop.unit}; plausible is {prop.low} to {prop.high}"
                 raise SimulatorError(Outcome.IMPLAUSIBLE, Reason.IMPLAUSIBLE_VALUE, detail)
-            quantity = Quantity(value, prop.unit, self.spread[prop])
+            uncertainty = spreads[prop] if spreads and prop in spreads else self.spread[prop]
+            quantity = Quantity(value, prop.unit, uncertainty)
             rows.append(Measured(prop.name, levels.get(prop, self.level), quantity))
         return tuple(rows)
 
@@ -249,11 +262,15 @@ class ForceField(Verifier[Crystal]):
         rows: tuple[Measured, ...],
         relaxation: Relaxed,
         facts: Mapping[str, Any],
+        cell: ConventionalCell | None = None,
     ) -> Finding:
-        """Returns the finding of a successful calculation, with the relaxed cell as a CIF in P1."""
+        """Returns the finding of a successful calculation, with the relaxed conventional cell as a CIF.
+
+        cell: this cell, if it is known already.
+        """
         structure = structure_of(relaxation)
         path = Path(context.scratch) / f"{crystal.key[:16]}.cif"
-        path.write_text(structure.to(fmt="cif"), encoding="utf-8")
+        path.write_text(cif_of_cell(cell or conventional_cell(structure)), encoding="utf-8")
         diagnostics = {
             "steps": relaxation.steps,
             "fmax": relaxation.fmax,

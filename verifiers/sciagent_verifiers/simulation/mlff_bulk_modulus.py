@@ -21,7 +21,7 @@ class MlffElastic(ForceField):
     Cell and positions are relaxed first. Then the cell is scaled to seven volumes within 6 %, positions are relaxed at
     each, and the Birch-Murnaghan equation is fitted. The shape of the cell does not adapt to pressure, so for
     layered crystals the modulus is an upper bound. These force fields are soft: for silicon CHGNet gives 84 GPa where
-    its functional gives 88.5.
+    its functional gives 88.5. Slabs, chains and molecules with vacuum around them are refused.
 
     The uncertainty is repeatability (k = 1) over the starting structure
     (benchmarks/crystals/relaxation_repeatability.json).
@@ -30,7 +30,7 @@ class MlffElastic(ForceField):
     """
 
     name = "mlff.elastic"
-    version = "1"
+    version = "2"
     Settings = ForceFieldSettings
     spread = {BULK_MODULUS: 0.3, VOLUME_PER_ATOM: 0.02}
 

