@@ -208,7 +208,7 @@ def differences(rows: Sequence[dict[str, Any]], method: str) -> list[NDArray[np.
 
 
 def _pairs(row: dict[str, Any]) -> list[tuple[int, int]]:
-    return list(combinations(range(len(row["energies"][REFERENCE])), 2))
+    return list(combinations(range(len(row["energies"].get(REFERENCE, ()))), 2))
 
 
 def mean_absolute_error(found: NDArray[np.float64], truth: NDArray[np.float64]) -> float:
