@@ -37,6 +37,7 @@ EXTRAS = {
     "ph": ("dimorphite-dl",),
     "metrics": ("prometheus-client",),
     "mlff": ("torch", "chgnet", "sevenn"),
+    "so3lr": ("torch", "so3krates-torch"),
     "environment": ("starlette", "uvicorn"),
     "llm": ("openai", "mcp", "httpx2", "jsonschema"),
     "local-llm": ("torch", "transformers", "accelerate", "gguf", "llguidance"),

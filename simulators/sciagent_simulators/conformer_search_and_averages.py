@@ -1,7 +1,8 @@
-"""The conformer ensemble of a molecule in GFN2-xTB, the comparison of conformers, and Boltzmann averages over them.
+"""The conformer ensemble of a molecule on a surface, the comparison of conformers, and Boltzmann averages over them.
 
-ETKDGv3 conformers are relaxed in the force field, filtered by energy, and ranked by GFN2-xTB single points. Conformers
-within the window plus a margin are relaxed in GFN2-xTB. Conformers whose bonds changed and duplicates are dropped.
+The surface is GFN2-xTB or a molecular potential (`Surface`). ETKDGv3 conformers are relaxed in the force field,
+filtered by energy, and ranked by single points on the surface. Conformers within the window plus a margin are relaxed
+on it. Conformers whose bonds changed and duplicates are dropped.
 An achiral molecule also gets the mirror image of each conformer where it differs: gauche butane counts twice whether
 or not both forms were sampled. A conformer's weight counts its equivalent wells, which differ only by a permutation
 of equivalent atoms (anti-gauche pentane has two).
@@ -20,10 +21,11 @@ Superposition by singular value decomposition: Kabsch, Acta Cryst. A 34, 827 (19
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +35,7 @@ from sciagent.errors import SimulatorError
 from sciagent_simulators.geometry_and_its_checks import Geometry, bonds_of, check_bonds
 from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation
 from sciagent_simulators.starting_geometry import embed
-from sciagent_simulators.tblite_engine import XtbResult, energies, relax
+from sciagent_simulators.tblite_engine import energies, relax
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -55,6 +57,38 @@ MAX_EMBEDDINGS = 300
 """Number of conformers to embed for more turning bonds than the last entry of EMBEDDINGS has."""
 
 
+class Minimum(Protocol):
+    """The values of a method at a relaxed geometry."""
+
+    @property
+    def energy(self) -> float:
+        """In eV."""
+        ...
+
+    @property
+    def dipole(self) -> float | None:
+        """Norm in debye; None if the method has none."""
+        ...
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The potential energy surface of a method."""
+
+    energies: Callable[[Sequence[Geometry]], Array]
+    """Returns the energies of n geometries, (n,), eV; infinite where the method fails. Raises SimulatorError if it
+    fails for all."""
+    relax: Callable[[Geometry], tuple[Geometry, Minimum]]
+    """Returns a geometry relaxed to FMAX, and its values. Raises SimulatorError."""
+
+
+def gfn2_surface(solvation: Solvation | None = None) -> Surface:
+    """Returns the surface of GFN2-xTB, in the gas phase or in a solvent."""
+    return Surface(
+        energies=partial(energies, solvation=solvation), relax=partial(relax, fmax=FMAX, solvation=solvation)
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Ensemble:
     """The n conformers of a molecule, lowest first."""
@@ -63,7 +97,7 @@ class Ensemble:
     energies: Array
     """(n,), eV."""
     dipoles: Array
-    """(n,), debye."""
+    """(n,), debye; NaN if the method has none."""
     copies: Array
     """(n,), number of equivalent wells of each conformer."""
     mirror: NDArray[np.bool_]
@@ -250,15 +284,15 @@ def search(
     embedded: int | None = None,
     window: float = 4.0 * KCAL,
     most_relaxed: int = 100,
-    solvation: Solvation | None = None,
+    surface: Surface | None = None,
 ) -> tuple[Ensemble, dict[str, Any]]:
     """Returns the conformers within `window` (eV) of the lowest, and diagnostics.
 
     mol: RDKit molecule with defined stereo. embedded: number of conformers to embed, None for the answer of
-    `n_conformers_to_embed`. most_relaxed: largest number of conformers relaxed in GFN2-xTB. Diagnostics: counts at each
-    stage; `found_once`: share of embeddings whose force-field conformer occurred once, which estimates how likely one
-    more embedding gives a new conformer (Good and Turing).
-    Raises SimulatorError as `embed` and `relax` do, and unstable (bond_changed) if no conformer keeps its bonds.
+    `n_conformers_to_embed`. most_relaxed: largest number of conformers relaxed on the surface, which by default is that
+    of GFN2-xTB. Diagnostics: counts at each stage; `found_once`: share of embeddings whose force-field conformer
+    occurred once, which estimates how likely one more embedding gives a new conformer (Good and Turing).
+    Raises SimulatorError as `embed` and the surface do, and unstable (bond_changed) if no conformer keeps its bonds.
     """
     n_embeddings = embedded or n_conformers_to_embed(mol)
     geometries, diagnostics, force_field_energies = embed(mol, charge, multiplicity, n_embeddings, seed)  # kcal/mol
@@ -266,13 +300,14 @@ def search(
     near = [geometry for geometry, keep in zip(geometries, is_near, strict=True) if keep]
     distinct_indices, occurrences = distinct(near, force_field_energies[is_near] * KCAL, symmetry(mol))
     candidates = [near[k] for k in distinct_indices]
-    xtb_energies = energies(candidates, solvation=solvation)
+    surface = surface or gfn2_surface()
+    start_energies = surface.energies(candidates)
     limit = window + MARGIN
-    lowest_energy = xtb_energies.min()
-    lowest_first = np.argsort(xtb_energies, kind="stable")
-    order = [int(k) for k in lowest_first if xtb_energies[k] - lowest_energy <= limit]
+    lowest_energy = start_energies.min()
+    lowest_first = np.argsort(start_energies, kind="stable")
+    order = [int(k) for k in lowest_first if start_energies[k] - lowest_energy <= limit]
     starts = [candidates[k] for k in order[:most_relaxed]]
-    ensemble, facts = ensemble_of(starts, mol, window, solvation)
+    ensemble, facts = ensemble_of(starts, mol, window, surface)
     n_found_once = sum(n == 1 for n in occurrences.values())
     return ensemble, {
         **diagnostics,
@@ -284,7 +319,7 @@ def search(
 
 
 def ensemble_of(
-    starts: list[Geometry], mol: Any, window: float, solvation: Solvation | None = None
+    starts: list[Geometry], mol: Any, window: float, surface: Surface
 ) -> tuple[Ensemble, Mapping[str, Any]]:
     """Returns the distinct conformers that these geometries relax to, within `window` (eV) of the lowest, and counts.
 
@@ -293,7 +328,7 @@ def ensemble_of(
     from rdkit import Chem
 
     graph_symmetry = symmetry(mol)
-    relaxed, failures = _relaxed(starts, bonds_of(mol), solvation)
+    relaxed, failures = _relaxed(starts, bonds_of(mol), surface)
     totals = np.array([result.energy for _, result in relaxed])
     distinct_indices, _ = distinct([geometry for geometry, _ in relaxed], totals, graph_symmetry)
     low = [relaxed[k] for k in distinct_indices if totals[k] - totals.min() <= window]
@@ -347,17 +382,17 @@ def distinct(
 
 
 def _relaxed(
-    starts: list[Geometry], bonds: list[tuple[int, int]], solvation: Solvation | None
-) -> tuple[list[tuple[Geometry, XtbResult]], dict[str, int]]:
+    starts: list[Geometry], bonds: list[tuple[int, int]], surface: Surface
+) -> tuple[list[tuple[Geometry, Minimum]], dict[str, int]]:
     """Returns the relaxed conformers that kept their bonds, and the number of failures for each reason.
 
     Raises the first SimulatorError if all geometries fail.
     """
-    relaxed: list[tuple[Geometry, XtbResult]] = []
+    relaxed: list[tuple[Geometry, Minimum]] = []
     problems: list[SimulatorError] = []
     for start in starts:
         try:
-            geometry, result = relax(start, fmax=FMAX, solvation=solvation)
+            geometry, result = surface.relax(start)
             check_bonds(geometry, bonds)
             relaxed.append((geometry, result))
         except SimulatorError as error:
@@ -367,9 +402,7 @@ def _relaxed(
     return relaxed, dict(Counter(problem.reason for problem in problems))
 
 
-def _assembled(
-    relaxed: list[tuple[Geometry, XtbResult]], graph_symmetry: Symmetry, has_mirror_images: bool
-) -> Ensemble:
+def _assembled(relaxed: list[tuple[Geometry, Minimum]], graph_symmetry: Symmetry, has_mirror_images: bool) -> Ensemble:
     """Returns the ensemble, lowest conformer first.
 
     has_mirror_images: whether to add each mirror image that is a conformer of its own and was not sampled.
@@ -387,7 +420,7 @@ def _assembled(
     return Ensemble(
         geometries=geometries,
         energies=np.array([result.energy for _, result, _ in members]),
-        dipoles=np.array([result.dipole for _, result, _ in members]),
+        dipoles=np.array([result.dipole for _, result, _ in members], dtype=float),
         copies=np.array([graph_symmetry.copies(geometry.positions, SAME_DISTANCE) for geometry in geometries]),
         mirror=np.array([is_mirror_image for _, _, is_mirror_image in members]),
     )

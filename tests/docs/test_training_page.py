@@ -27,7 +27,7 @@ ELSEWHERE = ("campaigns/", "--endpoint", "serve-model", "--actors", "accelerate 
 OTHER_EXTRAS = (
     *("argon2", "botorch", "celery", "chgnet", "dimorphite_dl", "fastapi", "gguf", "gpytorch", "jsonschema", "mcp"),
     *("llama_cpp", "openai", "prometheus_client", "psycopg", "pymatgen", "ray", "redis", "segno", "sevenn", "sklearn"),
-    *("starlette", "tensorboard", "uvicorn", "vllm"),
+    *("so3krates_torch", "starlette", "tensorboard", "uvicorn", "vllm"),
 )
 """Packages that `pip install 'sciagent[train]'` does not bring."""
 WITHOUT_OTHER_EXTRAS = f"""

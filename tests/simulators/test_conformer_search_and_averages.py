@@ -15,6 +15,7 @@ from sciagent.errors import SimulatorError
 from sciagent_simulators.conformer_search_and_averages import (
     KCAL,
     Ensemble,
+    gfn2_surface,
     mirror_smiles,
     n_conformers_to_embed,
     search,
@@ -139,7 +140,7 @@ def test_embedding_grows_with_what_can_turn():
 def test_water_favours_the_conformer_with_the_larger_dipole():
     """1,2-dichloroethane: gauche is rare in the gas and the rule in water."""
     gas, _ = found("ClCCCl", embedded=10)
-    water, _ = found("ClCCCl", embedded=10, solvation=Solvation("water"))
+    water, _ = found("ClCCCl", embedded=10, surface=gfn2_surface(Solvation("water")))
     assert water.dipole(298.15) > gas.dipole(298.15) + 0.4
 
 

@@ -30,37 +30,66 @@ FLEXIBLE = {CONFORMERS: 3, CONFORMER_WEIGHT: 0.02, CONFORMATIONAL_FREE_ENERGY: 0
 
 
 class EnsembleSettings(Settings):
-    """The width of the ensemble, the Boltzmann weights and the solvent."""
+    """The width of the ensemble and the Boltzmann weights."""
 
     window: float = Field(4.0, gt=0, le=20, description="Width of the ensemble, kcal/mol above the lowest.")
     temperature: float = Field(298.15, ge=10, le=2000, description="Temperature of the Boltzmann weights, K.")
-    solvent: Solvent | None = Field(None, description="Solvent of all geometries and energies (ALPB).")
     max_atoms: int = Field(150, ge=1, description="Larger molecules are refused; hydrogens are counted.")
 
     @property
-    def label(self) -> str:
-        """The name for `Level.geometry`."""
-        solvent = f"({self.solvent})" if self.solvent else ""
-        width = f"ensemble of {self.window:g} kcal/mol at {self.temperature:g} K"
-        return f"GFN2-xTB{solvent}//{self.sampling}, {width}"
+    @abstractmethod
+    def level(self) -> Level:
+        """The level of the values."""
 
     @property
     @abstractmethod
     def sampling(self) -> str:
         """The name of the search in the label, such as `ETKDGv3x50`."""
 
+    def geometry_label(self, surface: str) -> str:
+        """Returns the text for `Level.geometry`. surface: the name of the method that relaxes the conformers."""
+        return f"{surface}//{self.sampling}, ensemble of {self.window:g} kcal/mol at {self.temperature:g} K"
+
+
+class EmbeddedEnsembleSettings(EnsembleSettings):
+    """The settings of a search from embedded conformers."""
+
+    embed: int | None = Field(
+        None,
+        ge=1,
+        le=2000,
+        description="Number of ETKDGv3 conformers; default: by the rotatable bonds and rings of the molecule.",
+    )
+    max_relaxed: int = Field(
+        100, ge=1, le=1000, description="Largest number of conformers, the lowest first, that are relaxed."
+    )
+
+    @property
+    def sampling(self) -> str:
+        return "ETKDGv3" if self.embed is None else f"ETKDGv3x{self.embed}"
+
+
+class Gfn2EnsembleSettings(EnsembleSettings):
+    """The settings of an ensemble in GFN2-xTB."""
+
+    solvent: Solvent | None = Field(None, description="Solvent of all geometries and energies (ALPB).")
+
+    @property
+    def level(self) -> Level:
+        method = "GFN2-xTB+ALPB" if self.solvent else "GFN2-xTB"
+        surface = f"GFN2-xTB({self.solvent})" if self.solvent else "GFN2-xTB"
+        return Level(method, phase=self.solvent or "gas", geometry=self.geometry_label(surface))
+
 
 class ConformerEnsemble(Calculation):
-    """A verifier whose values are Boltzmann averages over conformers relaxed in GFN2-xTB."""
+    """A verifier whose values are Boltzmann averages over the conformers of one surface."""
 
     settings: EnsembleSettings
     spreads = rigid_or_flexible(RIGID, FLEXIBLE)
 
     @property
     def level(self) -> Level:
-        solvent = self.settings.solvent
-        method = "GFN2-xTB+ALPB" if solvent else "GFN2-xTB"
-        return Level(method, phase=solvent or "gas", geometry=self.settings.label)
+        return self.settings.level
 
     @property
     def measures(self) -> tuple[PropertyAtLevel, ...]:
@@ -88,7 +117,9 @@ class ConformerEnsemble(Calculation):
             DIPOLE: ensemble.dipole(temperature),
             TOTAL_ENERGY: float(ensemble.energies[0]),
         }
-        spread = RIGID if is_rigid else FLEXIBLE
+        measured_properties = {row.property for row in self.measures}
+        values = {prop: value for prop, value in values.items() if prop in measured_properties}
+        spread = self.spreads[SearchFreedom.RIGID if is_rigid else SearchFreedom.OPEN]
         # the class of the molecule does not matter here, so all classes get the same
         rows = self.measured(molecule, values, spreads=dict.fromkeys(SearchFreedom, spread))
         return self.calculated(molecule, context, rows, diagnostics, {"conformers": ensemble.to_xyz(temperature)})

@@ -5,14 +5,10 @@ Models register under the entry point group `sciagent.potentials`; each is loade
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
-from sciagent.errors import SimulatorError, UnknownNameError, UsageError
+from sciagent.errors import SimulatorError
+from sciagent_simulators.model_registry import declared_model, load_model, model_versions, registered_models
 
 Numbers = NDArray[np.float64]
 MAX_ATOMS_ON_CPU = 128
@@ -152,24 +149,14 @@ class PotentialFactory:
 
 
 GROUP = "sciagent.potentials"
+NOUN = "potential"
 GPU_FILES = ("/dev/nvidiactl", "/dev/kfd")
 """Files of which a machine with a GPU has one: the first with the driver of NVIDIA, the second with that of AMD."""
 
 
-@cache
-def _registered() -> Mapping[str, EntryPoint]:
-    """Returns {name of a potential: its entry point}. Raises UsageError for a name that two packages register."""
-    registered: dict[str, EntryPoint] = {}
-    for point in entry_points(group=GROUP):
-        if point.name in registered and registered[point.name].value != point.value:
-            raise UsageError(f'two installed packages offer a potential named "{point.name}"; uninstall one')
-        registered[point.name] = point
-    return registered
-
-
 def potential_names() -> tuple[str, ...]:
     """Returns the sorted names of all installed potentials."""
-    return tuple(sorted(_registered()))
+    return tuple(sorted(registered_models(GROUP, NOUN)))
 
 
 @cache
@@ -177,16 +164,7 @@ def potential_factory(name: str) -> PotentialFactory:
     """Returns what a package declares about a potential; no model is loaded.
 
     Raises UnknownNameError, or UsageError if the package does not load or offers something else."""
-    if name not in _registered():
-        raise UnknownNameError("potential", name, potential_names())
-    point = _registered()[name]
-    try:
-        loaded = point.load()
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f'potential "{name}" ({point.value}) does not load: {error}') from error
-    if not isinstance(loaded, PotentialFactory) or loaded.name != name:
-        raise UsageError(f'potential "{name}": {point.value} is no PotentialFactory of that name')
-    return loaded
+    return declared_model(GROUP, NOUN, name, PotentialFactory)
 
 
 @lru_cache(maxsize=4)
@@ -197,19 +175,7 @@ def load_potential(name: str, weights: Path | None = None, device: str = "cpu") 
     arguments by name apart from them.
     Raises SimulatorError bad_environment if its package is missing, or if its weights cannot be read, and UsageError
     for a model without weights."""
-    factory = potential_factory(name)
-    if weights is None and not factory.ships_weights:
-        raise UsageError(f'potential "{name}" has no weights of its own; name a file (weights: FILE)')
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            return factory(weights, device)
-    except ImportError as error:
-        detail = f"{factory.package} is not installed ({error}); pip install 'sciagent[mlff]', or the package of {name}"
-        raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.IMPORT_FAILED, detail) from error
-    # what packages raise for a file that has other weights or none
-    except (OSError, pickle.UnpicklingError, ValueError, KeyError, RuntimeError, TypeError, AttributeError) as error:
-        detail = f"{name} cannot read its weights: {type(error).__name__}: {error}"
-        raise SimulatorError(Outcome.BAD_ENVIRONMENT, Reason.REFERENCE_FILE, detail[:500]) from error
+    return load_model(potential_factory(name), weights, device, NOUN, extra="mlff")
 
 
 @cache
@@ -217,12 +183,7 @@ def potential_versions(name: str) -> Mapping[str, str]:
     """Returns {distribution: version} of the distributions that contain a potential's package or that registered it.
 
     The first call of a process reads the metadata of all distributions, which takes a quarter of a second."""
-    distributions = packages_distributions().get(potential_factory(name).package, [])
-    versions = {distribution: version(distribution) for distribution in distributions}
-    registering = getattr(_registered()[name], "dist", None)
-    if registering:
-        versions[registering.name] = registering.version
-    return versions
+    return model_versions(GROUP, NOUN, name, potential_factory(name).package)
 
 
 def available_device() -> str:

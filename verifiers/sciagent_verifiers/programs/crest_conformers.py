@@ -8,15 +8,15 @@ from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
 from sciagent.verification.verifier_contract import Context, Cost, Finding, Tier
-from sciagent_simulators.conformer_search_and_averages import KCAL, ensemble_of, with_defined_stereo
+from sciagent_simulators.conformer_search_and_averages import KCAL, ensemble_of, gfn2_surface, with_defined_stereo
 from sciagent_simulators.programs.xtb_and_crest import CREST, crest
 from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvation
 from sciagent_simulators.starting_geometry import GeometryProtocol, prepare
-from sciagent_verifiers.conformer_ensemble_base import ConformerEnsemble, EnsembleSettings
+from sciagent_verifiers.conformer_ensemble_base import ConformerEnsemble, Gfn2EnsembleSettings
 from sciagent_verifiers.programs.program_verifiers import ProgramVerifier, with_output
 
 
-class CrestConformersSettings(EnsembleSettings):
+class CrestConformersSettings(Gfn2EnsembleSettings):
     """The sampling and the Boltzmann weights."""
 
     mode: Literal["full", "quick", "squick"] = Field("full", description="Length of the sampling, as CREST names it.")
@@ -65,7 +65,7 @@ class CrestConformers(ConformerEnsemble, ProgramVerifier):
         mode = "" if s.mode == "full" else s.mode
         folder = self.folder(molecule, context)
         sampled, output = crest(start, folder, window=s.window, solvation=solvation, threads=context.threads, mode=mode)
-        ensemble, counts = ensemble_of(sampled, mol, window=s.window * KCAL, solvation=solvation)
+        ensemble, counts = ensemble_of(sampled, mol, window=s.window * KCAL, surface=gfn2_surface(solvation))
         program = f"{output.program.title} {output.version}"
         diagnostics = {**facts, **counts, "found": len(sampled), "program": program}
         finding = self.averaged(molecule, context, ensemble, diagnostics, is_rigid=len(ensemble.geometries) == 1)

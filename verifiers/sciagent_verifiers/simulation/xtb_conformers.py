@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from sciagent.chemistry.molecule import Molecule
 from sciagent.domain.evidence_keys_and_pooled_replicates import seed_of
 from sciagent.verification.verifier_contract import Context, Cost, Finding
-from sciagent_simulators.conformer_search_and_averages import KCAL, n_conformers_to_embed, search, with_defined_stereo
-from sciagent_verifiers.conformer_ensemble_base import ConformerEnsemble, EnsembleSettings
+from sciagent_simulators.conformer_search_and_averages import (
+    KCAL,
+    gfn2_surface,
+    n_conformers_to_embed,
+    search,
+    with_defined_stereo,
+)
+from sciagent_verifiers.conformer_ensemble_base import ConformerEnsemble, EmbeddedEnsembleSettings, Gfn2EnsembleSettings
 from sciagent_verifiers.simulation.tight_binding_base_and_second_opinion import TightBinding
 
 
-class XtbConformersSettings(EnsembleSettings):
+class XtbConformersSettings(Gfn2EnsembleSettings, EmbeddedEnsembleSettings):
     """The settings of the conformer search and of the Boltzmann weights."""
-
-    embed: int | None = Field(
-        None,
-        ge=1,
-        le=2000,
-        description="Number of ETKDGv3 conformers; default: by the rotatable bonds and rings of the molecule.",
-    )
-    max_relaxed: int = Field(
-        100, ge=1, le=1000, description="Largest number of conformers, the lowest first, that are relaxed in GFN2-xTB."
-    )
-
-    @property
-    def sampling(self) -> str:
-        return "ETKDGv3" if self.embed is None else f"ETKDGv3x{self.embed}"
 
 
 class XtbConformers(ConformerEnsemble, TightBinding):
@@ -76,7 +66,7 @@ class XtbConformers(ConformerEnsemble, TightBinding):
             embedded=s.embed,
             window=s.window * KCAL,
             most_relaxed=s.max_relaxed,
-            solvation=self.solvation,
+            surface=gfn2_surface(self.solvation),
         )
         # a single conformer, to which several embeddings led, repeats exactly
         is_rigid = len(ensemble.geometries) == 1 and diagnostics["found_once"] == 0
