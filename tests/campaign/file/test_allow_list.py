@@ -50,6 +50,8 @@ HARMLESS = {
     "FilterSpec": "from law",
     "LlmSpec": "column keep model policy",
     "McpServerSpec": "tools",
+    "LiquidSettings": "rdf",
+    "MlffMoleculeSettings": "model",
     "MlffRelaxSettings": "correction functional model second_model",
     "MoleculeChecksSettings": "elements forbid_smarts require_smarts",
     "MoleculeSafetySettings": "allow",
