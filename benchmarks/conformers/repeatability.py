@@ -1,6 +1,6 @@
 """Whether the stated repeatability of `mlff.molecule` covers the differences between seeds of the conformer search:
 
-    python -m benchmarks.conformers.repeatability, about five core-minutes
+    python -m benchmarks.conformers.repeatability, about 20 core-minutes
 
 The twelve molecules of benchmarks/numbers/hydration.csv with most rotatable bonds, four seeds each. For each pair of
 seeds the difference of two values is compared with the root of the sum of their squared uncertainties, which should

@@ -94,7 +94,8 @@ class MlffMolecule(ConformerEnsemble):
     not known (charge), radicals and triplets (radical), molecules with more than `max_atoms` atoms (too_large), and
     diastereomers left open (undefined_stereo).
 
-    The uncertainty is repeatability (k = 1) over the seed of the search, not the error of the model.
+    The uncertainty is that of `xtb.conformers`, whose search is the same: repeatability (k = 1) over its seed, measured
+    with GFN2-xTB and not with this model. It is not the error of the model.
 
     Source: Kabylda et al., J. Am. Chem. Soc. 147, 33723 (2025), doi 10.1021/jacs.5c09558.
     """
