@@ -41,5 +41,5 @@ def test_pairs_that_the_reference_does_not_tell_apart_have_no_order() -> None:
 def test_committed_rows_are_of_the_list_and_lowest_of_two_geometries() -> None:
     for row in run.read_rows(run.FOLDER / "rows.jsonl"):
         assert run.MOLECULES[row["name"]] == row["smiles"]
-        lengths = {len(energies) for energies in row["energies"].values()}
+        lengths = {len(energies) for energies in row["energies"].values()} or {0}  # no start kept its shape
         assert len(lengths) == 1 and len(row["so3lr_geometry_above_gfn2"]) in lengths
