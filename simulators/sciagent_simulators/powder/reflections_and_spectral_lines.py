@@ -17,7 +17,7 @@ LEFT_OUT_SHARE = 0.002
 """The weakest reflections are left out; together they have at most this share of the intensity."""
 
 
-PLATY = 1.5
+PLATY = 2.0
 """Ratio of the two largest lattice spacings in different directions from which on crystals grow as plates."""
 SAME_SPACING = 1e-5
 """Largest relative difference between the spacings of lattice planes that make one reflection."""

@@ -102,7 +102,7 @@ class CrystalXrd(Verifier[Crystal]):
 
     The pattern is kinematic (pymatgen): neutral atoms, no absorption, unpolarised beam. The fit changes the cell
     lengths by a common factor, the zero of the angles, width and shape of the peaks, one displacement parameter and the
-    height; atoms stay where they are. For a crystal with one set of lattice planes whose spacing is 1.5 times that of
+    height; atoms stay where they are. For a crystal with one set of lattice planes whose spacing is twice that of
     all others, such as Bi2Te3, it also fits the preferred orientation of plates, by the function of March and Dollase.
     The background is that of SNIP, the same for all candidates. Values are exact for their definition (uncertainty 0),
     and the fit draws no random number.
