@@ -22,7 +22,7 @@ Model = TypeVar("Model", covariant=True)
 
 
 class ModelFactory(Protocol[Model]):
-    """What a package registers: the declaration of a model, which loads it when it is called."""
+    """The declaration of a model that a package registers; it loads the model when it is called."""
 
     @property
     def name(self) -> str:

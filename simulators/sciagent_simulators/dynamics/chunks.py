@@ -52,7 +52,7 @@ class ChunkPlace:
     """The place of a chunk in its chain, from which all its random numbers derive."""
 
     key: str
-    """What is computed, such as the hash of an evidence key; the same key means the same trajectory."""
+    """The name of the computation, such as the hash of an evidence key; the same key means the same trajectory."""
     replica: int
     number: int
     """0 for the start."""

@@ -68,7 +68,7 @@ RELATIVE_VOLUMES = ((2, 1.0), (9, 2.0), (17, 4.0), (35, 5.0), (53, 7.5))
 
 @dataclass(frozen=True)
 class LiquidProtocol:
-    """What is simulated of a liquid."""
+    """The state of a liquid, the length of its runs, and the quantities that are wanted."""
 
     temperature: float
     """K."""
@@ -110,7 +110,7 @@ class LiquidValues:
     liquid_energy: ReplicaMean
     """Potential energy of a molecule in the liquid, kJ/mol."""
     gas_energy: ReplicaMean | None
-    """Of a molecule in the gas, kJ/mol."""
+    """Potential energy of a molecule in the gas, kJ/mol; None if it is not wanted."""
     vaporisation: tuple[float, float] | None
     """Heat of vaporisation and its uncertainty, kJ/mol."""
     diffusion: SelfDiffusion | None

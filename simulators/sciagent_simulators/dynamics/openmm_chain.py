@@ -51,7 +51,7 @@ class DynamicsSettings:
     pressure: float | None = None
     """bar; None keeps the volume constant."""
     friction: float = 1.0
-    """Of the Langevin thermostat, 1/ps. Diffusion wants 0.1 or less at constant volume."""
+    """Friction of the Langevin thermostat, 1/ps. For diffusion it should be 0.1 or less, at constant volume."""
     time_step: float = 0.002
     """ps."""
     steps: int = 5000

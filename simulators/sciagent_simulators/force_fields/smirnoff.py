@@ -112,7 +112,7 @@ class SmirnoffForceField:
     name: str
     """File name without its ending, such as `openff-2.2.1`."""
     sha256: str
-    """Of the file, in hexadecimal."""
+    """SHA-256 of the file, in hexadecimal."""
     atoms: tuple[SmirksRow[LennardJones], ...]
     bonds: tuple[SmirksRow[Spring], ...]
     angles: tuple[SmirksRow[Spring], ...]

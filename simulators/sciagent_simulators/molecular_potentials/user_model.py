@@ -83,7 +83,7 @@ class UserModel(BaseModel):
 
     @property
     def domain(self) -> Domain:
-        """What the model declares."""
+        """The molecules and energies that the model declares to know."""
         scale = EnergyScale(self.name, functional=self.functional)
         return Domain(self.elements, self.charges, scale, has_dipole=self.has_dipole)
 

@@ -55,7 +55,7 @@ class Reflections:
     """(n,) squared structure factor times multiplicity, over the volume squared; without the Lorentz-polarisation
     factor."""
     tilts: PlateletTilts | None = None
-    """Of a crystal that grows as plates; None for any other."""
+    """The tilts of a crystal that grows as plates; None for any other crystal."""
 
     def __len__(self) -> int:
         return len(self.spacing)
