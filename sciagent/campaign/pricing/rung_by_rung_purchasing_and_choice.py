@@ -64,10 +64,10 @@ class InTurn(Purchasing):
         return choices
 
     def _rule_now(self, connection: Connection) -> RungRule:
-        """Returns the campaign's rule; one that leaves nobody while seeds are open in a campaign of so many
-        verifications, which begins with the answers of all seeds."""
-        is_open = [Standing.OPEN]
-        if self._begins_with_seeds and candidate_standings.has_waiting_seeds(connection, self._campaign_id, is_open):
+        """Returns the campaign's rule; in place of one that leaves candidates, another that leaves nobody while seeds
+        are open in a campaign of so many verifications, which begins with the answers of all seeds."""
+        may_leave_seeds = self._begins_with_seeds and any(self._rule.leaves(rung) for rung in self.pool.paid)
+        if may_leave_seeds and candidate_standings.has_waiting_seeds(connection, self._campaign_id, [Standing.OPEN]):
             return Exhaustive()
         return self._rule
 

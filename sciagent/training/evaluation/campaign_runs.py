@@ -37,7 +37,7 @@ from sciagent.campaign.proposing.start_and_combine_sources import source_of, sta
 from sciagent.domain.cost_and_budget import Cost
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.policy_identity import PolicyIdentity
-from sciagent.domain.states_and_needs import CampaignState
+from sciagent.domain.states_and_needs import AttemptState, CampaignState
 from sciagent.errors import UsageError
 from sciagent.inputs.environment_variables import user
 from sciagent.inputs.yaml_document import read, read_text
@@ -230,7 +230,8 @@ def _core_seconds(connection: Connection, built: Built) -> float:
     """Returns the core-seconds of a campaign: of sampling, of answers, and of attempts that gave no answer.
 
     All answers and failed attempts on candidates that are no seeds count: answers that the campaign has computed or
-    reused, whichever campaign paid for them. What other campaigns have computed since does not count.
+    reused, whichever campaign paid for them. What other campaigns have computed since does not count, nor does an
+    answer that came after another campaign's: each campaign costs what it would have cost alone.
     """
     query = sa.select(_CC.candidate_id).where(_CC.campaign_id == built.row.id, _CC.in_seeds.is_(False))
     candidate_ids = list(connection.execute(query).scalars())
@@ -254,7 +255,8 @@ def _core_seconds(connection: Connection, built: Built) -> float:
         _CC.in_seeds,
     )
     failed = spend_sum.select_from(t.spend.join(t.attempt))
-    failed = failed.where(*is_own, attempt.id == spend.attempt_id, ~has_answer, ~is_of_seed)
+    came_second = attempt.state.in_((AttemptState.DONE, AttemptState.CANCELLED_LATE))
+    failed = failed.where(*is_own, attempt.id == spend.attempt_id, ~has_answer, ~came_second, ~is_of_seed)
     sampling_seconds = float(connection.execute(sampling).scalar_one())
     failed_seconds = float(connection.execute(failed).scalar_one())
     return answer_seconds + (sampling_seconds + failed_seconds)

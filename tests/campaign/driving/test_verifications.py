@@ -28,9 +28,12 @@ proposer: {{kind: evolve, seeds: seeds.csv, batch: 4}}
 scheduler: {{kind: exhaustive}}
 workers: 2
 """
-SECOND_RUNG = """  - rung: again
+MORE_RUNGS = """  - rung: two
     verifier: xtb.singlepoint
     settings: {geometry: {method: mmff94, conformers: 2}}
+  - rung: three
+    verifier: xtb.singlepoint
+    settings: {geometry: {method: mmff94, conformers: 3}}
 goal:"""
 
 
@@ -53,12 +56,12 @@ def test_a_campaign_ends_after_exactly_its_verifications(tmp_path: Path, inline:
     assert run("second", 6)[2] == 6, "known evidence counts, too"
 
 
-@pytest.mark.parametrize("scheduler", ["exhaustive", "halving"])
-def test_its_proposer_waits_for_the_answers_of_the_seeds(tmp_path: Path, scheduler: str) -> None:
-    """Also of those that the scheduler would not promote."""
+@pytest.mark.parametrize(("scheduler", "rungs"), [("exhaustive", 3), ("halving", 3), ("best_rung, rung: xtb", 2)])
+def test_its_proposer_waits_for_the_answers_of_the_seeds(tmp_path: Path, scheduler: str, rungs: int) -> None:
+    """Also of those that the scheduler would not promote, by the rungs that it runs."""
     (tmp_path / "seeds.csv").write_text("smiles\nCCO\nC=O\nCCN\nCCC\nCC=C\n", encoding="utf-8")
     text = TEXT.format(name="seeds", inline="false", n=3).replace("kind: exhaustive", f"kind: {scheduler}")
-    (tmp_path / "c.yaml").write_text(text.replace("goal:", SECOND_RUNG), encoding="utf-8")
+    (tmp_path / "c.yaml").write_text(text.replace("goal:", MORE_RUNGS), encoding="utf-8")
     campaign = Campaign.from_yaml(tmp_path / "c.yaml", tmp_path / "sciagent.db")
     campaign.run(progress=False)
 
@@ -72,4 +75,4 @@ def test_its_proposer_waits_for_the_answers_of_the_seeds(tmp_path: Path, schedul
     with campaign.ledger.store.read() as connection:
         assert sum(each.in_seeds for each in campaign.candidates()) == 5
         watermarks = connection.execute(paid_answers).scalars().all()
-        assert len(watermarks) == 10 and watermarks[-1] <= connection.execute(first_asked).scalar_one()
+        assert len(watermarks) == 5 * rungs and watermarks[-1] <= connection.execute(first_asked).scalar_one()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from sciagent.domain.states_and_needs import AttemptState
 from sciagent.store.campaign_state import campaigns
 from sciagent.store.database import tables as t
 from sciagent.store.database.ledger import Ledger
@@ -87,7 +88,7 @@ def test_what_other_campaigns_compute_later_costs_a_campaign_nothing(tmp_path: P
 
 
 def test_failed_attempts_on_seeds_cost_a_campaign_nothing(tmp_path: Path) -> None:
-    """Neither those that crash nor those that lose the race with another campaign for the same answer."""
+    """Neither those that crash on a seed nor any that come second in a race with another campaign for an answer."""
     (tmp_path / "seeds.csv").write_text("smiles\nCCO\nCCN\n", encoding="utf-8")
     (tmp_path / "gap.yaml").write_text(GAP, encoding="utf-8")
     recipe = tmp_path / "recipe.yaml"
@@ -102,10 +103,12 @@ def test_failed_attempts_on_seeds_cost_a_campaign_nothing(tmp_path: Path) -> Non
             t.campaign_candidate, sa.and_(member.candidate_id == t.job.c.candidate_id, member.campaign_id == row.id)
         )
         for attempt in connection.execute(query).mappings().all():
-            failed = {c.name: attempt[c.name] for c in t.attempt.columns if c.name != "id"} | {"outcome": "crashed"}
-            id_ = connection.execute(sa.insert(t.attempt).values(failed)).inserted_primary_key[0]
+            second = {c.name: attempt[c.name] for c in t.attempt.columns if c.name != "id"}
+            failed = second | {"outcome": "crashed", "state": AttemptState.FAILED}
             cost = {"resource": "core_seconds", "amount": 100.0, "at": attempt["started_at"]}
-            connection.execute(sa.insert(t.spend).values(campaign_id=row.id, attempt_id=id_, **cost))
+            for values in (failed, second, second | {"job_id": None}):
+                id_ = connection.execute(sa.insert(t.attempt).values(values)).inserted_primary_key[0]
+                connection.execute(sa.insert(t.spend).values(campaign_id=row.id, attempt_id=id_, **cost))
             booked.append(bool(attempt["in_seeds"]))
     after = evaluated(recipe)[0].campaigns[0]
     assert booked.count(True) == 2 and booked.count(False) >= 1
