@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from sciagent.chemistry.molecule import Molecule
+from sciagent.domain.evidence_keys_and_pooled_replicates import seed_of
 from sciagent.domain.outcomes_verdicts_and_reasons import Reason
 from sciagent.domain.properties_and_levels import (
     CONFORMATIONAL_FREE_ENERGY,
@@ -18,7 +19,14 @@ from sciagent.domain.properties_and_levels import (
     TOTAL_ENERGY,
 )
 from sciagent.verification.verifier_contract import Context, Finding, Level, PropertyAtLevel, Refusal, Settings, at
-from sciagent_simulators.conformer_search_and_averages import Ensemble, with_defined_stereo
+from sciagent_simulators.conformer_search_and_averages import (
+    KCAL,
+    Ensemble,
+    Surface,
+    n_conformers_to_embed,
+    search,
+    with_defined_stereo,
+)
 from sciagent_simulators.low_conformers_and_search_spread import SearchFreedom
 from sciagent_simulators.solvent_tables_and_faster_pyscf_solvents import Solvent
 from sciagent_verifiers.verifier_bases import Calculation, rigid_or_flexible
@@ -123,3 +131,33 @@ class ConformerEnsemble(Calculation):
         # the class of the molecule does not matter here, so all classes get the same
         rows = self.measured(molecule, values, spreads=dict.fromkeys(SearchFreedom, spread))
         return self.calculated(molecule, context, rows, diagnostics, {"conformers": ensemble.to_xyz(temperature)})
+
+
+class EmbeddedEnsemble(ConformerEnsemble):
+    """A verifier whose conformers are embedded, ranked by MMFF94 and relaxed on a surface of its own."""
+
+    settings: EmbeddedEnsembleSettings
+
+    def n_embedded(self, candidate: Molecule) -> int:
+        """Returns the number of conformers that are embedded."""
+        return self.settings.embed or n_conformers_to_embed(candidate.mol)
+
+    def searched(
+        self, molecule: Molecule, context: Context, surface: Surface, facts: Mapping[str, Any] | None = None
+    ) -> Finding:
+        """Returns the finding of a search on the surface. facts: diagnostics beside those of the search."""
+        s = self.settings
+        mol = with_defined_stereo(molecule.mol)  # `accepts` has refused molecules for which this is None
+        ensemble, diagnostics = search(
+            mol,
+            molecule.charge,
+            molecule.multiplicity,
+            seed_of(molecule.key, self.settings_hash, context.replicate),  # the campaign does not matter
+            embedded=s.embed,
+            window=s.window * KCAL,
+            most_relaxed=s.max_relaxed,
+            surface=surface,
+        )
+        # a single conformer, to which several embeddings led, repeats exactly
+        is_rigid = len(ensemble.geometries) == 1 and diagnostics["found_once"] == 0
+        return self.averaged(molecule, context, ensemble, {**diagnostics, **(facts or {})}, is_rigid=is_rigid)

@@ -6,12 +6,11 @@ from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence_keys_and_pooled_replicates import seed_of
 from sciagent.domain.omit_unset import omitted_if_unset
 from sciagent.domain.properties_and_levels import DIPOLE
 from sciagent.verification.verifier_contract import (
@@ -25,7 +24,6 @@ from sciagent.verification.verifier_contract import (
     Refusal,
     Tier,
 )
-from sciagent_simulators.conformer_search_and_averages import KCAL, n_conformers_to_embed, search, with_defined_stereo
 from sciagent_simulators.molecular_potentials.molecular_potential_base_and_registry import (
     Domain,
     MolecularPotential,
@@ -36,7 +34,7 @@ from sciagent_simulators.molecular_potentials.molecular_potential_base_and_regis
 )
 from sciagent_simulators.molecular_potentials.relax_molecule import potential_surface
 from sciagent_simulators.potentials.potential_base_and_registry import available_device
-from sciagent_verifiers.conformer_ensemble_base import ConformerEnsemble, EmbeddedEnsembleSettings
+from sciagent_verifiers.conformer_ensemble_base import EmbeddedEnsemble, EmbeddedEnsembleSettings
 
 EXPECTED_STEPS = 25
 """Evaluations of a relaxation, in the estimate of the cost."""
@@ -80,7 +78,7 @@ class MlffMoleculeSettings(EmbeddedEnsembleSettings):
         return Level(scale.model, scale.functional, phase="gas", geometry=self.geometry_label(scale.model))
 
 
-class MlffMolecule(ConformerEnsemble):
+class MlffMolecule(EmbeddedEnsemble):
     """Conformer ensemble of a molecule by a machine-learnt force field, between GFN2-xTB and DFT.
 
     As in `xtb.conformers`, conformers from ETKDGv3 and MMFF94 are ranked and relaxed, here on the force field, and
@@ -161,8 +159,7 @@ class MlffMolecule(ConformerEnsemble):
         return None if fault is None else Refusal(*fault)
 
     def cost(self, candidate: Molecule) -> Cost:
-        embedded = self.settings.embed or n_conformers_to_embed(candidate.mol)
-        relaxed = min(self.settings.max_relaxed, 1 + EXPECTED_SHARE * embedded)
+        relaxed = min(self.settings.max_relaxed, 1 + EXPECTED_SHARE * self.n_embedded(candidate))
         evaluations = 1 + relaxed * EXPECTED_STEPS
         seconds = molecular_potential_factory(self.settings.model).seconds * max(1.0, candidate.n_atoms / 30)
         return Cost(core_seconds=0.3 + seconds * evaluations)
@@ -171,24 +168,10 @@ class MlffMolecule(ConformerEnsemble):
         import torch
 
         torch.set_num_threads(context.threads)
-        s = self.settings
         potential = self._loaded(available_device())
-        seed = seed_of(molecule.key, self.settings_hash, context.replicate)
-        mol = with_defined_stereo(molecule.mol)  # `accepts` has refused molecules for which this is None
-        ensemble, diagnostics = search(
-            mol,
-            molecule.charge,
-            molecule.multiplicity,
-            seed,
-            embedded=s.embed,
-            window=s.window * KCAL,
-            most_relaxed=s.max_relaxed,
-            surface=potential_surface(potential),
-        )
-        facts: dict[str, Any] = {**diagnostics, "energy_scale": self.domain.scale.functional}
-        is_rigid = len(ensemble.geometries) == 1 and diagnostics["found_once"] == 0
-        finding = self.averaged(molecule, context, ensemble, facts, is_rigid=is_rigid)
-        return replace(finding, versions=molecular_potential_versions(s.model))
+        facts = {"energy_scale": self.domain.scale.functional}
+        finding = self.searched(molecule, context, potential_surface(potential), facts)
+        return replace(finding, versions=molecular_potential_versions(self.settings.model))
 
 
 def atomic_numbers(molecule: Molecule) -> list[int]:

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from sciagent.chemistry.molecule import Molecule
-from sciagent.domain.evidence_keys_and_pooled_replicates import seed_of
 from sciagent.verification.verifier_contract import Context, Cost, Finding
-from sciagent_simulators.conformer_search_and_averages import (
-    KCAL,
-    gfn2_surface,
-    n_conformers_to_embed,
-    search,
-    with_defined_stereo,
-)
-from sciagent_verifiers.conformer_ensemble_base import ConformerEnsemble, EmbeddedEnsembleSettings, Gfn2EnsembleSettings
+from sciagent_simulators.conformer_search_and_averages import gfn2_surface
+from sciagent_verifiers.conformer_ensemble_base import EmbeddedEnsemble, EmbeddedEnsembleSettings, Gfn2EnsembleSettings
 from sciagent_verifiers.simulation.tight_binding_base_and_second_opinion import TightBinding
 
 
@@ -20,7 +13,7 @@ class XtbConformersSettings(Gfn2EnsembleSettings, EmbeddedEnsembleSettings):
     """The settings of the conformer search and of the Boltzmann weights."""
 
 
-class XtbConformers(ConformerEnsemble, TightBinding):
+class XtbConformers(EmbeddedEnsemble, TightBinding):
     """Conformer ensemble of a molecule by GFN2-xTB.
 
     Conformers from ETKDGv3 and MMFF94 are relaxed in GFN2-xTB. The ensemble has each conformer within `window` of the
@@ -51,23 +44,7 @@ class XtbConformers(ConformerEnsemble, TightBinding):
 
     def cost(self, candidate: Molecule) -> Cost:
         """Returns a fit to 16 molecules of 3 to 33 atoms; flexible ones take up to 2.5 times it, rigid ones 1/3."""
-        embedded = self.settings.embed or n_conformers_to_embed(candidate.mol)
-        return Cost(core_seconds=0.04 + 5.5e-6 * embedded * candidate.n_atoms**3)
+        return Cost(core_seconds=0.04 + 5.5e-6 * self.n_embedded(candidate) * candidate.n_atoms**3)
 
     def finding(self, molecule: Molecule, context: Context) -> Finding:
-        s = self.settings
-        seed = seed_of(molecule.key, self.settings_hash, context.replicate)  # the campaign does not matter
-        mol = with_defined_stereo(molecule.mol)  # `accepts` has refused molecules for which this is None
-        ensemble, diagnostics = search(
-            mol,
-            molecule.charge,
-            molecule.multiplicity,
-            seed,
-            embedded=s.embed,
-            window=s.window * KCAL,
-            most_relaxed=s.max_relaxed,
-            surface=gfn2_surface(self.solvation),
-        )
-        # a single conformer, to which several embeddings led, repeats exactly
-        is_rigid = len(ensemble.geometries) == 1 and diagnostics["found_once"] == 0
-        return self.averaged(molecule, context, ensemble, diagnostics, is_rigid=is_rigid)
+        return self.searched(molecule, context, gfn2_surface(self.solvation))
