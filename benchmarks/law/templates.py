@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 
 CAMPAIGNS = Path(__file__).parents[2] / "campaigns"
-VERIFICATIONS = {"uv_absorbers": 8, "redox_anolytes": 8, "perovskite_gap": 4}
+VERIFICATIONS = {"uv_absorbers": 8, "redox_anolytes": 8, "perovskite_gap": 2}
 """Verifications by the dearest rung of each run, besides the seeds."""
 EVALUATE = """evaluate:
   tasks: [{name}.yaml]

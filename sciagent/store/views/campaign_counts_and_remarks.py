@@ -27,7 +27,7 @@ from sciagent.domain.answers.status_and_comparison import (
     RungCounts,
 )
 from sciagent.domain.cost_and_budget import RESOURCE_UNITS, WEEK
-from sciagent.domain.outcomes_verdicts_and_reasons import Verdict
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Verdict
 from sciagent.domain.proposer_interfaces import FILTERED
 from sciagent.domain.rung_positions_and_tiers import Tier
 from sciagent.domain.safe_text_and_durations import one_line
@@ -53,6 +53,7 @@ from sciagent.store.lab import tasks
 _CC = t.campaign_candidate.c
 MAX_NAMED = 3  # number of candidates or proposals that a remark names
 MAX_LONG_JOBS = 20  # number of running jobs whose progress is told
+LIMITS = {Outcome.TIMEOUT: "wall or stall", Outcome.OUT_OF_MEMORY: "memory"}  # limits by how a job at them ends
 MAX_REMARK = 240  # number of characters of a reason in a remark
 ENDED = (CampaignState.FINISHED, CampaignState.BUDGET_SPENT)
 
@@ -280,6 +281,7 @@ def counts(connection: Connection, row: CampaignRow, hidden: Mapping[int, int] =
             *_remarks_on_standardisation(connection, row),
             *_remarks_on_unreadable(connection, row, n_unreadable),
             *_remarks_on_refused_options(connection, row),
+            *_remarks_on_limits(connection, row),
         ),
     )
 
@@ -387,6 +389,27 @@ def _remarks_on_refused_options(connection: Connection, row: CampaignRow) -> lis
         f"the server of {model} refuses {option}, which requests leave out: {why[:MAX_REMARK]}"
         for (model, option), why in reasons.items()
     ]
+
+
+def _remarks_on_limits(connection: Connection, row: CampaignRow) -> list[str]:
+    """Returns a remark for each rung and limit that ended jobs, with the command that raises it."""
+    j = t.job.c
+    query = (
+        sa.select(t.rung.c.name, j.outcome, sa.func.count())
+        .join(t.rung, t.rung.c.id == j.rung_id)
+        .where(j.campaign_id == row.id, j.state == JobState.FAILED, j.outcome.in_(LIMITS))
+        .group_by(t.rung.c.position, t.rung.c.name, j.outcome)
+        .order_by(t.rung.c.position, j.outcome)
+    )
+    remarks = []
+    for rung, outcome, n in connection.execute(query):
+        jobs = "1 job" if n == 1 else f"{n} jobs"
+        command = f"sciagent amend {row.name} --file FILE --reason WHY"
+        remarks.append(
+            f"{jobs} of {rung} ended at the {LIMITS[Outcome(outcome)]} limit; raised in the file ({command}), it runs "
+            "them again"
+        )
+    return remarks
 
 
 def _is_unreadable(row: CampaignRow) -> tuple[sa.ColumnElement[bool], ...]:

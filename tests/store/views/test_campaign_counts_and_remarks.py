@@ -16,7 +16,9 @@ from sciagent.chemistry.crystals.prototypes_and_same_structures import crystal_f
 from sciagent.chemistry.molecule import Molecule, parse_molecule
 from sciagent.domain.answers.candidate_and_value_answers import plain
 from sciagent.domain.answers.status_and_comparison import HitCounts
+from sciagent.domain.outcomes_verdicts_and_reasons import Outcome
 from sciagent.domain.safe_text_and_durations import REPLACEMENT
+from sciagent.domain.states_and_needs import JobState
 from sciagent.store.campaign_state import candidate_standings
 from sciagent.store.campaign_state.campaigns import CampaignRow
 from sciagent.store.database import tables as t
@@ -44,6 +46,17 @@ def test_status(ledger: Ledger, row: CampaignRow) -> None:
     counts = [(rung.rung, rung.done, rung.passed, rung.failed, rung.inconclusive, rung.errors) for rung in found.rungs]
     assert counts == [("r0", 6, 6, 0, 0, 0), ("r1", 5, 3, 1, 1, 0), ("r2", 3, 2, 1, 0, 0)]
     assert [rung.core_seconds for rung in found.rungs] == [0.0, 12.346, 0.0]
+
+
+def test_jobs_that_ended_at_a_limit_are_told_with_the_command_that_raises_it(ledger: Ledger) -> None:
+    with ledger.begin() as connection:
+        row = rows.campaign(connection)
+    [job_id] = rows.queued_jobs(ledger, row)
+    with ledger.begin() as connection:
+        limited = {"state": JobState.FAILED, "outcome": Outcome.OUT_OF_MEMORY}
+        connection.execute(sa.update(t.job).where(t.job.c.id == job_id).values(limited))
+        [note] = campaign_counts_and_remarks.counts(connection, row).notes
+    assert "ended at the memory limit" in note and "sciagent amend toys --file FILE" in note
 
 
 def test_the_latest_answers_of_a_rung(ledger: Ledger, row: CampaignRow) -> None:
