@@ -68,7 +68,7 @@ class InTurn(Purchasing):
         are open in a campaign of so many verifications, which begins with the answers of all seeds."""
         may_leave_seeds = self._begins_with_seeds and any(self._rule.leaves(rung) for rung in self.pool.paid)
         if may_leave_seeds and candidate_standings.has_waiting_seeds(connection, self._campaign_id, [Standing.OPEN]):
-            return Exhaustive()
+            return Exhaustive("seeds come first: next in order")
         return self._rule
 
     def take_back(self, unplaced: Iterable[Choice], refused: Iterable[Choice]) -> None:

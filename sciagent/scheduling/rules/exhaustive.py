@@ -18,6 +18,10 @@ from sciagent.scheduling.rules.rule_and_settings_bases import PaidLadder, RungRu
 
 
 class Exhaustive(RungRule):
+    def __init__(self, why: str = "exhaustive: next in order") -> None:
+        """why: the reason of each purchase, as a decision tells it."""
+        self._why = why
+
     def next(self, waiting: Sequence[Waiting], slots: int) -> list[Purchase]:
         purchases: list[Purchase] = []
         for entry in reversed(waiting):  # the highest rung first, so that answers come sooner
@@ -28,7 +32,7 @@ class Exhaustive(RungRule):
                         n_earlier = max(n_earlier, int(np.searchsorted(entry.undecided, row)))
                     if n_earlier >= entry.remaining:
                         break
-                purchases.append(Purchase(row, entry.rung, index=-float(row), why="exhaustive: next in order"))
+                purchases.append(Purchase(row, entry.rung, index=-float(row), why=self._why))
         return purchases
 
     def ends_with(self, remaining: int | None) -> bool:
