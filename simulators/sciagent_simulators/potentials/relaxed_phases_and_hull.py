@@ -10,11 +10,8 @@ bonds are as long as the sums of radii, and molecular crystals have their measur
 
 Sources: ase.data.reference_states; Mehl et al., Comput. Mater. Sci. 136, S1 (2017).
 
-The corrections of the Materials Project from 2020 (MP2020) allow comparisons of force fields trained with and without
-them. A structure without oxidation states would silently get no correction for its anions, so they are guessed from the
-composition first.
-
-Source: Wang et al., Sci. Rep. 11, 15496 (2021), doi 10.1038/s41598-021-94550-5; pymatgen's implementation.
+Energies of a model that learnt calculations with and without a Hubbard U are kept with the corrections that make the
+two comparable (`materials_project_corrections`).
 """
 
 from __future__ import annotations
@@ -37,13 +34,8 @@ from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
 from sciagent.errors import InvalidCandidateError, SimulatorError
 from sciagent.inputs.environment_variables import cache_folder
-from sciagent_simulators.potentials.potential_base_and_registry import (
-    MP2020,
-    UNCORRECTED,
-    Energy,
-    EnergyScale,
-    Potential,
-)
+from sciagent_simulators.potentials.materials_project_corrections import compared_on, on_mp2020
+from sciagent_simulators.potentials.potential_base_and_registry import Energy, EnergyScale, Potential
 from sciagent_simulators.potentials.relax_and_equation_of_state import relax
 
 PROTOTYPES = {
@@ -194,6 +186,8 @@ def known_phases(
 ) -> KnownPhases:
     """Returns the phases of these chemical systems: read from the cache, or relaxed together and kept.
 
+    Their energies are on the scale `compared_on` of the potential's one.
+
     scale: the scale of the potential's energies; it also tells a user's own weights apart. systems: the elements of
     each system. binaries: whether decorated pairs of elements belong to the phases, besides the elements.
     """
@@ -202,7 +196,7 @@ def known_phases(
         wanted_names.extend(sorted(system))
         if binaries:
             wanted_names.extend("-".join(pair) for pair in _pairs(system))
-    folder = cache_folder() / "known_phases" / _folder(scale)
+    folder = cache_folder() / "known_phases" / _folder(compared_on(scale))
     phases_by_name: dict[str, list[Phase]] = {}
     missing: list[str] = []
     for name in dict.fromkeys(wanted_names):  # each name once, in this order
@@ -212,11 +206,11 @@ def known_phases(
         else:
             phases_by_name[name] = cached_phases
     if missing:
-        relaxed = _relaxed(potential, missing)
+        relaxed = _relaxed(potential, scale, missing)
         for name, phases in relaxed.items():
             _write(folder / f"{name}.json", phases)
         phases_by_name.update(relaxed)
-    return KnownPhases(tuple(chain.from_iterable(phases_by_name.values())), scale)
+    return KnownPhases(tuple(chain.from_iterable(phases_by_name.values())), compared_on(scale))
 
 
 def _pairs(system: Collection[str]) -> list[tuple[str, str]]:
@@ -277,7 +271,7 @@ def _folder(scale: EnergyScale) -> str:
     return f"{scale.model}-{recipe_hash[:12]}"
 
 
-def _relaxed(potential: Potential, names: Sequence[str]) -> dict[str, list[Phase]]:
+def _relaxed(potential: Potential, scale: EnergyScale, names: Sequence[str]) -> dict[str, list[Phase]]:
     """Returns the relaxed phases of elements and pairs; one that does not relax is left out."""
     from pymatgen.io.ase import AseAtomsAdaptor
 
@@ -292,7 +286,8 @@ def _relaxed(potential: Potential, names: Sequence[str]) -> dict[str, list[Phase
         if relaxed.fault is None:
             composition = structure.composition
             phase_name = f"{label} {composition.reduced_formula}"
-            phase = Phase(phase_name, composition.get_el_amt_dict(), relaxed.energy_per_atom)
+            energy = on_mp2020(Energy(relaxed.energy_per_atom, scale), AseAtomsAdaptor.get_structure(relaxed.atoms))
+            phase = Phase(phase_name, composition.get_el_amt_dict(), energy.per_atom)
             phases_by_name[name].append(phase)
     return phases_by_name
 
@@ -335,45 +330,6 @@ def _write(path: Path, phases: Sequence[Phase]) -> None:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump([asdict(phase) for phase in phases], file)
         Path(partial).replace(path)
-
-
-HUBBARD_U = {"Co": 3.32, "Cr": 3.7, "Fe": 5.3, "Mn": 3.9, "Mo": 4.38, "Ni": 6.2, "V": 3.25, "W": 6.2}
-"""Hubbard U of the Materials Project for oxides and fluorides, in eV."""
-
-
-def mp2020_correction(structure: Any) -> float:
-    """Returns the MP2020 correction of a pymatgen Structure, in eV per atom. It is 0 for most intermetallics."""
-    from pymatgen.entries.computed_entries import ComputedStructureEntry
-
-    composition = structure.composition
-    symbols = {element.symbol for element in composition}
-    parameters: dict[str, Any] = {"run_type": "GGA", "hubbards": {}, "software": "vasp"}
-    if symbols & {"O", "F"} and symbols & set(HUBBARD_U):
-        parameters["run_type"] = "GGA+U"
-        parameters["hubbards"] = {symbol: HUBBARD_U.get(symbol, 0.0) for symbol in symbols}
-    guesses = composition.oxi_state_guesses(max_sites=-50)  # of the reduced formula, with at most 50 atoms
-    states = guesses[0] if guesses else {}
-    # the correction does not depend on the energy of the entry
-    entry = ComputedStructureEntry(structure, energy=0.0, parameters=parameters, data={"oxidation_states": states})
-    adjustments = load_correction().get_adjustments(entry)
-    return float(sum(adjustment.value for adjustment in adjustments)) / len(structure)
-
-
-@cache
-def load_correction() -> Any:
-    """Returns pymatgen's correction scheme MP2020, loaded once per process; importing it takes seconds."""
-    from pymatgen.entries.compatibility import MaterialsProject2020Compatibility
-
-    return MaterialsProject2020Compatibility(check_potcar=False)
-
-
-def on_mp2020(energy: Energy, structure: Any) -> Energy:
-    """Returns the energy with the MP2020 correction. An energy that is corrected, or not of PBE+U, is unchanged."""
-    scale = energy.scale
-    if scale.correction != UNCORRECTED or scale.functional != "PBE+U":
-        return energy
-    corrected = EnergyScale(scale.model, scale.functional, MP2020)
-    return Energy(energy.per_atom + mp2020_correction(structure), corrected)
 
 
 MPTRJ = frozenset(chemical_symbols[1:95]) - {"Po", "At", "Rn", "Fr", "Ra"}

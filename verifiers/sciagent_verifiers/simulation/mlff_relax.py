@@ -42,8 +42,16 @@ from sciagent.verification.verifier_contract import (
     Level,
     Property,
     PropertyAtLevel,
+    Reason,
     ReferenceFile,
+    Refusal,
     at,
+)
+from sciagent_simulators.potentials.materials_project_corrections import (
+    compared_on,
+    comparison_fault,
+    load_correction,
+    on_mp2020,
 )
 from sciagent_simulators.potentials.potential_base_and_registry import (
     Energy,
@@ -55,14 +63,7 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
     potential_factory,
 )
 from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, evaluate
-from sciagent_simulators.potentials.relaxed_phases_and_hull import (
-    BINARIES,
-    KnownPhases,
-    Phase,
-    known_phases,
-    load_correction,
-    on_mp2020,
-)
+from sciagent_simulators.potentials.relaxed_phases_and_hull import BINARIES, KnownPhases, Phase, known_phases
 from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings, structure_of
 
 MAX_BYTES = 200_000_000  # of a file of phases
@@ -107,21 +108,25 @@ def scale_fault(file: ReferenceFile, scale: EnergyScale) -> str | None:
     """Returns why energies of this scale cannot be compared with those of the file, or None. Raises ValueError."""
     content = read_entries(Path(file.path), file.sha256)
     file_scale = EnergyScale(file.name, content.functional, content.correction)
-    if file_scale.is_comparable(scale):
+    if compared_on(file_scale).is_comparable(compared_on(scale)):
         return None
     return f"{file.name} is on the scale {file_scale.label}, {scale.model} on {scale.label}; the two do not mix"
 
 
 def phases_of(file: ReferenceFile, scale: EnergyScale) -> KnownPhases:
-    """Returns the phases of the file on the model's scale. Raises SimulatorError if the file has changed."""
+    """Returns the phases of the file on the scale `compared_on` of the model's one; raw energies get the correction.
+
+    Raises SimulatorError if the file has changed."""
     from pymatgen.core import Composition
 
     content = read_entries(file.check(), file.sha256)
-    phases = [
-        Phase(entry.name or entry.formula, Composition(entry.formula).get_el_amt_dict(), entry.energy_per_atom)
-        for entry in content.entries
-    ]
-    return KnownPhases(tuple(phases), scale)
+    file_scale = EnergyScale(scale.model, content.functional, content.correction)
+    phases = []
+    for entry in content.entries:
+        composition = Composition(entry.formula)
+        energy = on_mp2020(Energy(entry.energy_per_atom, file_scale), composition)
+        phases.append(Phase(entry.name or entry.formula, composition.get_el_amt_dict(), energy.per_atom))
+    return KnownPhases(tuple(phases), compared_on(scale))
 
 
 LENGTHS = (LATTICE_A, LATTICE_B, LATTICE_C)
@@ -177,6 +182,9 @@ class MlffRelax(ForceField):
 
     The model was trained on density functional theory at 0 K (PBE+U by default) and has its errors: lattices about 1 %
     large against experiment, formation energies within about 0.1 eV/atom. Charge and spin are not seen.
+    Energies of a model that learnt raw energies of PBE with and without a Hubbard U get the corrections MP2020 before
+    they are compared with phases. By other functionals, oxides and fluorides of V, Cr, Mn, Fe, Co, Ni, Mo and W are
+    refused.
     `energy_spread` is how far a second model differs on the same scale: a warning that a gate may use, no uncertainty,
     since both were trained on the same data.
 
@@ -193,7 +201,7 @@ class MlffRelax(ForceField):
     """
 
     name = "mlff.relax"
-    version = "3"
+    version = "4"
     Settings = MlffRelaxSettings
     settings: MlffRelaxSettings
     spread = {
@@ -227,10 +235,14 @@ class MlffRelax(ForceField):
     def _levels(self) -> Mapping[Property, Level]:
         """Levels of the properties that depend on more than the model."""
         s = self.settings
-        levels = {E_ABOVE_KNOWN_PHASES: replace(self.level, conditions=f"{len(BINARIES)} binary prototypes")}
+        compared = Level(s.scale.model, compared_on(s.scale).label, geometry=self.level.geometry)
+        levels = {
+            FORMATION_ENERGY: compared,
+            E_ABOVE_KNOWN_PHASES: replace(compared, conditions=f"{len(BINARIES)} binary prototypes"),
+        }
         if s.entries is not None:
             file_and_hash = f"{s.entries.name} {s.entries.sha256[:12]}"
-            levels[E_ABOVE_HULL] = replace(self.level, conditions=file_and_hash[:120])
+            levels[E_ABOVE_HULL] = replace(compared, conditions=file_and_hash[:120])
         if s.second_model is not None:
             levels[ENERGY_SPREAD] = replace(self.level, conditions=f"against {s.second_model}")
         return levels
@@ -239,7 +251,22 @@ class MlffRelax(ForceField):
         super().attach()
         if self.settings.second_model is not None:
             self._loaded("cpu", model=self.settings.second_model)
+        if self.settings.second_model is not None or compared_on(self.settings.scale) != self.settings.scale:
             load_correction()
+
+    def accepts(self, candidate: Crystal) -> Refusal | None:
+        refusal = super().accepts(candidate)
+        if refusal is not None or not self._compares:
+            return refusal
+        fault = comparison_fault(candidate.species, self.settings.scale)
+        if fault is None:
+            return None
+        return Refusal(Reason.NO_CORRECTION, f"{fault}; `known_phases: none` relaxes the cell alone")
+
+    @property
+    def _compares(self) -> bool:
+        """Whether energies are compared with those of phases."""
+        return self.settings.known_phases != "none" or self.settings.entries is not None
 
     def findings(
         self, batch: Sequence[Crystal], relaxed: Sequence[Relaxed], potential: Potential, context: Context
@@ -290,20 +317,23 @@ class MlffRelax(ForceField):
     ) -> Finding:
         structure = structure_of(relaxation)
         energy = Energy(relaxation.energy_per_atom, self.settings.scale)
+        compared = on_mp2020(energy, structure) if self._compares else energy
         amounts = structure.composition.get_el_amt_dict()
         values: dict[Property, float] = {
             VOLUME_PER_ATOM: structure.volume / len(structure),
             DENSITY: float(structure.density),
         }
         facts: dict[str, Any] = {"energy_per_atom": energy.per_atom, "energy_scale": self.settings.scale.label}
+        if compared != energy:
+            facts |= {"compared_energy_per_atom": compared.per_atom, "compared_energy_scale": compared.scale.label}
         if phases is not None:
-            values[FORMATION_ENERGY] = phases.formation_energy(amounts, energy)
+            values[FORMATION_ENERGY] = phases.formation_energy(amounts, compared)
             if self.settings.known_phases == "binaries":
-                values[E_ABOVE_KNOWN_PHASES], shares = phases.energy_above(amounts, energy)
+                values[E_ABOVE_KNOWN_PHASES], shares = phases.energy_above(amounts, compared)
                 facts["decomposes_into"] = _largest_shares(shares)
         if self.settings.entries is not None:
             hull = phases_of(self.settings.entries, self.settings.scale)
-            values[E_ABOVE_HULL], shares = hull.energy_above(amounts, energy)
+            values[E_ABOVE_HULL], shares = hull.energy_above(amounts, compared)
             facts["hull_decomposes_into"] = _largest_shares(shares)
         if second is not None and self.settings.second_model is not None:
             second_scale = potential_factory(self.settings.second_model).scale
