@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from ase.build import bulk
 
@@ -21,13 +18,14 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
     MP2020,
     Energy,
     EnergyScale,
-    PotentialValues,
     load_potential,
     model_difference,
 )
 from sciagent_simulators.potentials.relax_and_equation_of_state import relax
 from sciagent_simulators.potentials.relaxed_phases_and_hull import known_phases
+from tests.simulators.bondless_potential import BondlessPotential
 
+RAW = EnergyScale("7net-0", "PBE+U")
 CELLS = {
     "Si": (bulk("Si", a=5.4), 5.469),
     "NaCl": (bulk("NaCl", "rocksalt", a=5.6), 5.692),
@@ -97,16 +95,6 @@ def test_a_composition_has_the_published_corrections(formula: str, wanted: float
     assert mp2020_correction(Composition(formula)) == pytest.approx(wanted, abs=1e-9)
 
 
-class Additive:
-    """A potential in which each atom has its own energy and nothing acts."""
-
-    scale = EnergyScale("7net-0", "PBE+U")
-    atoms_at_once = 64
-
-    def evaluate(self, batch: Sequence[Any]) -> Sequence[PotentialValues]:
-        return [PotentialValues(-float(sum(atoms.numbers)), 0 * atoms.positions, np.zeros((3, 3))) for atoms in batch]
-
-
 def test_a_hull_of_raw_energies_is_one_of_corrected_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ni, O and their phases in a model without bonds: the formation energy of NiO is its correction alone.
 
@@ -114,9 +102,9 @@ def test_a_hull_of_raw_energies_is_one_of_corrected_ones(tmp_path: Path, monkeyp
     from pymatgen.core import Composition
 
     monkeypatch.setenv("SCIAGENT_CACHE", str(tmp_path))
-    phases = known_phases(Additive(), Additive.scale, [("Ni", "O")])
+    phases = known_phases(BondlessPotential(RAW), RAW, [("Ni", "O")])
     assert phases.scale == EnergyScale("7net-0", "PBE+U", MP2020)
-    raw = Energy(-(28 + 8) / 2, Additive.scale)
+    raw = Energy(-(28 + 8) / 2, RAW)
     corrected = on_mp2020(raw, Composition("NiO"))
     assert phases.formation_energy({"Ni": 1, "O": 1}, corrected) == pytest.approx((-2.541 - 0.687) / 2, abs=1e-9)
     above, shares = phases.energy_above({"Ni": 1, "O": 1}, corrected)
@@ -127,10 +115,10 @@ def test_a_hull_of_raw_energies_is_one_of_corrected_ones(tmp_path: Path, monkeyp
 
 
 def test_compounds_with_a_hubbard_u_are_compared_on_the_corrected_scale_alone() -> None:
-    raw, r2scan = EnergyScale("7net-0", "PBE+U"), EnergyScale("CHGNet-r2SCAN", "r2SCAN")
-    assert compared_on(raw).label == "PBE+U, MP2020"
+    r2scan = EnergyScale("CHGNet-r2SCAN", "r2SCAN")
+    assert compared_on(RAW).label == "PBE+U, MP2020"
     assert compared_on(r2scan) == r2scan
-    assert comparison_fault({"Ni", "O"}, raw) is None
+    assert comparison_fault({"Ni", "O"}, RAW) is None
     assert comparison_fault({"Ni", "S"}, r2scan) is None
     assert comparison_fault({"Ti", "O"}, r2scan) is None
     fault = comparison_fault({"Li", "Co", "Ni", "O"}, r2scan)

@@ -83,7 +83,7 @@ def mp2020_correction(structure: Any) -> float:
         structure, energy=0.0, parameters=parameters, data=data
     )  # the correction does not depend on the energy
     adjustments = load_correction().get_adjustments(entry)
-    return float(sum(adjustment.value for adjustment in adjustments)) / composition.num_atoms
+    return float(sum(adjustment.value for adjustment in adjustments) / composition.num_atoms)
 
 
 @cache

@@ -1,8 +1,8 @@
-"""Known phases of a chemical system by one force field: the elements and decorated binaries, relaxed once and kept.
+"""Known phases of a chemical system by one force field: elements and decorated prototypes, relaxed once and kept.
 
 All energies come from the same model, so no scales mix. The hull of these phases is a lower bound: a phase that is not
 among them can make a candidate less stable, never more stable. The relaxed energies are kept in files below the cache
-folder, one for each element and each pair of elements, under the model, its scale and the recipe.
+folder, one for each element and each group of elements, under the model, its scale and the recipe.
 
 The elements start from their ground-state structures, which are then relaxed. Simple metals and the diamond lattice
 start with their measured lattice constants. Other structures come from the AFLOW prototypes that pymatgen ships; their
@@ -23,7 +23,7 @@ import os
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache, lru_cache
+from functools import cache
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,16 @@ from ase.data import chemical_symbols
 
 from sciagent.domain.evidence_keys_and_pooled_replicates import content_hash
 from sciagent.domain.outcomes_verdicts_and_reasons import Outcome, Reason
-from sciagent.errors import InvalidCandidateError, SimulatorError
+from sciagent.errors import SimulatorError
 from sciagent.inputs.environment_variables import cache_folder
+from sciagent_simulators.potentials.competing_prototypes import (
+    BINARIES,
+    MORE_BINARIES,
+    TERNARIES,
+    decorated_pairs,
+    further_phases,
+    pair_phases,
+)
 from sciagent_simulators.potentials.materials_project_corrections import compared_on, on_mp2020
 from sciagent_simulators.potentials.potential_base_and_registry import Energy, EnergyScale, Potential
 from sciagent_simulators.potentials.relax_and_equation_of_state import relax
@@ -115,14 +123,9 @@ def _structures() -> Mapping[str, Any]:
 RECIPE = 2  # raise it whenever the phases or their relaxation change
 FMAX = 0.03  # eV/angstrom, limit of the forces
 STEPS = 500  # largest number of evaluations of a phase
+FURTHER = "+"
+"""Begin of the names of files with phases in MORE_BINARIES and TERNARIES."""
 MIN_SHARE = 1e-6  # phases with a smaller share of the atoms are not named in a mixture
-BINARIES = (
-    "rocksalt", "CsCl", "zincblende", "NiAs", "fluorite", "rutile", "CdI2", "antifluorite", "corundum", "BiI3",
-)  # fmt: skip
-"""Prototypes of AX, AX2, A2X, A2X3 and AX3, with the more electropositive element as A.
-
-A pair of elements is decorated in the prototypes in which its oxidation states balance. An alloy, or another pair
-without such a prototype, is decorated in all of them."""
 
 
 @dataclass(frozen=True)
@@ -182,20 +185,29 @@ class KnownPhases:
 
 
 def known_phases(
-    potential: Potential, scale: EnergyScale, systems: Iterable[Collection[str]], binaries: bool = True
+    potential: Potential,
+    scale: EnergyScale,
+    systems: Iterable[Collection[str]],
+    binaries: bool = True,
+    further: bool = False,
 ) -> KnownPhases:
     """Returns the phases of these chemical systems: read from the cache, or relaxed together and kept.
 
     Their energies are on the scale `compared_on` of the potential's one.
 
     scale: the scale of the potential's energies; it also tells a user's own weights apart. systems: the elements of
-    each system. binaries: whether decorated pairs of elements belong to the phases, besides the elements.
+    each system. binaries: whether decorated pairs of elements belong to the phases, besides the elements. further:
+    whether those of MORE_BINARIES and TERNARIES do.
     """
-    wanted_names: list[str] = []  # of elements, such as Na, and of pairs, such as Cl-Na
+    wanted_names: list[str] = []  # of elements, such as Na, of pairs, such as Cl-Na, of what is further, such as +Cl-Na
     for system in systems:
         wanted_names.extend(sorted(system))
+        pairs = decorated_pairs(system)
         if binaries:
-            wanted_names.extend("-".join(pair) for pair in _pairs(system))
+            wanted_names.extend("-".join(pair) for pair in pairs)
+        if further:
+            groups = [*pairs, *combinations(sorted(system), 3)]
+            wanted_names.extend(f"{FURTHER}{'-'.join(group)}" for group in groups)
     folder = cache_folder() / "known_phases" / _folder(compared_on(scale))
     phases_by_name: dict[str, list[Phase]] = {}
     missing: list[str] = []
@@ -211,37 +223,6 @@ def known_phases(
             _write(folder / f"{name}.json", phases)
         phases_by_name.update(relaxed)
     return KnownPhases(tuple(chain.from_iterable(phases_by_name.values())), compared_on(scale))
-
-
-def _pairs(system: Collection[str]) -> list[tuple[str, str]]:
-    """Returns the pairs of elements of a system that are decorated.
-
-    In a system of metals only, these are all pairs. In a system with a non-metal, two metals are decorated only if they
-    make a salt."""
-    from sciagent.chemistry.crystals.bonds import is_metal
-
-    metals = {symbol for symbol in system if is_metal(symbol)}
-    pairs = list(combinations(sorted(system), 2))
-    if metals == set(system):
-        return pairs
-    return [pair for pair in pairs if not metals.issuperset(pair) or balanced(pair)]
-
-
-@lru_cache(maxsize=4096)
-def balanced(pair: tuple[str, str]) -> tuple[str, ...]:
-    """Returns the prototypes in which whole oxidation states of the two elements add up to zero."""
-    from sciagent.chemistry.crystals.oxidation_states import assignment_of
-
-    balanced_labels = []
-    for label, structure in _decorated(pair, BINARIES):
-        amounts = {symbol: int(n) for symbol, n in structure.composition.get_el_amt_dict().items()}
-        assignment = assignment_of(amounts)
-        # in a misordered pair the cation would be more electronegative than the anion
-        if assignment is None or assignment.misordered != 0:
-            continue
-        if all(state.is_integer() for state in assignment.states.values()):
-            balanced_labels.append(label)
-    return tuple(balanced_labels)
 
 
 def _mixture(
@@ -267,7 +248,7 @@ def _mixture(
 
 def _folder(scale: EnergyScale) -> str:
     """Returns the name of the cache's folder for this model, scale and recipe."""
-    recipe_hash = content_hash([asdict(scale), RECIPE, FMAX, STEPS, BINARIES])
+    recipe_hash = content_hash([asdict(scale), RECIPE, FMAX, STEPS, BINARIES, sorted(MORE_BINARIES), TERNARIES])
     return f"{scale.model}-{recipe_hash[:12]}"
 
 
@@ -277,7 +258,7 @@ def _relaxed(potential: Potential, scale: EnergyScale, names: Sequence[str]) -> 
 
     starts = []
     for name in names:
-        for label, structure in _starts(name.split("-")):
+        for label, structure in _starts(name):
             starts.append((name, label, structure))
     cells = [AseAtomsAdaptor.get_atoms(structure, msonable=False) for _, _, structure in starts]
     phases_by_name: dict[str, list[Phase]] = {name: [] for name in names}
@@ -292,27 +273,16 @@ def _relaxed(potential: Potential, scale: EnergyScale, names: Sequence[str]) -> 
     return phases_by_name
 
 
-def _starts(symbols: Sequence[str]) -> list[tuple[str, Any]]:
-    """Returns (label, pymatgen Structure) of the phases of an element or a pair, not yet relaxed."""
+def _starts(name: str) -> list[tuple[str, Any]]:
+    """Returns (label, pymatgen Structure) of the phases of a name, not yet relaxed."""
+    if name.startswith(FURTHER):
+        return further_phases(name.removeprefix(FURTHER).split("-"))
+    symbols = name.split("-")
     if len(symbols) == 1:
         with contextlib.suppress(KeyError):
             return [("element", element(symbols[0]))]
         return []
-    prototypes = balanced((symbols[0], symbols[1])) or BINARIES
-    return _decorated(symbols, prototypes)
-
-
-def _decorated(symbols: Sequence[str], names: Sequence[str]) -> list[tuple[str, Any]]:
-    """Returns (label, pymatgen Structure) of a pair of elements in each of these prototypes that takes them."""
-    from sciagent.chemistry.crystals.bonds import electronegativity
-    from sciagent.chemistry.crystals.prototypes_and_same_structures import decorated
-
-    ordered = sorted(symbols, key=lambda symbol: electronegativity(symbol) or 0.0)
-    starts = []
-    for prototype in names:
-        with contextlib.suppress(InvalidCandidateError):
-            starts.append((prototype, decorated(prototype, ordered).structure))
-    return starts
+    return pair_phases((symbols[0], symbols[1]))
 
 
 def _read(path: Path) -> list[Phase] | None:

@@ -47,6 +47,7 @@ from sciagent.verification.verifier_contract import (
     Refusal,
     at,
 )
+from sciagent_simulators.potentials.competing_prototypes import BINARIES, MORE_BINARIES, TERNARIES, not_compared
 from sciagent_simulators.potentials.materials_project_corrections import (
     compared_on,
     comparison_fault,
@@ -63,7 +64,7 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
     potential_factory,
 )
 from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, evaluate
-from sciagent_simulators.potentials.relaxed_phases_and_hull import BINARIES, KnownPhases, Phase, known_phases
+from sciagent_simulators.potentials.relaxed_phases_and_hull import KnownPhases, Phase, known_phases
 from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings, structure_of
 
 MAX_BYTES = 200_000_000  # of a file of phases
@@ -137,17 +138,23 @@ of six solids (benchmarks/crystals/lattice_repeatability.json)."""
 SHEAR_STIFFNESS = 8.6
 """The same for angles in radians, in GPa."""
 GPA = 160.2177  # in an eV/angstrom**3
+HULLS = {
+    "binaries": f"{len(BINARIES)} binary prototypes",
+    "prototypes": f"{len(BINARIES) + len(MORE_BINARIES)} binary and {len(TERNARIES)} ternary prototypes",
+}
+"""Settings of `known_phases` with an energy above them, each with the condition that its level states."""
 MAX_SHOWN_PHASES = 8  # phases of a mixture that the diagnostics name
 
 
 class MlffRelaxSettings(ForceFieldSettings):
     """The model, the relaxation, and the phases against which energies are counted."""
 
-    known_phases: Literal["binaries", "elements", "none"] = Field(
-        "binaries",
+    known_phases: Literal["prototypes", "binaries", "elements", "none"] = Field(
+        "prototypes",
         description=f"`binaries`: elements, and pairs of them in those of {len(BINARIES)} prototypes that oxidation "
-        "states balance; `elements`: a formation energy only; `none`: no energies. They are relaxed once for a "
-        "chemical system and kept in the cache folder.",
+        "states balance; `prototypes`: these, pairs as wurtzite, anatase and MoS2, and triples as tilted perovskite, "
+        "spinel and layered ABX2; `elements`: a formation energy only; `none`: no energies. They are relaxed once for "
+        "a chemical system and kept in the cache folder.",
     )
     entries: ReferenceFile | None = omitted_if_unset(
         None, description="Own energies of phases (JSON) on the same scale; adds energy_above_hull."
@@ -176,9 +183,10 @@ class MlffRelax(ForceField):
     """Cell and positions relaxed by a machine-learnt force field, many crystals in one call.
 
     The energy above the known phases compares the crystal with the elements and with binaries of the same elements in
-    common prototypes that oxidation states balance, all by the same model; alloys are left out beside a non-metal.
-    Phases that are missing there can only raise it, so it is a lower bound of the energy above the hull: what lies far
-    above will not form, what lies at zero may still decompose.
+    common prototypes that oxidation states balance, and with triples of them as tilted perovskites, spinels and layered
+    oxides, all by the same model; alloys are left out beside a non-metal. Phases that are missing there can only raise
+    it, so it is a lower bound of the energy above the hull: what lies far above will not form, what lies at zero may
+    still decompose. The diagnostics say what is missing.
 
     The model was trained on density functional theory at 0 K (PBE+U by default) and has its errors: lattices about 1 %
     large against experiment, formation energies within about 0.1 eV/atom. Charge and spin are not seen.
@@ -219,7 +227,7 @@ class MlffRelax(ForceField):
         measured: list[Property] = [VOLUME_PER_ATOM, DENSITY]
         if s.known_phases != "none":
             measured.append(FORMATION_ENERGY)
-        if s.known_phases == "binaries":
+        if s.known_phases in HULLS:
             measured.append(E_ABOVE_KNOWN_PHASES)
         if s.entries is not None:
             measured.append(E_ABOVE_HULL)
@@ -238,7 +246,7 @@ class MlffRelax(ForceField):
         compared = Level(s.scale.model, compared_on(s.scale).label, geometry=self.level.geometry)
         levels = {
             FORMATION_ENERGY: compared,
-            E_ABOVE_KNOWN_PHASES: replace(compared, conditions=f"{len(BINARIES)} binary prototypes"),
+            E_ABOVE_KNOWN_PHASES: replace(compared, conditions=HULLS.get(s.known_phases, "")),
         }
         if s.entries is not None:
             file_and_hash = f"{s.entries.name} {s.entries.sha256[:12]}"
@@ -290,8 +298,13 @@ class MlffRelax(ForceField):
         if self.settings.known_phases == "none":
             return None
         systems = dict.fromkeys(frozenset(crystal.species) for crystal in crystals)
-        with_binaries = self.settings.known_phases == "binaries"
-        return known_phases(potential, self.settings.scale, systems, binaries=with_binaries)
+        return known_phases(
+            potential,
+            self.settings.scale,
+            systems,
+            binaries=self.settings.known_phases in HULLS,
+            further=self.settings.known_phases == "prototypes",
+        )
 
     def _second_values(self, relaxed: Sequence[Relaxed]) -> Sequence[PotentialValues | None]:
         """Returns the second model's values at each relaxed cell, in order.
@@ -328,9 +341,11 @@ class MlffRelax(ForceField):
             facts |= {"compared_energy_per_atom": compared.per_atom, "compared_energy_scale": compared.scale.label}
         if phases is not None:
             values[FORMATION_ENERGY] = phases.formation_energy(amounts, compared)
-            if self.settings.known_phases == "binaries":
+            if self.settings.known_phases in HULLS:
                 values[E_ABOVE_KNOWN_PHASES], shares = phases.energy_above(amounts, compared)
                 facts["decomposes_into"] = _largest_shares(shares)
+                is_wide = self.settings.known_phases == "prototypes"
+                facts["not_compared_with"] = not_compared(len(amounts), with_ternaries=is_wide)
         if self.settings.entries is not None:
             hull = phases_of(self.settings.entries, self.settings.scale)
             values[E_ABOVE_HULL], shares = hull.energy_above(amounts, compared)
