@@ -18,7 +18,8 @@ from sciagent.verification.verifier_contract import Context, Finding
 from sciagent_verifiers.high_fidelity.gpaw_bands import GpawBands
 from sciagent_verifiers.simulation.force_field_base import START_SECONDS
 from sciagent_verifiers.simulation.mlff_bulk_modulus import MlffElastic
-from sciagent_verifiers.simulation.mlff_relax import MlffRelax, lattice_errors, phases_of
+from sciagent_verifiers.simulation.mlff_relax import MlffRelax, lattice_errors
+from sciagent_verifiers.simulation.phase_files import phases_of
 
 
 @pytest.fixture(autouse=True)

@@ -1,21 +1,18 @@
 """The verifier `mlff.relax`: relaxes cell and positions by a force field; volume, density, energies against phases.
 
-The phases that span a hull may come from a user's file (`HullFile`), such as one of the Materials Project. The file is
-JSON: `{"functional": "PBE+U", "correction": "MP2020", "entries": [{"name": "mp-22862", "formula": "NaCl",
-"energy_per_atom": -3.696}, …]}`. It must hold every element of a candidate.
+The phases that span a hull may come from a user's file (`phase_files`), such as one of the Materials Project.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from sciagent.chemistry.crystal import Crystal
 from sciagent.chemistry.crystals.conventional_cell_and_cif import ConventionalCell, conventional_cell
@@ -56,7 +53,6 @@ from sciagent_simulators.potentials.materials_project_corrections import (
 )
 from sciagent_simulators.potentials.potential_base_and_registry import (
     Energy,
-    EnergyScale,
     Potential,
     PotentialValues,
     available_device,
@@ -64,71 +60,9 @@ from sciagent_simulators.potentials.potential_base_and_registry import (
     potential_factory,
 )
 from sciagent_simulators.potentials.relax_and_equation_of_state import Relaxed, evaluate
-from sciagent_simulators.potentials.relaxed_phases_and_hull import KnownPhases, Phase, known_phases
+from sciagent_simulators.potentials.relaxed_phases_and_hull import KnownPhases, known_phases
 from sciagent_verifiers.simulation.force_field_base import ForceField, ForceFieldSettings, structure_of
-
-MAX_BYTES = 200_000_000  # of a file of phases
-
-
-class HullEntry(BaseModel):
-    """A phase of the file."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-    formula: str = Field(min_length=1, max_length=200, description="Such as Na1 Cl1 or NaCl.")
-    energy_per_atom: float = Field(allow_inf_nan=False, ge=-1000, le=1000, description="In eV per atom.")
-    name: str = Field("", max_length=200, description="What results call it; default: the formula.")
-
-
-class HullFile(BaseModel):
-    """The content of the file."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    functional: str = Field(description="Such as PBE+U.")
-    correction: str = Field(description="uncorrected or MP2020.")
-    entries: Sequence[HullEntry] = Field(min_length=1, description="The phases.")
-
-
-@lru_cache(maxsize=4)
-def read_entries(path: Path, sha256: str) -> HullFile:
-    """Returns the content of a file. sha256: its hash, so that a changed file is read again. Raises ValueError."""
-    if path.stat().st_size > MAX_BYTES:
-        raise ValueError(f"{path.name} has more than {MAX_BYTES >> 20} MB")
-    try:
-        return HullFile.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"{path.name} is no file of entries: {place}: {first['msg']}") from error
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path.name} is no file of entries: {error}") from error
-
-
-def scale_fault(file: ReferenceFile, scale: EnergyScale) -> str | None:
-    """Returns why energies of this scale cannot be compared with those of the file, or None. Raises ValueError."""
-    content = read_entries(Path(file.path), file.sha256)
-    file_scale = EnergyScale(file.name, content.functional, content.correction)
-    if compared_on(file_scale).is_comparable(compared_on(scale)):
-        return None
-    return f"{file.name} is on the scale {file_scale.label}, {scale.model} on {scale.label}; the two do not mix"
-
-
-def phases_of(file: ReferenceFile, scale: EnergyScale) -> KnownPhases:
-    """Returns the phases of the file on the scale `compared_on` of the model's one; raw energies get the correction.
-
-    Raises SimulatorError if the file has changed."""
-    from pymatgen.core import Composition
-
-    content = read_entries(file.check(), file.sha256)
-    file_scale = EnergyScale(scale.model, content.functional, content.correction)
-    phases = []
-    for entry in content.entries:
-        composition = Composition(entry.formula)
-        energy = on_mp2020(Energy(entry.energy_per_atom, file_scale), composition)
-        phases.append(Phase(entry.name or entry.formula, composition.get_el_amt_dict(), energy.per_atom))
-    return KnownPhases(tuple(phases), compared_on(scale))
-
+from sciagent_verifiers.simulation.phase_files import phases_of, read_entries, scale_fault
 
 LENGTHS = (LATTICE_A, LATTICE_B, LATTICE_C)
 ANGLES = (LATTICE_ALPHA, LATTICE_BETA, LATTICE_GAMMA)
@@ -157,7 +91,8 @@ class MlffRelaxSettings(ForceFieldSettings):
         "a chemical system and kept in the cache folder.",
     )
     entries: ReferenceFile | None = omitted_if_unset(
-        None, description="Own energies of phases (JSON) on the same scale; adds energy_above_hull."
+        None,
+        description="Energies of phases on the same scale, or pymatgen's ComputedEntry (JSON); adds energy_above_hull.",
     )
     second_model: str | None = omitted_if_unset(
         None, description="Another potential of the same functional, evaluated on the relaxed cell; adds energy_spread."
@@ -350,6 +285,8 @@ class MlffRelax(ForceField):
             hull = phases_of(self.settings.entries, self.settings.scale)
             values[E_ABOVE_HULL], shares = hull.energy_above(amounts, compared)
             facts["hull_decomposes_into"] = _largest_shares(shares)
+            file = self.settings.entries
+            facts["hull_entries_left_out"] = read_entries(Path(file.path), file.sha256).left_out
         if second is not None and self.settings.second_model is not None:
             second_scale = potential_factory(self.settings.second_model).scale
             other = Energy(second.energy / len(structure), second_scale)
